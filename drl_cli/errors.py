@@ -1,0 +1,96 @@
+"""The errors a user can cause or meet, each with the exit code that the command line ends with.
+
+Everything below the command line raises these; ``drl_cli.cli`` prints the message as it stands and exits with
+``exit_code``. A message says what was wrong, where (key, file, actor), what is allowed, the nearest valid name and
+what to do next. Programmer mistakes raise ``ValueError`` and the like, and end as exit code 1 with a log.
+
+    DrlError 1
+    ├── InputError 2                what was typed or read cannot be used
+    │   ├── ConfigError             a key, a value, a file of keys
+    │   ├── EnvError                an environment that is unknown, broken, or does not fit
+    │   ├── CheckpointError         missing, damaged, foreign or newer
+    │   └── RunFolderError          cannot be written, or another run holds it
+    ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
+    │   ├── Diverged
+    │   └── WorkersFailed
+    ├── CriterionMissed 4           a demanded score was not reached
+    ├── ResourcesExhausted 5        this machine ran out of disk, memory or file descriptors
+    └── ClusterUnavailable 75       a cluster that cannot be reached, or did not grant the resources in time
+"""
+
+import difflib
+
+
+class DrlError(Exception):
+    """Base of every error that is shown to a user as one message without a traceback."""
+
+    exit_code = 1
+
+
+class InputError(DrlError):
+    """What was typed, or read from a file that was named, cannot be used."""
+
+    exit_code = 2
+
+
+class ConfigError(InputError):
+    """A config key, a stop field or a file of them is wrong."""
+
+
+class EnvError(InputError):
+    """An environment is unknown, cannot be built, or has spaces that do not fit the algorithm."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint is missing, damaged, foreign, newer than this version, or does not fit the run."""
+
+
+class RunFolderError(InputError):
+    """A results folder cannot be written, or belongs to another run."""
+
+
+class RunFailed(DrlError):
+    """The run cannot go on."""
+
+    exit_code = 3
+
+
+class Diverged(RunFailed):
+    """A loss, gradient, observation or reward is no longer a finite number."""
+
+
+class WorkersFailed(RunFailed):
+    """Rollout workers keep failing, or none delivers."""
+
+
+class CriterionMissed(DrlError):
+    """The run ended below the score that was demanded."""
+
+    exit_code = 4
+
+
+class ResourcesExhausted(DrlError):
+    """This machine ran out of disk, memory, shared memory or file descriptors."""
+
+    exit_code = 5
+
+
+class ClusterUnavailable(DrlError):
+    """A cluster cannot be reached, or did not grant the resources in time; trying again may help."""
+
+    exit_code = 75
+
+
+def nearest(word, choices, count=3):
+    """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first."""
+    by_lower = {}
+    for choice in choices:
+        by_lower.setdefault(choice.lower(), choice)
+    found = difflib.get_close_matches(str(word).lower(), list(by_lower), n=count, cutoff=0.6)
+    return [by_lower[name] for name in found]
+
+
+def suggestion(word, choices):
+    """Return `` Did you mean 'x'?`` (with its leading blank) for the nearest choice, or an empty string."""
+    found = nearest(word, choices, count=1)
+    return f" Did you mean '{found[0]}'?" if found else ""

@@ -1,0 +1,48 @@
+"""``report(kind, **fields)``: the one way in which anything below the command line speaks.
+
+The live screen, ``drl.log``, ``events.jsonl`` and ``status.json`` are listeners; nobody else prints. Fields are plain
+data (numbers, strings, lists, dicts of them). Reports may come from any thread; listeners run in the thread that
+reports, one report at a time.
+
+Kinds and their fields:
+
+    phase        text                             something that takes time begins ("starting Ray, 2 workers")
+    notice       text                             something the user should know once ("…-v2 runs as …-v3")
+    warning      text                             something that is probably not meant
+    progress     counters (see Trainer.progress)  several times a second while training; for screens only
+    result       result                           the nested result dict of one iteration
+    evaluation   training_iteration, timesteps_total, episode_reward_mean, episode_len_mean, episodes, confirmed
+    goal         metric, target, value, confirmed, seconds, timesteps_total, num_updates   the touch
+    held         target, value, evaluations       mean of the evaluations after the touch
+    checkpoint   path, training_iteration, reason ("periodic" | "best" | "final"), seconds, replay (bool)
+    checkpoint_failed  path, text
+    worker_started     worker, incarnation
+    worker_lost        worker, incarnation, text
+    stopping     text
+    finished     state ("finished" | "interrupted" | "failed"), text, exit_code, run, final, best
+"""
+
+import threading
+
+_listeners = []
+_lock = threading.RLock()
+
+
+def subscribe(listener):
+    """Call ``listener(kind, fields)`` for every report from now on; returns a function that ends this."""
+    with _lock:
+        _listeners.append(listener)
+
+    def unsubscribe():
+        with _lock:
+            if listener in _listeners:
+                _listeners.remove(listener)
+
+    return unsubscribe
+
+
+def report(kind, **fields):
+    """Hand ``kind`` and its fields (plain data) to every listener, in the order they subscribed."""
+    with _lock:
+        for listener in tuple(_listeners):
+            listener(kind, fields)

@@ -1,0 +1,93 @@
+"""What is set once for a process: threads, TensorFlow's and Ray's variables, signals, the clock since its start.
+
+``prepare()`` must run before NumPy, TensorFlow or Ray are imported; ``drl_cli.cli.main`` calls it first. Only the
+command line owns the process: code that joins an already running Ray calls none of this.
+"""
+
+import os
+import signal
+import sys
+import time
+
+DEFAULTS = {
+    # One thread for each small matrix product: a handshake of two threads costs more than the product itself.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # with one thread oneDNN is slower; off, machines behave alike
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "SDL_AUDIODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+}
+
+
+def prepare(environ=os.environ):
+    """Set the variables of ``DEFAULTS`` that the user has not set."""
+    for name, value in DEFAULTS.items():
+        environ.setdefault(name, value)
+
+
+def seconds_since_start():
+    """Return the seconds since this process was started by the kernel (imports included); 0.0 where /proc is missing."""
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), counted behind the command's name
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+    except (OSError, IndexError, ValueError, AttributeError):
+        return 0.0
+
+
+class StopRequest:
+    """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls.
+
+    The first signal only sets ``signal``; the second SIGINT (or any second signal) leaves at once through
+    ``on_second`` and ``os._exit(128 + number)``, so that earlier checkpoints stay as they are. Install it after Ray
+    has started, since Ray replaces the SIGTERM handler in its ``init``; installing again is harmless.
+    """
+
+    HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self, on_first=None, on_second=None):
+        """``on_first(number)`` is called once in the handler, ``on_second(number)`` before the hard exit."""
+        self.signal = None
+        self._on_first = on_first
+        self._on_second = on_second
+        self._previous = {}
+
+    def __bool__(self):
+        return self.signal is not None
+
+    @property
+    def exit_code(self):
+        """128 + the signal's number, or 0 when none has come."""
+        return 128 + self.signal if self.signal else 0
+
+    def install(self):
+        """Take over the signals; returns self."""
+        for number in self.HANDLED:
+            previous = signal.signal(number, self._handle)
+            self._previous.setdefault(number, previous)
+        return self
+
+    def remove(self):
+        """Give the signals back to whoever had them before the first ``install``."""
+        for number, previous in self._previous.items():
+            signal.signal(number, previous if previous is not None else signal.SIG_DFL)
+        self._previous.clear()
+
+    def _handle(self, number, _frame):
+        if self.signal is None:
+            self.signal = number
+            if self._on_first:
+                self._on_first(number)
+            return
+        try:
+            if self._on_second:
+                self._on_second(number)
+        finally:
+            sys.stderr.flush()
+            os._exit(128 + number)
