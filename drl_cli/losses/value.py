@@ -1,0 +1,24 @@
+"""Losses of action values. Each returns one number per row; the caller reduces."""
+
+from drl_cli.tf1.tensorflow import tf
+
+
+def soft_td_target(reward, discount, next_q, next_logp, alpha):
+    """Return r + d·(min_j Q_j(s′, a′) − α·log π(a′|s′)), [B], without gradient.
+
+    ``reward``, ``discount`` [B] (γ^k·(1 − terminated)), ``next_q`` [C, B] of the target critics, ``next_logp`` [B],
+    ``alpha`` scalar. Source: Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", eq. 3 and 5, with the
+    smaller of the critics (Fujimoto et al. 2018, eq. 10).
+    """
+    soft_value = tf.reduce_min(next_q, axis=0) - alpha * next_logp  # [B]
+    return tf.stop_gradient(reward + discount * soft_value)  # [B]
+
+
+def td_error(q, target):
+    """Return target − Q for every critic, [C, B]; ``q`` [C, B], ``target`` [B]."""
+    return tf.expand_dims(target, 0) - q  # [C, B]
+
+
+def squared(error):
+    """Return ½·error², element-wise."""
+    return 0.5 * tf.square(error)

@@ -1,0 +1,58 @@
+"""Adam over a list of resource variables, applied with the fused kernel, its state in variables of our own names.
+
+Source: Kingma & Ba 2015, algorithm 1, in the form that ``ResourceApplyAdam`` computes (the bias corrections folded into
+the step size). State is kept in ordinary variables so that checkpoints hold it by name.
+"""
+
+import numpy as np
+
+from drl_cli.tf1.tensorflow import tf
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class Adam:
+    """The optimiser of one part: ``weights`` is {name: variable}; its slots are named ``<part>_adam/…``."""
+
+    def __init__(self, part, weights):
+        self._weights = list(weights.values())
+        self.variables = {}
+        self._slots = []
+        for name, variable in weights.items():
+            slots = []
+            for slot in ("m", "v"):
+                full = f"{part}_adam/{name}/{slot}"
+                zeros = np.zeros(variable.shape.as_list(), np.float32)
+                slots.append(tf.Variable(zeros, name=full, use_resource=True, trainable=False))
+                self.variables[full] = slots[-1]
+            self._slots.append(slots)
+        count = f"{part}_adam/count"
+        self._count = tf.Variable(np.int64(0), name=count, use_resource=True, trainable=False)
+        self.variables[count] = self._count
+
+    def apply(self, gradients, rate):
+        """Take one step with ``gradients`` (tensors in the order of the weights) and learning rate ``rate`` (scalar)."""
+        count = tf.cast(self._count.assign_add(1, read_value=True), tf.float32)
+        beta_1_power, beta_2_power = tf.pow(BETA_1, count), tf.pow(BETA_2, count)
+        for weight, (m, v), gradient in zip(self._weights, self._slots, gradients, strict=True):
+            tf.raw_ops.ResourceApplyAdam(
+                var=weight.handle,
+                m=m.handle,
+                v=v.handle,
+                beta1_power=beta_1_power,
+                beta2_power=beta_2_power,
+                lr=rate,
+                beta1=BETA_1,
+                beta2=BETA_2,
+                epsilon=EPSILON,
+                grad=gradient,
+            )
+
+
+def clipped(gradients, most):
+    """Return (gradients scaled to a global norm of at most ``most``, their norm before); None for ``most`` scales nothing."""
+    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(gradient)) for gradient in gradients]))  # scalar
+    if most is None:
+        return gradients, norm
+    scale = tf.minimum(1.0, most / tf.maximum(norm, 1e-12))
+    return [gradient * scale for gradient in gradients], norm

@@ -1,0 +1,32 @@
+"""What an algorithm's graph module hands to the learner: variables, and an update as two functions of tensors.
+
+Sources: the split into "compute gradients" and "apply them" follows ``tf.train.Optimizer``; asynchronous loops send
+gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).
+"""
+
+from typing import Callable, NamedTuple
+
+
+class Gradients(NamedTuple):
+    """The outcome of looking at one batch; nothing has been changed yet."""
+
+    parts: dict  # part name -> list of gradients, tensors of the shapes of that part's variables
+    stats: dict  # name -> float32 scalar; "min_…" and "max_…" are reduced so over several updates, others averaged
+    finite: object  # bool scalar: every loss and gradient is a finite number
+
+
+class LearnerGraph(NamedTuple):
+    """An algorithm as graph functions over variables that exist once.
+
+    ``columns`` maps each column that a batch must have to (shape without batch axis, dtype name). ``gradients(batch,
+    number)`` takes {column: tensor [B, …]} and the int64 update number (it keys the random draws); ``apply(parts,
+    rates, number)`` changes the variables, ``rates`` mapping the names of ``rates`` to float32 scalars. ``variables``
+    holds all of them by exact name (nets, targets, optimiser slots, counters), ``published`` names the acting ones.
+    """
+
+    columns: dict
+    rates: tuple
+    variables: dict
+    published: tuple
+    gradients: Callable
+    apply: Callable

@@ -1,0 +1,88 @@
+"""Many updates in one session call: n ≤ K updates over staged ``[K, B, …]`` batches inside one compiled loop.
+
+A session call costs about as much as a small update; inside the loop that is paid once for K of them, and XLA fuses
+the element-wise rest. Measured on 2 cores for SAC, 2×64, batch 128, pinned to one: 759 updates/s one at a time, 2,027 in
+the loop. n is an input, so that it costs nothing to vary, the bits do not depend on how updates are split over calls, and
+n = 0 compiles without touching a weight. Shapes are static: every new one would compile for another two seconds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from drl_cli.tf1.tensorflow import function, tf
+
+
+class Repeated(NamedTuple):
+    """Placeholders and fetches of the loop."""
+
+    block: dict  # column -> placeholder [K, B, …]
+    count: object  # int32 scalar placeholder: how many updates to make
+    rates: dict  # name -> float32 scalar placeholder
+    fetches: dict  # "stats": {name: scalar}, "done": int32 scalar, "finite": bool scalar
+
+
+def _start(name):
+    return {"min_": np.inf, "max_": -np.inf}.get(name[:4], 0.0)
+
+
+def _merge(name, old, new):
+    if name.startswith("min_"):
+        return tf.minimum(old, new)
+    return tf.maximum(old, new) if name.startswith("max_") else old + new
+
+
+def _stat_names(graph, batch_size):
+    """The names of an update's statistics, learnt by tracing it once in a scratch function that never runs."""
+    names = []
+
+    def probe():
+        batch = {c: tf.zeros([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
+        names.extend(sorted(graph.gradients(batch, tf.constant(0, tf.int64)).stats))
+        return tf.constant(0)
+
+    function(probe, autograph=False).get_concrete_function()
+    return names
+
+
+def repeated(graph, most, batch_size, xla):
+    """Build the loop for ``graph`` (LearnerGraph) in the current graph.
+
+    ``most`` is K, ``batch_size`` B; ``xla`` compiles the loop. The update number is the variable ``num_updates``, which
+    counts on over all calls. The first update that is not finite is not applied and ends the loop.
+    """
+    names = _stat_names(graph, batch_size)
+    number = graph.variables["num_updates"]
+
+    def loop(block, count, rates):
+        def go_on(index, finite, _):
+            return tf.logical_and(index < count, finite)
+
+        def body(index, _, sums):
+            batch = {column: values[index] for column, values in block.items()}
+            step = number.read_value()
+            gradients = graph.gradients(batch, step)
+
+            def apply():
+                graph.apply(gradients.parts, rates, step)
+                number.assign_add(1)
+                return tf.constant(True)
+
+            finite = tf.cond(gradients.finite, apply, lambda: tf.constant(False))
+            sums = tuple(_merge(n, s, gradients.stats[n]) for n, s in zip(names, sums, strict=True))
+            return index + tf.cast(finite, tf.int32), finite, sums
+
+        start = (tf.constant(0), tf.constant(True), tuple(tf.constant(_start(n), tf.float32) for n in names))
+        done, finite, sums = tf.while_loop(go_on, body, start, parallel_iterations=1)
+        divisor = tf.cast(tf.maximum(done, 1), tf.float32)
+        stats = {n: s if n[:4] in ("min_", "max_") else s / divisor for n, s in zip(names, sums, strict=True)}
+        return {"stats": stats, "done": done, "finite": finite}
+
+    block = {
+        column: tf.placeholder(dtype, [most, batch_size, *shape], name=f"block/{column}")
+        for column, (shape, dtype) in graph.columns.items()
+    }
+    count = tf.placeholder(tf.int32, [], name="count")
+    rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in graph.rates}
+    compiled = function(loop, jit_compile=True if xla else None, autograph=False)
+    return Repeated(block, count, rates, compiled(block, count, rates))
