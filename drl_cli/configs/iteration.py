@@ -1,0 +1,52 @@
+"""Keys of an iteration and its report, of logging, seeds and checkpoints.
+
+Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1) where it has them.
+"""
+
+from typing import Literal
+
+from drl_cli.configs.schema import Section, Whole, key
+
+
+class IterationKeys(Section):
+    """How long an iteration is and what it reports."""
+
+    timesteps_per_iteration: Whole = key(
+        1000,
+        "Env steps after which an iteration may end and a result line is written.",
+        "env steps",
+        ge=1,
+        rllib=100,
+        why="100 steps are a few milliseconds of sampling; the lines of a run would be thousands",
+    )
+    min_iter_time_s: float | None = key(
+        None,
+        "Shortest duration of an iteration; null means 1 with workers and 0 without, where only env steps count so that "
+        "runs can be repeated exactly.",
+        "seconds",
+        ge=0,
+        le=86_400,
+        rllib=1,
+        why="a clock in a run without workers would make its iterations depend on the machine's speed",
+    )
+    metrics_smoothing_episodes: Whole = key(
+        100,
+        "Most recent training episodes over which episode_reward_mean and its like are taken.",
+        "episodes",
+        ge=1,
+        le=100_000,
+    )
+    seed: Whole | None = key(
+        None, "Seed of everything random in the run; null draws one and records it.", ge=0, le=2**31 - 1
+    )
+    log_level: Literal["DEBUG", "INFO", "WARN", "ERROR"] = key(
+        "WARN", "How much goes into the run's log; -v is INFO, -vv DEBUG."
+    )
+    checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
+
+
+def min_iter_seconds(config):
+    """Return the seconds that an iteration must last at least: ``min_iter_time_s`` with its null resolved."""
+    if config.min_iter_time_s is not None:
+        return config.min_iter_time_s
+    return 1.0 if config.num_workers > 0 else 0.0

@@ -1,0 +1,84 @@
+"""Keys of placement: GPUs, CPUs, custom resources, threads of the session, which parts are Ray actors.
+
+Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1); those of
+``tf_session_args`` are TensorFlow's (ConfigProto).
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from drl_cli.configs.schema import Section, Whole, key
+
+
+class GpuOptions(Section):
+    """Memory of a GPU that the session may take."""
+
+    allow_growth: bool = key(True, "Take GPU memory as it is needed instead of all at once.")
+    per_process_gpu_memory_fraction: float = key(
+        0.0, "Share of each GPU's memory that the session may take; 0 sets no limit.", "share", ge=0, le=1
+    )
+
+
+class DeviceCount(Section):
+    """Devices that the session may use."""
+
+    CPU: Whole = key(1, "CPU devices of the session.", "devices", ge=1, le=1024)
+    GPU: Whole | None = key(
+        None, "GPUs that the session may use; null leaves it to num_gpus.", "devices", ge=0, le=1024
+    )
+
+
+class SessionArgs(Section):
+    """Options of the TensorFlow session."""
+
+    intra_op_parallelism_threads: Whole = key(
+        1,
+        "Threads inside one operation; 0 lets TensorFlow choose.",
+        "threads",
+        ge=0,
+        le=1024,
+        rllib=2,
+        why="small matrix products lose more to a handshake of threads than they win",
+    )
+    inter_op_parallelism_threads: Whole = key(
+        1,
+        "Threads that run operations side by side; 0 lets TensorFlow choose.",
+        "threads",
+        ge=0,
+        le=1024,
+        rllib=2,
+        why="one core learns while the others sample",
+    )
+    use_per_session_threads: bool = key(False, "Give the session thread pools of its own.")
+    allow_soft_placement: bool = key(True, "Put an operation on the CPU where the wished device cannot run it.")
+    log_device_placement: bool = key(False, "Log on which device each operation runs.")
+    isolate_session_state: bool = key(False, "Share no resources with other sessions of the process.")
+    operation_timeout_in_ms: Whole = key(
+        0, "Longest wait of a blocking operation; 0 waits for ever.", "milliseconds", ge=0
+    )
+    gpu_options: GpuOptions = key(GpuOptions(), "Memory of a GPU.")
+    device_count: DeviceCount = key(DeviceCount(), "Devices of the session.")
+
+
+class ResourceKeys(Section):
+    """What the parts of a run ask of the machine or the cluster."""
+
+    num_gpus: float = key(0.0, "GPUs of the learner; fractions share one.", "GPUs", ge=0, le=1024)
+    num_cpus_per_worker: float = key(1.0, "Logical CPUs that each worker asks of Ray.", "CPUs", ge=0, le=1024)
+    num_gpus_per_worker: float = key(
+        0.0, "GPUs that each worker asks of Ray; fractions share one.", "GPUs", ge=0, le=1024
+    )
+    custom_resources_per_worker: dict[str, Annotated[float, Field(ge=0)]] = key(
+        {},
+        "Custom Ray resources that each worker asks for.",
+        "amount by resource name",
+        allowed="a mapping of names to numbers ≥ 0",
+    )
+    learner_actor: bool = key(False, "Run the learner as a Ray actor instead of in the run's own process.")
+    tf_session_args: SessionArgs = key(SessionArgs(), "Options of the TensorFlow session that learns.")
+    xla: bool = key(
+        True,
+        "Compile the loop of updates with XLA: about 2 s at the start, then more than twice as many small updates a second. "
+        "It pays from about 2,700 updates.",
+    )

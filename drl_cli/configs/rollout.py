@@ -1,0 +1,51 @@
+"""Keys of sampling: how many workers and environments, how long a fragment, how they explore.
+
+Mixed into the config of every algorithm that samples. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
+"""
+
+from typing import Literal
+
+from drl_cli.configs.schema import Section, Whole, key
+
+
+class ExplorationConfig(Section):
+    """How training actions differ from greedy ones."""
+
+    type: Literal["StochasticSampling"] = key(
+        "StochasticSampling",
+        "The class of exploration; StochasticSampling draws actions from the policy's distribution.",
+    )
+
+
+class RolloutKeys(Section):
+    """Keys of the part that steps environments."""
+
+    num_workers: Whole = key(
+        0,
+        "Rollout workers that sample in processes of their own; 0 samples in the run's one process, without Ray, and is "
+        "reproducible bit for bit.",
+        "processes",
+        ge=0,
+        le=10_000,
+    )
+    num_envs_per_worker: Whole = key(
+        4,
+        "Environments that one worker steps side by side, with one forward pass for all of them.",
+        "environments",
+        ge=1,
+        le=4096,
+        rllib=1,
+        why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows, so more are nearly free",
+    )
+    rollout_fragment_length: Whole = key(
+        25,
+        "Steps of each environment that one call to a worker collects; a worker's fragment has num_envs_per_worker times "
+        "as many.",
+        "env steps per environment",
+        ge=1,
+        le=100_000,
+        rllib=1,
+        why="one step per call would cost a message for every step; the replay keeps stream order, so borders change nothing",
+    )
+    explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
+    exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")

@@ -1,0 +1,79 @@
+"""What a schema is made of: ``Section`` (a frozen mapping of keys), ``key`` (one documented key) and value types.
+
+Used by every file of this folder that declares keys; ``configs.parse`` reads the declarations back for its messages.
+A default lives in the ``key(...)`` line and nowhere else. Sources: pydantic 2 (strict mode), RLlib's key names.
+"""
+
+import itertools
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+MAX_TEXT = 4096  # characters of a string value
+MAX_WHOLE = 2**53  # a whole number beyond this changes when it passes through JSON readers that hold floats
+
+
+class Section(BaseModel):
+    """A mapping with known keys: frozen, unknown keys forbidden, no silent conversion (a bool is not a number)."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        str_max_length=MAX_TEXT,
+        protected_namespaces=(),
+        use_attribute_docstrings=False,
+    )
+
+
+def key(default, meaning, unit=None, allowed=None, **bounds):
+    """Declare one key.
+
+    ``meaning`` is a sentence, ``unit`` that of the value, ``allowed`` the accepted values in words where type and
+    bounds do not say them. ``bounds`` are pydantic's (ge, gt, le, lt, min_length, max_length, alias), and
+    ``rllib`` with ``why``: RLlib 1.0.1's default where ours differs, and the reason. A mutable default is copied.
+    """
+    notes = {"unit": unit, "allowed": allowed}
+    if "rllib" in bounds:
+        notes["rllib"] = bounds.pop("rllib")
+        notes["why"] = bounds.pop("why")
+    return Field(default, description=meaning, json_schema_extra=notes, validate_default=False, **bounds)
+
+
+def _whole(value):
+    """Let ``1e6`` be the whole number that it is; leave everything else to the strict check."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE:
+        return int(value)
+    return value
+
+
+def _fits(value):
+    if abs(value) > MAX_WHOLE:
+        raise ValueError("beyond 2**53")
+    return value
+
+
+def _rising(points):
+    steps = [step for step, _ in points]
+    if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
+        raise ValueError("the env steps of a schedule must rise")
+    return points
+
+
+Whole = Annotated[int, BeforeValidator(_whole), AfterValidator(_fits)]
+"""A whole number; ``1e6`` is one, ``true`` and ``1.5`` are not."""
+
+Range = Annotated[tuple[float, float], Field(strict=False)]
+"""``[low, high]``."""
+
+Widths = Annotated[tuple[Annotated[Whole, Field(ge=1, le=65536)], ...], Field(strict=False, max_length=32)]
+"""Units of each hidden layer; a list in files, a tuple in Python. Empty: no hidden layer."""
+
+_Rate = Annotated[float, Field(ge=0, le=10)]
+_Point = Annotated[tuple[Annotated[Whole, Field(ge=0)], _Rate], Field(strict=False)]
+_Points = Annotated[tuple[_Point, ...], Field(strict=False, min_length=1, max_length=1000), AfterValidator(_rising)]
+
+Rate = _Rate | _Points
+"""A learning rate, or ``[[env_step, value], …]``: linear between the points, constant before and behind them."""
+RATE_ALLOWED = "a number in [0, 10], or a list of [env_step, value] pairs whose steps rise"
