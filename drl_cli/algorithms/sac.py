@@ -14,6 +14,7 @@ Deviations:
 import numpy as np
 
 from drl_cli.algorithms import sac_nets
+from drl_cli.configs.replay import intensity
 from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.losses.value import soft_td_target, squared, td_error
 from drl_cli.tf1.adam import Adam, clipped
@@ -55,7 +56,7 @@ def target_entropy(config, action_size):
 
 def updates_per_target_update(config):
     """Return every how many updates the targets move, from a frequency in env steps (0: after every update)."""
-    updates_per_step = config.training_intensity / config.train_batch_size
+    updates_per_step = intensity(config) / config.train_batch_size
     return max(1, round(config.target_network_update_freq * updates_per_step))
 
 

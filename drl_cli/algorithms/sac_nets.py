@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from drl_cli.data.randomness import generator
 from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
 
 
@@ -46,7 +47,7 @@ def initial_weights(config, spec, seed):
     The policy's heads start small: mean near zero, so that the first actions are spread by the noise and not pushed
     against the bounds by a random net.
     """
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 1])))
+    rng = generator(seed, "init")
     weights = spec.nets[0].initial_weights(rng, head_scale=0.1)
     critic = critic_spec(config, spec)
     critics = critic.initial_weights(rng)

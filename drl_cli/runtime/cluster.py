@@ -1,0 +1,205 @@
+"""Where parts live and how they are called: the verbs spawn, call, wait, kill, close, without Ray.
+
+``InlineCluster`` holds every part in this process. Calls run at once, those to a part in a thread of its own (the learner:
+TensorFlow leaves the interpreter free while it computes) run beside the caller; ``wait`` returns references in the
+order in which they were made, never by timing, so that a run is repeatable bit for bit. ``runtime.ray_cluster`` has the
+same verbs over Ray actors.
+"""
+
+import threading
+import traceback
+from concurrent.futures import Future
+
+from drl_cli.errors import DrlError
+from drl_cli.loading import load
+
+HERE, THREAD, ACTOR = "here", "thread", "actor"  # where a part is placed
+
+
+class PartLost(Exception):
+    """The process of a part has died; ``name`` tells which."""
+
+    def __init__(self, name, text):
+        super().__init__(f"{name}: {text}")
+        self.name = name
+
+
+class PartFailed(DrlError):
+    """A part raised something that no user could cause: a bug, with the part's traceback."""
+
+
+class Reference:
+    """The outcome of a call, now or later."""
+
+    def __init__(self, future):
+        self.future = future
+
+    def done(self):
+        """Whether ``result`` would return at once."""
+        return self.future.done()
+
+    def result(self, timeout=None):
+        """Return the value, or raise what the call raised."""
+        return self.future.result(timeout)
+
+
+def finished(value=None):
+    """Return a reference that is done with ``value``."""
+    future = Future()
+    future.set_result(value)
+    return Reference(future)
+
+
+def resolved(args):
+    """Replace references among ``args`` by their values."""
+    return [arg.result() if hasattr(arg, "result") else arg for arg in args]
+
+
+def _split(reference, count):
+    """Turn one reference to a tuple into ``count`` references to its members."""
+    if count == 1:
+        return reference
+    parts = [Future() for _ in range(count)]
+
+    def hand_out(future):
+        error = future.exception()
+        for index, part in enumerate(parts):
+            if error is not None:
+                part.set_exception(error)
+            else:
+                part.set_result(future.result()[index])
+
+    reference.future.add_done_callback(hand_out)
+    return tuple(Reference(part) for part in parts)
+
+
+class LocalHandle:
+    """A part in this process whose calls run at once, in the caller's thread."""
+
+    is_remote = False
+
+    def __init__(self, name, factory, args):
+        self.name = name
+        self.part = _made(factory, args)
+
+    def call(self, method, *args, returns=1):
+        """Call ``method``; returns one reference, or a tuple of ``returns`` of them for a method that returns so many."""
+        future = Future()
+        try:
+            future.set_result(getattr(self.part, method)(*resolved(args)))
+        except Exception as error:  # handed on to whoever asks for the result
+            future.set_exception(_shown(self.name, error))
+        return _split(Reference(future), returns)
+
+    def close(self):
+        """Close the part if it knows how."""
+        _close(self.part)
+
+
+class ThreadHandle:
+    """A part in a thread of its own: calls run there one after the other. It is also constructed there."""
+
+    is_remote = False
+
+    def __init__(self, name, factory, args):
+        self.name = name
+        self.part = None
+        self._queue = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, args=(factory, args), name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, method, *args, returns=1):
+        """As ``LocalHandle.call``; arguments that are references are resolved in the part's thread."""
+        future = Future()
+        with self._changed:
+            self._queue.append((future, method, args))
+            self._changed.notify()
+        return _split(Reference(future), returns)
+
+    def close(self):
+        """Let the running call end, drop the others."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(timeout=10)
+        _close(self.part)
+
+    def _serve(self, factory, args):
+        failure = None
+        try:
+            self.part = _made(factory, args)
+        except Exception as error:  # every call reports it
+            failure = _shown(self.name, error)
+        while True:
+            with self._changed:
+                while not self._queue and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                future, method, arguments = self._queue.pop(0)
+            try:
+                if failure is not None:
+                    raise failure
+                future.set_result(getattr(self.part, method)(*resolved(arguments)))
+            except Exception as error:  # handed on to whoever asks for the result
+                future.set_exception(_shown(self.name, error))
+
+
+class InlineCluster:
+    """Every part in this process; no Ray."""
+
+    is_remote = False
+
+    def __init__(self):
+        self._handles = []
+
+    def spawn(self, name, factory, args, place, resources=None):
+        """Make the part ``factory`` ("module:Class") with ``args``; returns its handle. Actors are placed here."""
+        kind = ThreadHandle if place == THREAD else LocalHandle
+        handle = kind(name, factory, args)
+        self._handles.append(handle)
+        return handle
+
+    def wait(self, references, timeout=None):
+        """Wait for the first of ``references`` (in their order) and return it in a list, [] after ``timeout`` seconds."""
+        try:
+            references[0].result(timeout)
+        except TimeoutError:
+            if not references[0].done():
+                return []
+        except Exception:  # noqa: S110  whoever asks the reference for its result gets it
+            return [references[0]]
+        return [references[0]]
+
+    def kill(self, handle):
+        """End a part."""
+        handle.close()
+        if handle in self._handles:
+            self._handles.remove(handle)
+
+    def close(self):
+        """End all parts."""
+        for handle in reversed(self._handles):
+            handle.close()
+        self._handles.clear()
+
+
+def _made(factory, args):
+    return load(factory)(*args)
+
+
+def _close(part):
+    if hasattr(part, "close"):
+        part.close()
+
+
+def _shown(name, error):
+    """Turn what a part raised into an error that carries the part's name and its traceback."""
+    if isinstance(error, (DrlError, PartLost)):
+        return error
+    text = "".join(traceback.format_exception(error))
+    failed = PartFailed(f"{name} failed: {type(error).__name__}: {error}")
+    failed.detail = text
+    return failed

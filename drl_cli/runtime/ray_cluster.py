@@ -1,0 +1,258 @@
+"""The same verbs as ``runtime.cluster`` over Ray actors. The only file that starts, joins or ends Ray.
+
+A Ray of our own is started for a run and ended with it: on loopback, without dashboard, with a token that only this
+process tree knows, in a short temporary folder of ours. With an address, or inside a process that has initialised Ray,
+it joins and neither configures nor shuts Ray down.
+
+Sources: Ray 2.60 ``ray.init``; token authentication in its security documentation; socket addresses measured.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import stat
+import tempfile
+import threading
+import time
+import traceback
+
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+from drl_cli import process
+from drl_cli.errors import ClusterUnavailable, DrlError, RunFolderError
+from drl_cli.loading import load
+from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved
+
+OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
+
+
+class Shell:
+    """What runs in an actor's process: makes the part there and passes calls on to it."""
+
+    def __init__(self, name, factory, args):
+        process.prepare()
+        # A terminal sends Ctrl-C to the whole process group; only the driver decides what it means.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._name = name
+        self._part = load(factory)(*args)
+
+    def invoke(self, method, *args):
+        """Call the part's ``method``."""
+        try:
+            return getattr(self._part, method)(*args)
+        except DrlError:
+            raise
+        except Exception as error:
+            failed = PartFailed(f"{self._name} failed: {type(error).__name__}: {error}")
+            failed.detail = "".join(traceback.format_exception(error))
+            raise failed from None
+
+    def ready(self):
+        """Return the process id, once the part is made."""
+        return os.getpid()
+
+
+class RemoteReference:
+    """The outcome of a call to an actor."""
+
+    def __init__(self, name, reference):
+        self._name = name
+        self.reference = reference
+        self._future = None
+
+    @property
+    def future(self):
+        """A ``concurrent.futures.Future`` of the value; asking for it fetches the value when it is there."""
+        if self._future is None:
+            self._future = self.reference.future()
+        return self._future
+
+    def done(self):
+        """Whether ``result`` would return at once."""
+        if self._future is not None:
+            return self._future.done()
+        return bool(ray.wait([self.reference], timeout=0)[0])
+
+    def result(self, timeout=None):
+        """Return the value, or raise what the call raised; PartLost when the actor's process died."""
+        try:
+            return ray.get(self.reference, timeout=timeout)
+        except RayTaskError as error:
+            cause = error.cause
+            raise cause if isinstance(cause, DrlError) else PartFailed(f"{self._name} failed: {cause!r}") from None
+        except RayActorError as error:
+            raise PartLost(self._name, _first_line(error)) from None
+        except TimeoutError:
+            raise
+        except RayError as error:
+            raise ClusterUnavailable(f"Ray failed in a call to {self._name}: {_first_line(error)}") from error
+
+
+class RemoteHandle:
+    """A part in an actor; travels to other actors."""
+
+    is_remote = True
+
+    def __init__(self, name, actor):
+        self.name = name
+        self.actor = actor
+
+    def call(self, method, *args, returns=1):
+        """As ``LocalHandle.call``; references to objects on the cluster are passed on unread."""
+        passed = [arg.reference if isinstance(arg, RemoteReference) else resolved([arg])[0] for arg in args]
+        made = self.actor.invoke.options(num_returns=returns).remote(method, *passed)
+        if returns == 1:
+            return RemoteReference(self.name, made)
+        return tuple(RemoteReference(self.name, one) for one in made)
+
+    def ready(self):
+        """Return a reference to the process id that is done when the part has been made."""
+        return RemoteReference(self.name, self.actor.ready.remote())
+
+
+class RayCluster:
+    """Parts as Ray actors, or in this process."""
+
+    is_remote = True
+
+    def __init__(self, options, num_cpus):
+        """``options``: dict(address, num_cpus, num_gpus, object_store_memory), values None where not given.
+
+        ``num_cpus`` is the demand: a Ray of our own is told to have so many, on purpose more than there are cores.
+        """
+        self._folder = None
+        self._handles = []
+        self._woken = threading.Condition()
+        self._wakes = 0
+        self._owned = False
+        if ray.is_initialized():
+            return
+        if options.get("address"):
+            self._join(options["address"])
+        else:
+            self._start(options, num_cpus)
+
+    def _join(self, address):
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}")
+        except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise ClusterUnavailable(
+                f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} "
+                "Start one with: ray start --head"
+            ) from error
+        self._owned = True
+
+    def _start(self, options, num_cpus):
+        self._folder = private_folder()
+        given = {name: options[name] for name in ("num_gpus",) if options.get(name) is not None}
+        try:
+            ray.init(
+                address="local",
+                num_cpus=int(options.get("num_cpus") or num_cpus),
+                object_store_memory=int(options.get("object_store_memory") or OBJECT_STORE_BYTES),
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                namespace=f"drl-{secrets.token_hex(4)}",
+                _temp_dir=str(self._folder),
+                **given,
+            )
+        except (RayError, RuntimeError, ValueError, OSError, ConnectionError, TimeoutError) as error:
+            self._remove_folder()
+            raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
+        self._owned = True
+
+    def spawn(self, name, factory, args, place, resources=None):
+        """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
+
+        ``resources``: dict(num_cpus, num_gpus, resources) of an actor; default: no CPU of Ray's count.
+        """
+        if place == HERE:
+            handle = LocalHandle(name, factory, args)
+        elif place == THREAD:
+            handle = ThreadHandle(name, factory, args)
+        else:
+            wanted = {"num_cpus": 0} | (resources or {})
+            actor = ray.remote(Shell).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
+            handle = RemoteHandle(name, actor)
+        self._handles.append(handle)
+        return handle
+
+    def wait(self, references, timeout=None):
+        """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them."""
+        for reference in references:
+            if not getattr(reference, "watched", False):
+                reference.watched = True
+                reference.future.add_done_callback(self._wake)
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._woken:
+            while True:
+                done = [reference for reference in references if reference.future.done()]
+                left = None if until is None else until - time.monotonic()
+                if done or (left is not None and left <= 0):
+                    return done
+                self._woken.wait(left)
+
+    def _wake(self, _):
+        with self._woken:
+            self._wakes += 1
+            self._woken.notify_all()
+
+    def resources(self):
+        """Return (all, available) resources of the cluster, {name: amount}."""
+        return ray.cluster_resources(), ray.available_resources()
+
+    def kill(self, handle):
+        """End a part; an actor's process is killed."""
+        if handle.is_remote:
+            ray.kill(handle.actor, no_restart=True)
+        else:
+            handle.close()
+        if handle in self._handles:
+            self._handles.remove(handle)
+
+    def close(self):
+        """End all parts, and Ray if it is ours."""
+        for handle in reversed(self._handles):
+            if handle.is_remote:
+                ray.kill(handle.actor, no_restart=True)
+            else:
+                handle.close()
+        self._handles.clear()
+        if self._owned and ray.is_initialized():
+            ray.shutdown()
+        self._remove_folder()
+
+    def _remove_folder(self):
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def private_folder():
+    """Make and return a new folder /tmp/drl-<uid>/<8 hex> that only this user can enter.
+
+    Short, because socket paths end at 107 bytes; below /tmp whatever HOME or TMPDIR are, for the same reason. A
+    ``/tmp/drl-<uid>`` of somebody else, or a link, is not used.
+    """
+    parent = f"/tmp/drl-{os.getuid()}"  # noqa: S108  checked below
+    try:
+        os.mkdir(parent, 0o700)
+    except FileExistsError:
+        pass
+    found = os.lstat(parent)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        parent = tempfile.mkdtemp(prefix="drl-", dir="/tmp")  # noqa: S108  0700, random name
+    path = os.path.join(parent, secrets.token_hex(4))
+    try:
+        os.mkdir(path, 0o700)
+    except OSError as error:
+        raise RunFolderError(f"Ray's temporary folder {path} cannot be made: {error.strerror}") from error
+    return path
+
+
+def _first_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
