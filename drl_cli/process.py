@@ -46,6 +46,13 @@ RAY_DEFAULTS = {
 }
 
 
+def prepare_tensorflow(intra, inter, num_gpus, environ=os.environ):
+    """Set the thread counts and the visibility of GPUs for a TensorFlow that is about to be loaded here."""
+    environ["TF_NUM_INTRAOP_THREADS"], environ["TF_NUM_INTEROP_THREADS"] = str(intra), str(inter)
+    if num_gpus == 0:
+        environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+
 def prepare_ray(environ=os.environ):
     """Set the variables for a Ray of our own: loopback, a token for this run; before ``import ray``."""
     for name, value in RAY_DEFAULTS.items():

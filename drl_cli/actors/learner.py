@@ -3,18 +3,19 @@
 TensorFlow is imported with this module, so it is loaded by its dotted name, in the thread or process that learns.
 """
 
+import threading
 import time
 
 import numpy as np
 
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.data.schedules import value_at
-from drl_cli.errors import Diverged, ResourcesExhausted
+from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.loading import load
 from drl_cli.tf1.repeat import repeated
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
-from drl_cli.tf1.weights import Weights
+from drl_cli.tf1.weights import RAY_CLASS, Weights
 
 SCOPE = DEFAULT_POLICY + "/"
 
@@ -30,6 +31,7 @@ class Learner:
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = graph, initial, identity
         self._updates = self._pushed_at = 0
+        self._version = 1  # the first weights were pushed by whoever drew them
 
     def prepare(self):
         """Build and compile the graph without touching a weight; returns the seconds that it took."""
@@ -42,15 +44,20 @@ class Learner:
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer(list(built.variables.values()))
         self._session = new_session(graph, config.tf_session_args.model_dump(exclude_none=True), config.num_gpus)
+        self._session.run(start)
+        # The compiler runs outside of Python: what has to be imported from Ray is imported beside it.
+        beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
+        if beside:
+            beside.start()
+        self._call({name: self._zeros(name) for name in self._loop.block}, 0, 0)
+        if beside:
+            beside.join()
         with graph.as_default():
             named = {variable.op.name: variable for variable in built.variables.values()}
             self._all = Weights(self._session, named, with_ray=False)
             published = {name: named[name] for name in built.published}
             self._published = Weights(self._session, published, self._identity["with_ray"])
         graph.finalize()
-        self._session.run(start)
-        self._rates = built.rates
-        self._call({name: self._zeros(name) for name in self._loop.block}, 0, 0)
         return time.perf_counter() - began
 
     def learn(self, block, count, env_steps):
@@ -71,28 +78,42 @@ class Learner:
                 "learning rates under optimization, set grad_clip, or look for huge rewards."
             )
         if self._updates - self._pushed_at >= self._config.publish_every:
-            self._pushed_at = self._updates
-            self._server.call("push", {DEFAULT_POLICY: self._acting()})
+            self._push(keep=False)
         stats = {name: float(value) for name, value in out["stats"].items()}
-        return {"updates": int(out["done"]), "stats": stats, "seconds": time.perf_counter() - began}
+        seconds = time.perf_counter() - began
+        return {"updates": int(out["done"]), "stats": stats, "seconds": seconds, "version": self._version}
 
     def publish(self):
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
-        version = self._server.call("push", {DEFAULT_POLICY: self._acting()}, True).result()
-        self._pushed_at = self._updates
-        return version, self.state()
+        self._push(keep=True).result()
+        return self._version, self.state()
+
+    def push(self):
+        """Push the present weights; returns their version."""
+        self._push(keep=False).result()
+        return self._version
 
     def state(self):
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
         return self._all.get()
 
-    def load(self, arrays):
-        """Continue from ``state`` of a learner with the same nets; ValueError when names or shapes differ."""
-        self._all.set(arrays)
+    def load(self, arrays, version):
+        """Continue from ``state`` of a learner with the same nets, after the push of ``version``.
+
+        CheckpointError when names or shapes differ.
+        """
+        try:
+            self._all.set(arrays)
+        except ValueError as error:
+            raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {error}") from error
+        self._version = version
         self._updates = self._pushed_at = int(arrays[SCOPE + "num_updates"])
 
-    def _acting(self):
-        return {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
+    def _push(self, keep):
+        self._pushed_at = self._updates
+        self._version += 1
+        acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
+        return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 
     def _call(self, block, count, env_steps):
         feeds = {self._loop.block[name]: block[name] for name in self._loop.block}

@@ -62,6 +62,12 @@ class ReplayBuffer:
         """End the streams of ``worker``: it was lost, or begins anew."""
         self._ring.cut(worker)
 
+    def forget_streams(self):
+        """End all streams and expect new ones: the workers begin anew."""
+        self._seen.clear()
+        for worker in self._ring.workers():
+            self._ring.cut(worker)
+
     def save(self, folder, compress):
         """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it."""
         arrays, ring = self._ring.state()

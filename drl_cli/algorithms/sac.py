@@ -14,7 +14,6 @@ Deviations:
 import numpy as np
 
 from drl_cli.algorithms import sac_nets
-from drl_cli.configs.replay import intensity
 from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.losses.value import soft_td_target, squared, td_error
 from drl_cli.tf1.adam import Adam, clipped
@@ -54,12 +53,6 @@ def target_entropy(config, action_size):
     return -float(action_size) if asked in (None, "auto") else float(asked)
 
 
-def updates_per_target_update(config):
-    """Return every how many updates the targets move, from a frequency in env steps (0: after every update)."""
-    updates_per_step = intensity(config) / config.train_batch_size
-    return max(1, round(config.target_network_update_freq * updates_per_step))
-
-
 class _Update:
     """SAC's variables and the two halves of an update over them."""
 
@@ -70,7 +63,7 @@ class _Update:
         self._action_size = spec.action.size
         self._distribution = SquashedGaussian(*spec.action.policy_bounds())
         self._target_entropy = target_entropy(config, spec.action.size)
-        self._target_every = updates_per_target_update(config)
+        self._target_every = sac_nets.updates_per_target_update(config)
         self._policy = variables_of(self._policy_net.weight_shapes(), initial, scope)
         self._critic = variables_of(self._critic_net.weight_shapes(), initial, scope)
         self._target = variables_of(self._target_net.weight_shapes(), initial, scope, trainable=False)

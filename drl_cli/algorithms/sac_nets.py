@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 
+from drl_cli.configs.replay import intensity
 from drl_cli.data.randomness import generator
 from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
 
@@ -54,6 +55,17 @@ def initial_weights(config, spec, seed):
     weights.update(critics)
     weights.update({target_name(name): value.copy() for name, value in critics.items()})
     return weights
+
+
+def updates_per_target_update(config):
+    """Return every how many updates the targets move, from a frequency in env steps (0: after every update)."""
+    updates_per_step = intensity(config) / config.train_batch_size
+    return max(1, round(config.target_network_update_freq * updates_per_step))
+
+
+def target_updates(config, updates):
+    """Return how often the targets have moved after ``updates`` updates."""
+    return updates // updates_per_target_update(config)
 
 
 def target_of(critic):

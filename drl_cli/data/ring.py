@@ -15,6 +15,7 @@ from drl_cli.data.columns import BATCH
 
 STEP, ENDED, TERMINATED = 1, 2, 4  # bits of `flags`; an end row has none of them
 NONE = -1
+MAX_DRAWS = 1000  # rounds of drawing before it is plain that hardly any window is complete
 
 
 class Ring:
@@ -64,6 +65,10 @@ class Ring:
         """End the streams of ``worker``: what it sends from now on does not continue them."""
         for env in [env for stream, env in self._heads if stream == worker]:
             self._end(worker, env)
+
+    def workers(self):
+        """Return the workers whose streams may go on."""
+        return sorted({worker for worker, _ in self._heads})
 
     def _join(self, worker, first_obs, cut):
         """Link the heads of the worker's streams to the fragment that is about to be written, or end them."""
@@ -115,12 +120,16 @@ class Ring:
     def draw(self, count, n_step, gamma, rng):
         """Return ``count`` transitions drawn uniformly from all complete windows, as {column: array [count, …]}."""
         chosen, found = [], 0
-        while found < count:
+        for _ in range(MAX_DRAWS):
             rows = rng.integers(0, len(self), size=count - found + count // 16 + 8)
             reward, discount, last, valid = self.windows(rows, n_step, gamma)
             keep = np.flatnonzero(valid)[: count - found]
             chosen.append((rows[keep], reward[keep], discount[keep], last[keep]))
             found += len(keep)
+            if found >= count:
+                break
+        else:
+            raise ValueError(f"no {count} complete windows of {n_step} steps in {len(self)} rows")
         rows, reward, discount, last = (np.concatenate(parts) for parts in zip(*chosen, strict=True))
         batch = (self.obs[rows], self.action[rows], reward, discount, self.obs[last])
         return dict(zip(BATCH, batch, strict=True))

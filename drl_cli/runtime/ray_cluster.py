@@ -19,6 +19,7 @@ import traceback
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
 from drl_cli.errors import ClusterUnavailable, DrlError, RunFolderError
@@ -167,7 +168,8 @@ class RayCluster:
     def spawn(self, name, factory, args, place, resources=None):
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
 
-        ``resources``: dict(num_cpus, num_gpus, resources) of an actor; default: no CPU of Ray's count.
+        ``resources``: dict(num_cpus, num_gpus, resources) of an actor, by default none of Ray's count; ``pinned`` True
+        places it on the driver's node.
         """
         if place == HERE:
             handle = LocalHandle(name, factory, args)
@@ -175,6 +177,10 @@ class RayCluster:
             handle = ThreadHandle(name, factory, args)
         else:
             wanted = {"num_cpus": 0} | (resources or {})
+            if wanted.pop("pinned", False):
+                # What holds state stays on the driver's node: a lost node then costs workers only.
+                here = ray.get_runtime_context().get_node_id()
+                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
             actor = ray.remote(Shell).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
             handle = RemoteHandle(name, actor)
         self._handles.append(handle)

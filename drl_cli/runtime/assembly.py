@@ -1,0 +1,133 @@
+"""From a config to the parts of a run and where they live.
+
+On one machine the learner (in a thread) and the replay live in the driver's process; parameter server, workers and
+tester are Ray actors. ``learner_actor`` and ``num_replay_shards`` make those two Ray actors as well. With ``num_workers: 0``
+and neither of these no Ray is imported.
+"""
+
+import math
+import os
+import threading
+from typing import Any, NamedTuple
+
+from drl_cli import events, process
+from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.loading import load
+from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
+from drl_cli.runtime.pool import WorkerPool
+
+LEARNER = "drl_cli.actors.learner"
+OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
+
+
+class Parts(NamedTuple):
+    """Handles of the parts, the pool of workers and the loop over them."""
+
+    server: Any
+    learner: Any
+    replay: Any
+    pool: Any
+    loop: Any
+
+
+def needs_ray(config):
+    """Whether a part of the run is a Ray actor."""
+    return bool(config.num_workers or config.learner_actor or config.num_replay_shards)
+
+
+def fragment_steps(config):
+    """Return the env steps of one fragment."""
+    return config.num_envs_per_worker * config.rollout_fragment_length
+
+
+def open_cluster(config, ray_options):
+    """Return the cluster for ``config``; starts or joins Ray when it needs one, with TensorFlow loading meanwhile."""
+    threads = config.tf_session_args
+    process.prepare_tensorflow(threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus)
+    if not needs_ray(config):
+        events.report("phase", text="loading TensorFlow")
+        return InlineCluster()
+    address = ray_options.get("address")
+    workers = f"{config.num_workers} worker" + ("" if config.num_workers == 1 else "s")
+    events.report("phase", text=f"joining Ray at {address}, {workers}" if address else f"starting Ray, {workers}")
+    if not address:
+        process.prepare_ray()
+        cores = len(os.sched_getaffinity(0))
+        if config.num_workers > cores:
+            events.report("warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for")
+    module = load("drl_cli.runtime.ray_cluster")
+    if not config.learner_actor:
+        # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
+        threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
+    demand = math.ceil(config.num_workers * config.num_cpus_per_worker) + 2
+    return module.RayCluster(ray_options, demand)
+
+
+def make_parts(row, config, env, spec, cluster):
+    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed."""
+    initial = load(row.nets).initial_weights(config, spec, config.seed)
+    pinned = {"pinned": True}
+    server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
+    acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
+    pushed = server.call("push", acting)
+    remote = config.num_replay_shards > 0
+    replay = cluster.spawn(
+        "replay", "drl_cli.actors.replay_buffer:ReplayBuffer", (config, spec, config.seed), ACTOR if remote else HERE, pinned
+    )
+    identity = {"seed": config.seed, "with_ray": cluster.is_remote}
+    learner = cluster.spawn(
+        "learner",
+        f"{LEARNER}:Learner",
+        (config, spec, row.graph, initial, identity, server),
+        ACTOR if config.learner_actor else THREAD,
+        pinned | {"num_gpus": config.num_gpus},
+    )
+    remote_workers = config.num_workers > 0
+    make = _worker_maker(config, env, spec, cluster, server)
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), OUTSTANDING if remote_workers else 1)
+    loop = load(row.loop).make(cluster, pool, replay, learner, config)
+    make.sampled = lambda: loop.sampled
+    if not cluster.is_remote:
+        pushed.result()
+    return Parts(server, learner, replay, pool, loop)
+
+
+class _worker_maker:  # noqa: N801  a function with an attribute that is set when the loop exists
+    def __init__(self, config, env, spec, cluster, server):
+        self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
+        self.sampled = None
+
+    def __call__(self, index, incarnation):
+        config = self._config
+        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        left = max(0, config.learning_starts - self.sampled())
+        identity = {
+            "seed": config.seed,
+            "index": index,
+            "incarnation": incarnation,
+            "random_steps": math.ceil(left / streams),
+        }
+        env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
+        resources = {
+            "num_cpus": config.num_cpus_per_worker,
+            "num_gpus": config.num_gpus_per_worker,
+            "resources": dict(config.custom_resources_per_worker),
+        }
+        place = ACTOR if config.num_workers else HERE
+        args = (config, env, self._spec, identity, self._server)
+        return self._cluster.spawn(
+            f"worker {index}", "drl_cli.actors.rollout_worker:RolloutWorker", args, place, resources
+        )
+
+
+def make_tester(config, env, spec, cluster, server):
+    """Make the tester; its config is the run's with ``evaluation_config`` over it."""
+    over = config.evaluation_config
+    asked = {
+        "id": env["id"],
+        "env_config": {**env["env_config"], **(over.env_config or {})},
+        "imports": env.get("imports", ()),
+        "horizon": over.horizon if over.horizon is not None else config.horizon,
+        "explore": over.explore,
+    }
+    return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)

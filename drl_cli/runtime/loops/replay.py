@@ -1,0 +1,169 @@
+"""The loop of off-policy algorithms: workers → replay → learner, side by side, at a fixed ratio.
+
+``training_intensity`` I is kept from both sides. The learner owes ⌊(sampled − learning_starts)·I/B⌋ updates and makes no
+more; workers are not asked for more than a small lead over what has been learnt. Fragments are consumed in
+completion order (inline: in the order of the calls, so that a run repeats), and the next block of batches is
+prepared while the present one is learnt.
+
+The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
+"""
+
+from drl_cli import events
+from drl_cli.configs.replay import intensity
+from drl_cli.errors import RunFailed
+from drl_cli.runtime.meters import Meters
+
+BAD_SHARE, BAD_LEAST = 0.01, 100  # more spoilt steps than this end the run
+
+
+def make(cluster, pool, replay, learner, config):
+    """Return the loop over these parts."""
+    return ReplayLoop(cluster, pool, replay, learner, config)
+
+
+class ReplayLoop:
+    """``step`` does what can be done and waits for one thing to happen."""
+
+    def __init__(self, cluster, pool, replay, learner, config):
+        """``replay``, ``learner``: handles; ``pool``: WorkerPool."""
+        self._cluster, self._pool, self._replay, self._learner, self._config = cluster, pool, replay, learner, config
+        self._batch, self.intensity = config.train_batch_size, intensity(config)
+        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
+        # A window of n steps is only drawn when it is complete.
+        self._start = max(config.learning_starts, streams * (config.n_step + 1))
+        per_fragment = self._fragment * self.intensity / self._batch
+        self._chunk = max(1, min(config.updates_per_call, int(per_fragment)))
+        self._lead = max(
+            2 * self._fragment * max(1, config.num_workers),
+            2 * config.updates_per_call * self._batch / self.intensity,
+        )
+        self.sampled = self.updates = 0
+        self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
+        self._running = self._prepared = None  # (reference, count)
+        self._ready, self._started = None, False
+        self.meters = Meters(config)
+
+    def start(self):
+        """Let the learner build its graph; sampling can begin at once."""
+        self._ready, self._started = self._learner.call("prepare"), True
+
+    @property
+    def stored(self):
+        """Env steps in the replay, all of its rows in use counted."""
+        return min(self.sampled - self._origin[0], self._config.buffer_size)
+
+    def intensity_got(self):
+        """Return the transitions learnt from per env step sampled since learning began; None before."""
+        steps = self.sampled - self._origin[0] - self._start
+        return (self.updates - self._origin[1]) * self._batch / steps if steps > 0 else None
+
+    @property
+    def is_learning(self):
+        """Whether the learner has built its graph."""
+        return self._started and self._ready is None
+
+    def trained(self):
+        """Transitions learnt from, counted once for every update they were in."""
+        return self.updates * self._batch
+
+    def step(self, timeout=0.25):
+        """Ask for what is allowed, wait up to ``timeout`` s for something to be done, and deal with it."""
+        self._request_updates()
+        self._request_samples()
+        self._deal(self._cluster.wait(self._pending(), timeout) if self._pending() else [])
+        self._pool.watch()
+
+    def quiesce(self):
+        """Deal with everything under way and ask for nothing new: afterwards no call is outstanding."""
+        self._prepared = None
+        while self._pending():
+            self._deal(self._cluster.wait(self._pending(), 0.25))
+            self._prepared = None
+            self._pool.watch()
+
+    def waiting(self):
+        """Return in a few words what waits for what, or an empty string."""
+        if self._ready is not None:
+            return "" if self._pool.outstanding else "workers for the learner to load"
+        if self._running is None:
+            return "learner for samples"
+        return "" if self._pool.outstanding else "workers for the learner"
+
+    def _pending(self):
+        first = [entry[0] for entry in (self._running,) if entry is not None]
+        if self._ready is not None:
+            first.append(self._ready)
+        return first + self._pool.references()
+
+    def _request_samples(self):
+        sampled = self.sampled - self._origin[0] + self._pool.outstanding * self._fragment
+        coming = self.updates - self._origin[1] + (self._running[1] if self._running else 0)
+        room = self._start + coming * self._batch / self.intensity + self._lead - sampled
+        if room >= self._fragment:
+            self._pool.request(int(room // self._fragment))
+
+    def _owed(self):
+        sampled = self.sampled - self._origin[0]
+        if sampled < self._start:
+            return 0
+        under_way = sum(entry[1] for entry in (self._running, self._prepared) if entry is not None)
+        target = int((sampled - self._start) * self.intensity / self._batch)
+        return target - (self.updates - self._origin[1]) - under_way
+
+    def _request_updates(self):
+        if self._ready is not None:
+            return
+        if self._prepared is None:
+            self._prepare()
+        if self._running is None and self._prepared is not None:
+            block, count = self._prepared
+            self._prepared = None
+            self._running = (self._learner.call("learn", block, count, self.sampled), count)
+            self._prepare()
+
+    def _prepare(self):
+        owed = self._owed()
+        if owed >= self._chunk:
+            count = min(owed, self._config.updates_per_call)
+            self._prepared = (self._replay.call("sample", count), count)
+
+    def _deal(self, done):
+        for reference in done:
+            if self._running is not None and reference is self._running[0]:
+                self._running = None
+                result = reference.result()
+                self.updates += result["updates"]
+                self.meters.learnt(result)
+            elif reference is self._ready:
+                self.meters.loaded(reference.result())
+                self._ready = None
+            else:
+                self._take(reference)
+        for worker in self._pool.lost_workers:
+            self._replay.call("cut", worker).result()
+        self._pool.lost_workers.clear()
+
+    def _take(self, reference):
+        taken = self._pool.take(reference)
+        if taken is None:
+            return
+        token, columns = taken
+        stored = self._replay.call("add", token, columns).result()
+        self.sampled += stored
+        self.meters.sampled(token, stored)
+        for note in token.notes:
+            events.report("warning", text=note)
+        bad = self.meters.bad_transitions
+        if bad > BAD_LEAST and bad > BAD_SHARE * self.sampled:
+            raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment. The last: {token.notes}")
+
+    def state(self):
+        """Return the counters that a checkpoint keeps, as plain data."""
+        return {"sampled": self.sampled, "updates": self.updates, "origin": list(self._origin), "meters": self.meters.state()}
+
+    def load(self, facts, with_replay):
+        """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""
+        self.sampled, self.updates = facts["sampled"], facts["updates"]
+        self._origin = tuple(facts["origin"]) if with_replay else (self.sampled, self.updates)
+        self.meters.load(facts["meters"])

@@ -1,0 +1,158 @@
+"""The rollout workers of a run: their outstanding calls, and a successor for each one that dies.
+
+A worker is disposable: what it had in flight is lost and counted, a new incarnation takes its place at once (after 1, 2, 4
+… 30 s when it dies again before it delivered anything), and the others go on. A worker that fails ten times in a row is
+given up; when none is left, the run fails with the first cause.
+"""
+
+import time
+
+from drl_cli import events
+from drl_cli.errors import ClusterUnavailable, WorkersFailed
+from drl_cli.runtime.cluster import PartLost
+
+MAX_DEATHS = 10  # of one worker in a row without a fragment
+MAX_DELAY_S = 30.0
+SILENCE_S = 60.0  # a worker that has delivered before may take so long for a fragment, or 20 times its slowest
+PLACEMENT_S, PLACEMENT_NOTE_S = 120.0, 10.0
+
+
+class _Member:
+    """One worker index over its incarnations."""
+
+    def __init__(self, index):
+        self.index = index
+        self.incarnation = 0
+        self.handle = None
+        self.calls = []  # (token reference, columns reference), oldest first
+        self.deaths = 0  # in a row, without a fragment between them
+        self.due = 0.0  # when to start the next incarnation
+        self.ready = None  # reference that is done when the actor runs, until it is
+        self.heard = self.spawned = 0.0
+        self.delivered = False
+        self.slowest = 0.0
+
+
+class WorkerPool:
+    """``size`` workers, each with at most ``most`` calls outstanding."""
+
+    def __init__(self, cluster, make, size, most, clock=time.monotonic):
+        """``make(index, incarnation)`` spawns a worker and returns its handle."""
+        self._cluster, self._make, self._most, self._clock = cluster, make, most, clock
+        self._members = [_Member(index) for index in range(size)]
+        self.restarts = 0
+        self.fragments_lost = 0
+        self.lost_workers = []  # indices whose streams were cut since the loop last looked
+        self._first_cause = None
+        self._noted = 0.0
+
+    def start(self, incarnations):
+        """Spawn all workers; ``incarnations`` ({str(index): number}) are those that a checkpoint knew, {} for none."""
+        for member in self._members:
+            member.incarnation = incarnations.get(str(member.index), 0)
+            self._spawn(member)
+
+    def incarnations(self):
+        """Return {index: incarnation} of all workers."""
+        return {member.index: member.incarnation for member in self._members}
+
+    @property
+    def outstanding(self):
+        """Fragments under way."""
+        return sum(len(member.calls) for member in self._members)
+
+    @property
+    def healthy(self):
+        """Workers that have an incarnation running."""
+        return sum(member.handle is not None for member in self._members)
+
+    def handles(self):
+        """Handles of the running workers by index."""
+        return {member.index: member.handle for member in self._members if member.handle is not None}
+
+    def request(self, count, min_version=0):
+        """Ask for up to ``count`` fragments, the least busy workers first."""
+        self._revive()
+        for _ in range(count):
+            free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
+            if not free:
+                return
+            member = min(free, key=lambda m: (len(m.calls), m.index))
+            # A successor's first act is with the newest weights, not with uniform actions.
+            barrier = 1 if member.incarnation and min_version == 0 else min_version
+            if not member.calls:
+                member.heard = self._clock()
+            member.calls.append(member.handle.call("collect", barrier, returns=2))
+
+    def references(self):
+        """References to wait for: the oldest token of every worker."""
+        return [member.calls[0][0] for member in self._members if member.calls]
+
+    def take(self, reference):
+        """Return (token, columns reference) of a reference that is done, or None when its worker was lost."""
+        member = next(m for m in self._members if m.calls and m.calls[0][0] is reference)
+        try:
+            token = reference.result()
+        except PartLost as lost:
+            self._lose(member, str(lost))
+            return None
+        _, columns = member.calls.pop(0)
+        now = self._clock()
+        member.slowest = max(member.slowest, now - member.heard)
+        member.heard, member.deaths, member.delivered, member.ready = now, 0, True, None
+        return token, columns
+
+    def watch(self):
+        """Look after silent workers and workers that the cluster has not placed; call it now and then."""
+        now = self._clock()
+        for member in self._members:
+            limit = max(SILENCE_S, 20 * member.slowest)
+            if member.delivered and member.calls and now - member.heard > limit:
+                self._cluster.kill(member.handle)
+                self._lose(member, f"silent for {now - member.heard:.0f} s")
+        if self._cluster.is_remote:
+            self._watch_placement(now)
+
+    def _watch_placement(self, now):
+        waiting = [m for m in self._members if m.ready is not None and not m.delivered and not m.ready.done()]
+        if not waiting:
+            return
+        longest = now - min(member.spawned for member in waiting)
+        if longest < PLACEMENT_NOTE_S or now - self._noted < PLACEMENT_NOTE_S:
+            return
+        self._noted = now
+        everything, free = self._cluster.resources()
+        figures = f"the cluster has {everything.get('CPU', 0):g} CPUs, {free.get('CPU', 0):g} of them free"
+        text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"
+        if longest > PLACEMENT_S:
+            raise ClusterUnavailable(
+                f"After {longest:.0f} s still {text}. Lower num_workers or num_cpus_per_worker (0 or a fraction is allowed)."
+            )
+        events.report("warning", text=text)
+
+    def _spawn(self, member):
+        member.handle = self._make(member.index, member.incarnation)
+        member.delivered = False
+        member.spawned = member.heard = self._clock()
+        member.ready = member.handle.ready() if member.handle.is_remote else None
+        events.report("worker_started", worker=member.index, incarnation=member.incarnation)
+
+    def _lose(self, member, text):
+        self._first_cause = self._first_cause or text
+        self.fragments_lost += len(member.calls)
+        member.calls, member.handle = [], None
+        member.deaths += 1
+        member.incarnation += 1
+        self.lost_workers.append(member.index)
+        events.report("worker_lost", worker=member.index, incarnation=member.incarnation - 1, text=text)
+        delay = 0.0 if member.deaths == 1 else min(MAX_DELAY_S, 2.0 ** (member.deaths - 2))
+        member.due = self._clock() + delay if member.deaths < MAX_DEATHS else float("inf")
+        if all(m.handle is None and m.due == float("inf") for m in self._members):
+            raise WorkersFailed(f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._first_cause}")
+
+    def _revive(self):
+        now = self._clock()
+        for member in self._members:
+            if member.handle is None and now >= member.due:
+                self.restarts += 1
+                self._spawn(member)

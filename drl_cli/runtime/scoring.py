@@ -1,0 +1,124 @@
+"""Evaluations inside a run: greedy episodes of a snapshot, and their confirmation when they reach the goal.
+
+A snapshot is the weights of one moment: pushed to the parameter server to be scored, and held as the learner's whole
+state, so that the checkpoint of the best evaluation holds exactly what was scored while training goes on.
+
+An evaluation at the goal is confirmed by ``evaluation_confirm_episodes`` fresh episodes of the same snapshot; when their
+mean is at the goal too, that is the touch.
+"""
+
+import time
+
+from drl_cli import events, process
+from drl_cli.data.randomness import number
+
+GOAL_METRIC = "evaluation/episode_reward_mean"
+
+
+class Snapshot:
+    """The learner's state at one moment, the counters that belong to it, and its scores."""
+
+    def __init__(self, version, arrays, counters):
+        self.version, self.arrays, self.counters = version, arrays, counters
+        self.result = None  # the nested dict `evaluation` of a result, once it has been scored
+
+
+class Scoring:
+    """Runs one evaluation at a time through the tester."""
+
+    def __init__(self, tester, config, seed, goal=None):
+        """``tester``: function without arguments that returns the tester's handle (made when first needed)."""
+        self._tester, self._config, self._seed, self._goal = tester, config, seed, goal
+        self._call = self._snapshot = self._first = None
+        self.count = 0  # evaluations begun
+        self.newest = None  # the last Snapshot that has been scored
+        self.newest_result = None  # its scores; known after a restore too
+        self.touched = None
+        self.seconds = 0.0
+        self._began = 0.0
+
+    @property
+    def is_busy(self):
+        """Whether an evaluation is under way."""
+        return self._call is not None
+
+    def begin(self, snapshot):
+        """Score ``snapshot`` on fresh seeds."""
+        self.count += 1
+        self._snapshot, self._first = snapshot, None
+        self._ask("tester", self._config.evaluation_num_episodes)
+
+    def _ask(self, role, episodes):
+        seeds = [number(self._seed, role, self.count, index) for index in range(episodes)]
+        self._began = time.perf_counter()
+        self._call = self._tester().call("evaluate", self._snapshot.version, seeds)
+
+    def poll(self):
+        """Deal with what the tester has finished; returns True when an evaluation has just been completed."""
+        if self._call is None or not self._call.done():
+            return False
+        call, self._call = self._call, None
+        episodes = call.result()
+        self.seconds += time.perf_counter() - self._began
+        if self._first is None:
+            self._first = summary(episodes)
+            if self._goal is not None and self._config.evaluation_confirm_episodes and self.touched is None:
+                if self._first["episode_reward_mean"] >= self._goal:
+                    self._ask("confirm", self._config.evaluation_confirm_episodes)
+                    return False
+            return self._complete(None)
+        return self._complete(episodes)
+
+    def _complete(self, confirming):
+        result = dict(self._first)
+        result["training_iteration"] = self._snapshot.counters["training_iteration"]
+        result["timesteps_total"] = self._snapshot.counters["timesteps_total"]
+        result["num_updates"] = self._snapshot.counters["num_updates"]
+        mean = summary(confirming)["episode_reward_mean"] if confirming else None
+        result["confirmed_reward_mean"] = mean
+        result["confirmed_episodes"] = len(confirming) if confirming else None
+        self._snapshot.result = result
+        self.newest, self.newest_result = self._snapshot, result
+        shown = ("training_iteration", "timesteps_total", "episode_reward_mean", "episode_len_mean")
+        fields = {name: result[name] for name in shown}
+        events.report("evaluation", episodes=result["episodes_this_iter"], confirmed=mean, **fields)
+        reached = self._first["episode_reward_mean"] if mean is None else mean
+        if self._goal is not None and self.touched is None and reached >= self._goal:
+            self._touch(result)
+        return True
+
+    def _touch(self, result):
+        self.touched = {
+            "metric": GOAL_METRIC,
+            "target": self._goal,
+            "value": result["episode_reward_mean"],
+            "confirmed": result["confirmed_reward_mean"],
+            "seconds": process.seconds_since_start(),
+            "timesteps_total": result["timesteps_total"],
+            "num_updates": result["num_updates"],
+        }
+        events.report("goal", **self.touched)
+
+    def state(self):
+        """Return what a checkpoint keeps."""
+        return {"count": self.count, "newest": self.newest_result, "touched": self.touched}
+
+    def load(self, facts):
+        """Continue from ``state``."""
+        self.count, self.newest_result, self.touched = facts["count"], facts["newest"], facts["touched"]
+
+    def abandon(self):
+        """Forget an evaluation whose tester was lost."""
+        self._call = None
+
+
+def summary(episodes):
+    """Return RLlib's episode fields for a list of Episode."""
+    rewards = [episode.reward for episode in episodes]
+    return {
+        "episode_reward_mean": sum(rewards) / len(rewards),
+        "episode_reward_max": max(rewards),
+        "episode_reward_min": min(rewards),
+        "episode_len_mean": sum(episode.length for episode in episodes) / len(episodes),
+        "episodes_this_iter": len(episodes),
+    }

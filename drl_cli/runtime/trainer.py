@@ -1,0 +1,254 @@
+"""Trainer: the five parts of a run, assembled from a row of the table, and driven iteration by iteration.
+
+``start`` makes the parts, ``train`` closes one iteration and returns its result, ``save`` and ``restore`` move the whole
+state of the run to and from a checkpoint, ``close`` ends everything. The command line, the tests and the Python door
+drive the same object; fault tests hand it a cluster of their own.
+"""
+
+import os
+import socket
+import time
+
+from drl_cli import events
+from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.algorithms import table
+from drl_cli.errors import CheckpointError
+from drl_cli.loading import load
+from drl_cli.runtime import assembly, saving
+from drl_cli.runtime.cluster import PartLost
+from drl_cli.runtime.scoring import Scoring, Snapshot
+
+PROGRESS_EVERY_S = 0.25
+ATTEMPTS = 3  # of making a tester that dies
+
+
+class Trainer:
+    """One run of one algorithm on one environment."""
+
+    def __init__(self, algorithm, config, env, options=None, stop_requested=None, cluster=None):
+        """``config``: the algorithm's config with its seed set; ``env``: dict(id, asked, env_config, spaces, imports).
+
+        ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster).
+        ``stop_requested``: callable that becomes true when the run should end soon. ``cluster``: to be used instead of
+        one that ``start`` makes.
+        """
+        self.row, self.config, self.env = table.find(algorithm), config, env
+        self._options = {"goal": None, "ray": {}} | (options or {})
+        self._stop_requested = stop_requested or (lambda: False)
+        self._cluster = cluster
+        self.iteration = 0
+        self._since = {"time": 0.0, "steps": 0, "iterations": 0}  # at the last restore
+        self._time_total = 0.0
+        self._restored = None  # the checkpoint to continue from once the parts are up
+        self._saved = None  # (iteration, path) of the last save
+        self.parts = None
+        self._testers_lost = 0
+        self._busy_before = None
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def start(self):
+        """Make the parts. Sampling and loading TensorFlow go on in the background when this returns."""
+        self._began = time.monotonic()
+        self.spec = load(self.row.nets).policy_spec(self.config, self.env["spaces"])
+        self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"])
+        self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster)
+        self.loop = self.parts.loop
+        self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
+        self._tester = None
+        self.loop.start()
+        self.parts.pool.start(self._restored[0].json("state")["incarnations"] if self._restored else {})
+        if self._restored is not None:
+            saving.restore(self, *self._restored)
+        self._start_seconds = time.monotonic() - self._began
+        self._last_progress, self._progress_marks = 0.0, (time.monotonic(), self.loop.sampled, self.loop.updates)
+
+    def _make_tester(self):
+        if self._tester is None:
+            self._tester = assembly.make_tester(self.config, self.env, self.spec, self._cluster, self.parts.server)
+        return self._tester
+
+    def close(self):
+        """End all parts, and the cluster if it is ours. Safe to call at any time, also twice."""
+        if self._cluster is not None:
+            self._cluster.close()
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def train(self):
+        """Run one iteration and return its result (nested plain data, RLlib's field names).
+
+        It ends when ``timesteps_per_iteration`` env steps and ``min_iter_time_s`` have passed, early when a stop was
+        requested (not inline, where iterations must stay repeatable) or when the goal has just been confirmed.
+        """
+        began = time.monotonic()
+        config, loop = self.config, self.loop
+        first = loop.sampled
+        least_seconds = config.min_iter_time_s
+        if least_seconds is None:
+            least_seconds = 1.0 if self._cluster.is_remote else 0.0
+        touched = self.scoring.touched
+        while loop.sampled - first < config.timesteps_per_iteration or time.monotonic() - began < least_seconds:
+            loop.step()
+            self._poll_scoring()
+            self._progress()
+            if self.scoring.touched is not touched or (self._cluster.is_remote and self._stop_requested()):
+                break
+        if not self._cluster.is_remote:
+            # Between iterations an inline run stands still: what a checkpoint holds is all there is.
+            loop.quiesce()
+            if loop.is_learning:
+                loop.meters.version = self.parts.learner.call("push").result()
+        self.iteration += 1
+        self._evaluate_when_due()
+        seconds = time.monotonic() - began
+        self._time_total += seconds
+        return self._result(seconds, loop.sampled - first)
+
+    def adopt(self, state):
+        """Continue the counters of a checkpoint's ``state``."""
+        counters = state["counters"]
+        self.iteration, self._time_total = counters["training_iteration"], counters["time_total_s"]
+        self._since = {"time": self._time_total, "steps": counters["timesteps_total"], "iterations": self.iteration}
+        self.loop.meters.version = state["version"]
+        self.scoring.load(state["scoring"])
+
+    def scored_result(self):
+        """Return the nested dict of the newest evaluation, None before the first."""
+        return self.scoring.newest_result
+
+    def _evaluate_when_due(self):
+        interval = self.config.evaluation_interval
+        due = interval and self.iteration % interval == 0 and self.loop.updates > 0
+        if not due or self.scoring.is_busy or self._testers_lost >= ATTEMPTS:
+            return
+        version, arrays = self.parts.learner.call("publish").result()
+        self.loop.meters.version = version
+        self.scoring.begin(Snapshot(version, arrays, self.counters()))
+        while not self._cluster.is_remote and self.scoring.is_busy:
+            self._poll_scoring()
+
+    def _poll_scoring(self):
+        try:
+            self.scoring.poll()
+        except PartLost as lost:
+            self._testers_lost += 1
+            self.scoring.abandon()
+            self._tester = None
+            events.report("worker_lost", worker="tester", incarnation=self._testers_lost - 1, text=str(lost))
+
+    @property
+    def touched(self):
+        """What is known of the touch (see ``runtime.scoring``), None before it."""
+        return self.scoring.touched
+
+    def counters(self):
+        """Return the counters that name a moment of the run."""
+        return {
+            "training_iteration": self.iteration,
+            "timesteps_total": self.loop.sampled,
+            "episodes_total": self.loop.meters.episodes,
+            "num_updates": self.loop.updates,
+            "time_total_s": self._time_total,
+        }
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def _result(self, seconds, steps):
+        closed = self.loop.meters.close_iteration()
+        learner, lag, timers = closed.pop("learner"), closed.pop("weight_lag_mean"), closed.pop("timers")
+        trained, sampled = self.loop.trained(), self.loop.sampled
+        wait = {"start_s": self._start_seconds, "prepare_s": self.loop.meters.prepare_seconds}
+        result = self.counters() | closed
+        del result["num_updates"]
+        result |= {
+            "timesteps_this_iter": steps,
+            "time_this_iter_s": seconds,
+            "time_since_restore": self._time_total - self._since["time"],
+            "timesteps_since_restore": sampled - self._since["steps"],
+            "iterations_since_restore": self.iteration - self._since["iterations"],
+            "date": time.strftime("%Y-%m-%d_%H-%M-%S"),
+            "timestamp": int(time.time()),
+            "pid": os.getpid(),
+            "hostname": socket.gethostname(),
+            "num_healthy_workers": self.parts.pool.healthy,
+            "num_restarts": self.parts.pool.restarts,
+            "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
+            "bad_transitions": self.loop.meters.bad_transitions,
+            "evaluation": self.scored_result(),
+            "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
+            "done": False,
+        }
+        result["info"] = {
+            "num_steps_sampled": sampled,
+            "num_steps_trained": trained,
+            "num_updates": self.loop.updates,
+            "num_target_updates": load(self.row.nets).target_updates(self.config, self.loop.updates),
+            "training_intensity_asked": self.loop.intensity,
+            "training_intensity_got": self.loop.intensity_got(),
+            "weight_version": self.loop.meters.version,
+            "weight_lag_mean": lag,
+            "replay_size": self.parts.replay.call("size").result(),
+            "replay_capacity": self.config.buffer_size,
+            "learner": {DEFAULT_POLICY: learner},
+        }
+        return result
+
+    def _progress(self):
+        now = time.monotonic()
+        if now - self._last_progress < PROGRESS_EVERY_S:
+            return
+        self._last_progress = now
+        since, steps, updates = self._progress_marks
+        elapsed = max(now - since, 1e-9)
+        if elapsed >= 2.0:
+            self._progress_marks = (now, self.loop.sampled, self.loop.updates)
+        meters = self.loop.meters
+        events.report(
+            "progress",
+            seconds=now - self._began,
+            env_steps=self.loop.sampled,
+            env_steps_per_s=(self.loop.sampled - steps) / elapsed,
+            updates=self.loop.updates,
+            updates_per_s=(self.loop.updates - updates) / elapsed,
+            episodes=meters.episodes,
+            episode_reward_mean=meters.reward_mean(),
+            replay_size=self.loop.stored,
+            replay_capacity=self.config.buffer_size,
+            weight_version=meters.version,
+            weight_lag=meters.lag,
+            waiting=self.loop.waiting(),
+            training_iteration=self.iteration,
+            workers=self.parts.pool.healthy,
+            learner="learning" if self.loop.is_learning else "loading TensorFlow",
+        )
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def save(self, run_folder, reason="periodic"):
+        """Write a checkpoint of the present moment; returns its path."""
+        if self._saved is not None and self._saved[0] == self.iteration:
+            return self._saved[1]
+        path = saving.save(self, run_folder, reason)
+        self._saved = (self.iteration, path)
+        return path
+
+    def save_evaluated(self, run_folder):
+        """Write a checkpoint of the weights that the newest evaluation scored; returns its path.
+
+        Its number is that evaluation's iteration. It holds no replay, unless that moment is still the present one.
+        """
+        snapshot = self.scoring.newest
+        if snapshot.counters["training_iteration"] == self.iteration and not self._cluster.is_remote:
+            return self.save(run_folder, "best")
+        return saving.save_snapshot(self, run_folder, snapshot)
+
+    def restore(self, ckpt, exact):
+        """Continue from ``ckpt`` (a ``checkpoint.Checkpoint``); before ``start``.
+
+        ``exact``: the running episodes too, as ``--resume`` needs them. Raises CheckpointError when it does not fit.
+        """
+        saving.check_fits(self, ckpt)
+        if self.parts is not None:
+            raise CheckpointError("A checkpoint must be restored before the run has started.")
+        self._restored = (ckpt, exact)
