@@ -1,0 +1,203 @@
+"""Which checkpoints a run has, which one is meant, and which ones go.
+
+Users: ``experiment`` (prune, resume, leftovers) and the commands that take a path (``find``). The newest is found by
+the number in its folder's name, never by a clock or a pointer file; the best by ``best.json``, which the run writes.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from pathlib import Path
+
+import drl_cli.checkpoint.files as files
+from drl_cli.checkpoint.files import refuse
+from drl_cli.checkpoint.reader import load
+from drl_cli.checkpoint.writer import dropped_text
+from drl_cli.errors import CheckpointError, suggestion
+
+LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
+
+
+def numbers(run_folder):
+    """Return ``[(number, path), …]`` of the checkpoint folders of a run by number, valid or not; links are left out."""
+    try:
+        with os.scandir(run_folder) as entries:
+            found = [(files.FOLDER.fullmatch(e.name), e) for e in entries if e.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise refuse(run_folder, f"cannot be read ({error.strerror})") from error
+    listed = [(int(match[1]), entry.name) for match, entry in found if match]
+    return sorted((number, Path(run_folder) / name) for number, name in listed if name == f"checkpoint_{number:06d}")
+
+
+def newest_valid(run_folder, parts=()):
+    """Return ``(checkpoint, [(path, reason), …])``: the newest undamaged one with all ``parts``, and what was skipped.
+
+    All files are verified, the replay too. When none is left, the CheckpointError lists each one with its reason.
+    """
+    skipped = []
+    for _, path in reversed(numbers(run_folder)):
+        try:
+            found = load(path, optional=True)
+        except CheckpointError as error:
+            skipped.append((path, str(error)))
+            continue
+        missing = [part for part in parts if not found.has(part)]
+        if not missing:
+            return found, skipped
+        skipped.append((path, f"{path}: has no {missing[0]}"))
+    reasons = "".join(f"\n  {reason}" for _, reason in skipped)
+    raise refuse(run_folder, f"holds no usable checkpoint{':' if reasons else ''}{reasons}")
+
+
+def find(path, latest=False):
+    """Return the checkpoint folder that ``path`` means: a checkpoint, a file in it, or a run (best, else newest).
+
+    ``latest`` takes a run's newest valid one. Raises CheckpointError when nothing fits; the result is not verified yet
+    unless it was found as the newest.
+    """
+    path = Path(path).expanduser()
+    try:
+        return _find(path, latest)
+    except OSError as error:
+        raise refuse(path, f"cannot be read ({error.strerror})") from error
+
+
+def _find(path, latest):
+    if path.is_file() and (files.FOLDER.fullmatch(path.parent.name) or (path.parent / files.MANIFEST).exists()):
+        return path.parent
+    if not path.exists():
+        nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise refuse(path, f"there is no such checkpoint or run.{suggestion(path.name, nearby)}")
+    if not path.is_dir() or (path / files.MANIFEST).exists() or (path / files.COMMIT).exists():
+        return path  # load says what is wrong with it
+    best = None if latest else best_name(path)
+    if best:
+        return path / best
+    if numbers(path):
+        return newest_valid(path)[0].path
+    runs = sorted(child.name for child in path.iterdir() if child.is_dir() and numbers(child))
+    if runs:
+        raise refuse(path, f"holds {len(runs)} runs; name one of them, for example {path / runs[-1]}")
+    return path
+
+
+def best_name(run_folder):
+    """Return the folder name in the run's ``best.json``, or None without such a file. Raises CheckpointError."""
+    path = Path(run_folder) / "best.json"
+    if not path.exists():
+        return None
+    data = files.parse_json(files.read_small(path, files.MAX_MANIFEST), path)
+    name = data.get("checkpoint") if isinstance(data, dict) else None
+    if not isinstance(name, str) or not files.FOLDER.fullmatch(name):
+        raise refuse(path, "does not name a checkpoint; take the newest with --latest")
+    return name
+
+
+def prune(run_folder, keep, protected=(), score="training_iteration", values=None):
+    """Remove all but the ``keep`` best checkpoints and return the removed paths.
+
+    ``score`` names the value to rank by, larger is better, smaller with the prefix ``min-``; ties go to the newer, no
+    value ranks last. ``values`` is ``{number: value}``; without it the manifest's counters and scores are asked.
+    Never removed: the newest valid one, the one in best.json, the ``protected`` paths, and whatever is damaged or not
+    made by this program (it is not counted either). Raises OSError.
+    """
+    valid = []
+    for number, path in numbers(run_folder):
+        try:
+            valid.append((number, load(path)))
+        except CheckpointError:
+            continue  # not ours, or damaged: never removed, and said by newest_valid when it matters
+    spared = {Path(path).resolve() for path in protected}
+    spared.add((Path(run_folder) / (_best_or_none(run_folder) or ".")).resolve())
+    spared |= {found.path.resolve() for _, found in valid[-1:]}
+    ranked = sorted(valid, key=lambda pair: _rank(pair, score, values), reverse=True)
+    doomed = [found.path for _, found in ranked[max(0, keep) :] if found.path.resolve() not in spared]
+    for path in sorted(doomed):
+        _remove(path)
+    return sorted(doomed)
+
+
+def _best_or_none(run_folder):
+    try:
+        return best_name(run_folder)
+    except CheckpointError:
+        return None
+
+
+def _rank(pair, score, values):
+    number, found = pair
+    name = score.removeprefix("min-")
+    if values is None:
+        facts = {**found.facts.get("counters", {}), **found.facts.get("score", {})}
+        facts["evaluation/episode_reward_mean"] = facts.get("evaluation_reward_mean")
+        value = number if name == "training_iteration" else facts.get(name)
+    else:
+        value = values.get(number)
+    if value is None:
+        return (False, 0.0, number)
+    return (True, -value if score.startswith("min-") else value, number)
+
+
+def _remove(path):
+    """Take a checkpoint out of sight in one step, then delete it; a crash leaves only a leftover."""
+    number = files.FOLDER.fullmatch(path.name)[1]
+    aside = path.with_name(f".del-{number}-{os.getpid()}-{secrets.token_hex(4)}")
+    os.rename(path, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def drop_replay(path):
+    """Take the replay out of a checkpoint; a marker tells this from a missing file. Returns whether there was one.
+
+    Raises CheckpointError when the checkpoint is damaged, OSError when it cannot be changed.
+    """
+    found = load(path)
+    names = [name for name, entry in found.listing.items() if entry["part"] == "replay"]
+    if not names:
+        return False
+    manifest = files.read_small(found.path / files.MANIFEST, files.MAX_MANIFEST)
+    # Written beside the checkpoint and moved in: half a marker in it would be damage.
+    marker = found.path.with_name(f".tmp-{files.DROPPED}-{os.getpid()}-{secrets.token_hex(4)}")
+    files.write_new(marker, [dropped_text(manifest)])
+    os.rename(marker, found.path / files.DROPPED)
+    files.sync_folder(found.path)
+    for name in names:
+        os.unlink(found.path / name)
+    files.sync_folder(found.path)
+    return True
+
+
+def remove_leftovers(run_folder):
+    """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
+
+    To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put
+    back when its successor did not arrive.
+    """
+    cleared = []
+    for name in sorted(os.listdir(run_folder)):
+        match = LEFTOVER.fullmatch(name)
+        if not match or _alive(int(match[3])):
+            continue
+        path = Path(run_folder) / name
+        target = path.with_name(f"checkpoint_{match[2]}")
+        if match[1] == "old" and not target.exists():
+            os.rename(path, target)
+        elif path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+        cleared.append(path)
+    return cleared
+
+
+def _alive(pid):
+    if pid == os.getpid():
+        return False  # in a container the same pid comes back; our own first save is still to come
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

@@ -1,0 +1,152 @@
+import json
+import os
+import subprocess
+
+import pytest
+from checkpoint_maker import save
+
+from drl_cli import checkpoint
+from drl_cli.errors import CheckpointError
+
+
+def scored(folder, **scores):
+    for name, value in scores.items():
+        evaluated = None if value is None else -value
+        save(folder, int(name[1:]), {"score": {"episode_reward_mean": value, "evaluation_reward_mean": evaluated}})
+
+
+def left(folder):
+    return [number for number, _ in checkpoint.numbers(folder)]
+
+
+def best(folder, name):
+    (folder / "best.json").write_text(json.dumps({"checkpoint": name}))
+
+
+def damage(path):
+    os.truncate(path / "weights.safetensors", 5)
+
+
+def test_numbers_come_from_names_and_leave_out_links_files_and_others(tmp_path):
+    save(tmp_path, 2)
+    save(tmp_path, 1_000_000)
+    (tmp_path / "checkpoint_000003").write_text("a file")
+    (tmp_path / "checkpoint_000004").symlink_to(tmp_path / "checkpoint_000002")
+    (tmp_path / "checkpoint_0000005").mkdir()
+    (tmp_path / "checkpoint_7").mkdir()
+    (tmp_path / "checkpoint_000006").mkdir()
+    assert left(tmp_path) == [2, 6, 1_000_000]
+
+
+def test_prune_keeps_the_best_by_score_and_the_newest(tmp_path):
+    scored(tmp_path, n1=5.0, n2=9.0, n3=7.0, n4=1.0)
+    removed = checkpoint.prune(tmp_path, keep=2, score="episode_reward_mean")
+    assert [path.name for path in removed] == ["checkpoint_000001"]
+    assert left(tmp_path) == [2, 3, 4]
+
+
+def test_prune_with_min_prefix_keeps_the_smallest(tmp_path):
+    scored(tmp_path, n1=5.0, n2=9.0, n3=7.0, n4=100.0)
+    checkpoint.prune(tmp_path, keep=1, score="min-episode_reward_mean")
+    assert left(tmp_path) == [1, 4]
+
+
+def test_prune_by_evaluation_mean(tmp_path):
+    scored(tmp_path, n1=5.0, n2=9.0, n3=7.0, n4=100.0)
+    checkpoint.prune(tmp_path, keep=1, score="evaluation/episode_reward_mean")
+    assert left(tmp_path) == [1, 4]
+
+
+def test_prune_ties_go_to_the_newer_and_no_score_ranks_last(tmp_path):
+    scored(tmp_path, n1=5.0, n2=5.0, n3=None, n4=None)
+    checkpoint.prune(tmp_path, keep=1, score="episode_reward_mean")
+    assert left(tmp_path) == [2, 4]
+
+
+def test_prune_with_values_ranks_by_them(tmp_path):
+    scored(tmp_path, n1=1.0, n2=1.0, n3=1.0)
+    checkpoint.prune(tmp_path, keep=1, score="info/x", values={1: 3.0, 2: None})
+    assert left(tmp_path) == [1, 3]
+
+
+def test_prune_never_removes_best_protected_damaged_or_foreign(tmp_path):
+    for number in range(1, 8):
+        save(tmp_path, number)
+    best(tmp_path, "checkpoint_000001")
+    damage(tmp_path / "checkpoint_000003")
+    (tmp_path / "checkpoint_000004" / "mine.txt").write_text("x")
+    damage(tmp_path / "checkpoint_000007")
+    checkpoint.prune(tmp_path, keep=0, protected=[tmp_path / "checkpoint_000002"])
+    assert left(tmp_path) == [1, 2, 3, 4, 6, 7]
+
+
+def test_newest_valid_skips_damaged_ones_and_tells_why(tmp_path):
+    for number in (1, 2, 3):
+        save(tmp_path, number, replay=number < 2)
+    damage(tmp_path / "checkpoint_000003")
+    found, skipped = checkpoint.newest_valid(tmp_path)
+    assert found.number == 2
+    assert [path.name for path, _ in skipped] == ["checkpoint_000003"]
+    assert "weights.safetensors: has 5 bytes" in skipped[0][1]
+    assert checkpoint.newest_valid(tmp_path, parts=("replay",))[0].number == 1
+
+
+def test_newest_valid_with_none_left_lists_each_with_its_reason(tmp_path):
+    with pytest.raises(CheckpointError, match="holds no usable checkpoint$"):
+        checkpoint.newest_valid(tmp_path)
+    for number in (1, 2):
+        damage(save(tmp_path, number))
+    with pytest.raises(CheckpointError) as caught:
+        checkpoint.newest_valid(tmp_path)
+    assert "checkpoint_000001/weights" in str(caught.value) and "checkpoint_000002/weights" in str(caught.value)
+
+
+def test_find_takes_a_checkpoint_a_file_in_it_or_a_run(tmp_path):
+    first, second = save(tmp_path, 1), save(tmp_path, 2)
+    assert checkpoint.find(first) == first
+    assert checkpoint.find(first / "weights.safetensors") == first
+    assert checkpoint.find(tmp_path) == second
+    best(tmp_path, "checkpoint_000001")
+    assert checkpoint.find(tmp_path) == first
+    assert checkpoint.find(tmp_path, latest=True) == second
+
+
+@pytest.mark.parametrize("text", ['{"checkpoint": "../x"}', '{"checkpoint": 3}', "[]", "{", '{"checkpoint": "/etc"}'])
+def test_find_with_a_damaged_best_file_is_refused(tmp_path, text):
+    save(tmp_path, 1)
+    (tmp_path / "best.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"best\.json"):
+        checkpoint.find(tmp_path)
+
+
+def test_find_of_what_is_not_there_names_the_nearest(tmp_path):
+    save(tmp_path, 10)
+    with pytest.raises(CheckpointError, match="Did you mean 'checkpoint_000010'"):
+        checkpoint.find(tmp_path / "checkpoint_00010")
+
+
+def test_find_of_an_experiment_folder_names_a_run(tmp_path):
+    (tmp_path / "run_a").mkdir()
+    save(tmp_path / "run_a", 10)
+    with pytest.raises(CheckpointError, match=r"holds 1 runs; name one of them, for example .*run_a"):
+        checkpoint.find(tmp_path)
+
+
+def test_leftovers_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):
+    child = subprocess.Popen(["true"])
+    child.wait()
+    dead = tmp_path / f".tmp-000010-{child.pid}-00c0ffee"
+    dead.mkdir()
+    (dead / "weights.safetensors").write_bytes(b"half")
+    (tmp_path / f".tmp-status.json-{child.pid}-00c0ffee").write_bytes(b"half")
+    (tmp_path / f".tmp-000010-{os.getppid()}-00c0ffee").mkdir()
+    (tmp_path / ".tmp-mine").mkdir()
+    assert len(checkpoint.remove_leftovers(tmp_path)) == 2
+    assert sorted(os.listdir(tmp_path)) == sorted([".tmp-mine", f".tmp-000010-{os.getppid()}-00c0ffee"])
+
+
+def test_leftover_of_an_interrupted_replacement_is_put_back(tmp_path):
+    path = save(tmp_path, 10)
+    path.rename(tmp_path / f".old-000010-{os.getpid()}-00c0ffee")
+    checkpoint.remove_leftovers(tmp_path)
+    assert checkpoint.newest_valid(tmp_path)[0].number == 10
