@@ -3,11 +3,11 @@
 Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from drl_cli.configs.schema import Range, Section, Whole, key
+from drl_cli.configs.schema import PlainMapping, Range, Section, Whole, key
 
 
 def _ordered(pair):
@@ -29,7 +29,7 @@ class EnvironmentKeys(Section):
         min_length=1,
         max_length=200,
     )
-    env_config: dict[str, Any] = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
+    env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
     gamma: float = key(0.99, "Discount of the reward per env step.", ge=0, le=1)
     horizon: Whole | None = key(
         None,

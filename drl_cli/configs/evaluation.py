@@ -4,9 +4,7 @@ Mixed into the config of every algorithm. The keys with ``_confirm_`` and ``_hol
 of a goal by ten episodes is often luck, so a touch is confirmed by fresh episodes before it may stop a run.
 """
 
-from typing import Any
-
-from drl_cli.configs.schema import Section, Whole, key
+from drl_cli.configs.schema import PlainMapping, Section, Whole, key
 
 
 class EvaluationConfig(Section):
@@ -18,7 +16,7 @@ class EvaluationConfig(Section):
         rllib=True,
         why="RLlib scores SAC with its exploration unless told otherwise; a score is asked of the policy one would deploy",
     )
-    env_config: dict[str, Any] = key({}, "Keyword arguments of gymnasium.make, laid over the training's env_config.")
+    env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make, laid over the training's env_config.")
     horizon: Whole | None = key(
         None, "Cut evaluation episodes after this many steps; null takes the training's horizon.", "env steps", ge=1
     )
