@@ -33,7 +33,8 @@ class EnvironmentKeys(Section):
     gamma: float = key(0.99, "Discount of the reward per env step.", ge=0, le=1)
     horizon: Whole | None = key(
         None,
-        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own limit.",
+        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own "
+        "limit.",
         "env steps",
         ge=1,
     )
@@ -44,7 +45,8 @@ class EnvironmentKeys(Section):
     clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
     clip_rewards: ClipRewards = key(
         None,
-        "Limit rewards before they are learnt from: null or false never, true to their sign, x to [-x, x], or [low, high]. "
+        "Limit rewards before they are learnt from: null or false never, true to their sign, x to [-x, x], or "
+        "[low, high]. "
         "Reported rewards stay as they were.",
         allowed="true, false, null, a number > 0, or [low, high]",
     )

@@ -1,6 +1,7 @@
 """Objects and assignments as they are typed behind ``--config``, ``--stop`` and ``-s``, and the files they name.
 
-Used by ``experiment``. For shells and templates that eat braces, ``<"num_workers":4>`` is read as ``{"num_workers":4}``.
+Used by ``experiment``. For shells and templates that eat braces, ``<"num_workers":4>`` is read as
+``{"num_workers":4}``.
 """
 
 import errno
@@ -8,7 +9,8 @@ import os
 import re
 import stat
 
-from drl_cli.configs.text import MAX_BYTES, load_json_text, load_yaml_text, read_yaml, scalar
+from drl_cli.configs.scalars import scalar
+from drl_cli.configs.text import MAX_BYTES, load_json_text, load_yaml_text, read_yaml
 from drl_cli.configs.where import Where, origin
 from drl_cli.errors import ConfigError
 

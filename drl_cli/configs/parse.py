@@ -1,7 +1,8 @@
 """From a mapping of keys to a frozen config, or to all that is wrong with it at once.
 
-Used by ``experiment`` (flags, files, resumed runs) and by whoever reads a config back from a checkpoint. Each problem is
-one line: the key's path, what was given, what is allowed, the nearest valid key, and the file and line or the flag.
+Used by ``experiment`` (flags, files, resumed runs) and by whoever reads a config back from a checkpoint. Each problem
+is one line: the key's path, what was given, what is allowed, the nearest valid key, and the file and line or the
+flag.
 """
 
 from pydantic import ValidationError
@@ -48,28 +49,40 @@ def refuse(problems, what):
 def read(algorithm, mapping, where):
     """Return (config or None, problems, notices); as ``parse``, for callers that have more problems to tell."""
     where = origin(where)
-    schema = load(algorithm.config)
     if not isinstance(mapping, dict):
         problem = f"config: {shown(mapping)} is not a mapping of keys to values{_at(where, ())}."
         return None, [problem], []
     mapping, moved, problems, notices = _renamed(mapping, where)
-    known, unknown = _split(mapping, schema, (), _Reader(algorithm.name, schema, where))
-    problems += unknown
-    config = None
-    try:
-        config = schema.model_validate(known)
-    except ValidationError as error:
-        problems += _wrong_values(error, schema, known, _Moved(where, moved))
+    reader = _Reader(load(algorithm.config), _Moved(where, moved), lambda path: refusal(path, algorithm.name))
+    config, more = _validated(mapping, reader)
+    problems += more
     return (None if problems else config), problems, notices
 
 
-class _Reader:
-    """What a message about an unknown key needs to know."""
+def read_section(schema, mapping, where, refusal):
+    """Return (section or None, problems) for a mapping that is no algorithm's config.
 
-    def __init__(self, algorithm, schema, where):
-        self.algorithm = algorithm
+    ``refusal(path)`` says why a key that the schema lacks is refused, or returns None.
+    """
+    section, problems = _validated(mapping, _Reader(schema, origin(where), refusal))
+    return (None if problems else section), problems
+
+
+class _Reader:
+    """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
+
+    def __init__(self, schema, where, refusal):
         self.schema = schema
         self.where = where
+        self.refusal = refusal
+
+
+def _validated(mapping, reader):
+    known, problems = _split(mapping, reader.schema, (), reader)
+    try:
+        return reader.schema.model_validate(known), problems
+    except ValidationError as error:
+        return None, problems + _wrong_values(error, reader.schema, known, reader.where)
 
 
 class _Moved:
@@ -147,7 +160,7 @@ def _unknown(path, fields, reader):
     dotted = ".".join(map(str, path))
     if len(dotted) > 100:
         dotted = dotted[:97] + "…"
-    reason = refusal(path, reader.algorithm)
+    reason = reader.refusal(path)
     if reason:
         return f"{dotted}: {reason.rstrip('.')}{_at(reader.where, path)}."
     return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema)}"
@@ -184,6 +197,8 @@ def _wrong_values(error, schema, known, where):
         value = known
         for name in path:
             value = value[name]
+        if isinstance(value, dict) and set(value) & {"grid_search", "eval"}:
+            reason = "searches over values are not supported yet"
         why = f": {reason}" if reason else ""
         problems[path] = (
             f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."

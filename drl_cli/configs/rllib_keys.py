@@ -1,6 +1,7 @@
 """RLlib's keys that are no keys here: old spellings that are read, and keys that are refused with the reason.
 
-Used by ``configs.parse``. Source: RLlib 0.8 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its algorithms.
+Used by ``configs.parse``. Source: RLlib 0.8 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
+algorithms.
 """
 
 ALIASES = {
@@ -42,7 +43,8 @@ NEVER = {
     "eager_tracing": _EAGER,
     "eager_max_retraces": _EAGER,
     "no_eager_on_workers": _EAGER,
-    "optimizer": "arguments of RLlib's old policy optimizers; drl's keys are at the top level, such as num_replay_shards.",
+    "optimizer": "arguments of RLlib's old policy optimizers; drl's keys are at the top level, such as "
+    "num_replay_shards.",
     "callbacks": _PYTHON,
     "custom_eval_function": _PYTHON,
     "env_task_fn": _PYTHON,
@@ -70,13 +72,15 @@ NEVER = {
     "memory_per_worker": _QUOTA,
     "object_store_memory_per_worker": _QUOTA,
     "placement_strategy": "Ray places the parts by the resources they ask for.",
-    "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. Remove the key.",
+    "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. "
+    "Remove the key.",
 }
 """Keys of RLlib's that will not come, with the reason."""
 
 NOT_YET = {
     "model": "SAC's networks are Q_model and policy_model.",
-    "lr": "SAC's learning rates are optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate.",
+    "lr": "SAC's learning rates are optimization.actor_learning_rate, .critic_learning_rate and "
+    ".entropy_learning_rate.",
     "lr_schedule": "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours.",
     "use_state_preprocessor": "Q_model and policy_model describe the networks.",
     "local_tf_session_args": "tf_session_args are those of the learner's session.",
@@ -129,18 +133,20 @@ NOT_YET = {
 """Keys of RLlib's common config and its SAC/DQN family that are not built yet, with what helps instead."""
 
 OTHER_ALGORITHMS = {
-    "DQN": "num_atoms v_min v_max noisy sigma0 dueling hiddens double_q adam_epsilon burn_in zero_init_states use_h_function",
-    "DDPG and TD3": "smooth_target_policy target_noise target_noise_clip actor_hiddens actor_hidden_activation critic_hiddens "
-    "critic_hidden_activation critic_lr actor_lr use_huber huber_threshold l2_reg",
-    "PPO": "use_critic use_gae lambda kl_coeff sgd_minibatch_size shuffle_sequences num_sgd_iter vf_share_layers vf_loss_coeff "
+    "DQN": "num_atoms v_min v_max noisy sigma0 dueling hiddens double_q adam_epsilon burn_in zero_init_states "
+    "use_h_function",
+    "DDPG and TD3": "smooth_target_policy target_noise target_noise_clip actor_hiddens actor_hidden_activation "
+    "critic_hiddens critic_hidden_activation critic_lr actor_lr use_huber huber_threshold l2_reg",
+    "PPO": "use_critic use_gae lambda kl_coeff sgd_minibatch_size shuffle_sequences num_sgd_iter vf_share_layers "
+    "vf_loss_coeff "
     "entropy_coeff entropy_coeff_schedule clip_param vf_clip_param kl_target simple_optimizer",
     "A2C": "microbatch_size",
     "IMPALA and APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold vtrace_drop_last_ts "
     "num_data_loader_buffers minibatch_buffer_size replay_proportion replay_buffer_num_slots learner_queue_size "
     "learner_queue_timeout max_sample_requests_in_flight_per_worker broadcast_interval num_aggregation_workers "
     "opt_type decay momentum epsilon use_kl_loss",
-    "ES and ARS": "action_noise_std l2_coeff noise_stdev episodes_per_batch eval_prob return_proc_mode stepsize noise_size "
-    "report_length num_rollouts rollouts_used sgd_stepsize offset",
+    "ES and ARS": "action_noise_std l2_coeff noise_stdev episodes_per_batch eval_prob return_proc_mode stepsize "
+    "noise_size report_length num_rollouts rollouts_used sgd_stepsize offset",
     "MARWIL and BC": "beta vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
     "moving_average_sqd_adv_norm_update_rate",
     "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",
@@ -149,7 +155,8 @@ OTHER_ALGORITHMS = {
 
 MODEL_NOT_YET = frozenset(
     "conv_filters conv_activation free_log_std no_final_linear vf_share_layers use_lstm max_seq_len lstm_cell_size "
-    "lstm_use_prev_action_reward lstm_use_prev_action lstm_use_prev_reward framestack dim grayscale zero_mean custom_model "
+    "lstm_use_prev_action_reward lstm_use_prev_action lstm_use_prev_reward framestack dim grayscale zero_mean "
+    "custom_model "
     "custom_model_config custom_action_dist custom_preprocessor post_fcnet_hiddens post_fcnet_activation use_attention "
     "attention_num_transformer_units attention_dim attention_num_heads attention_head_dim attention_memory_inference "
     "attention_memory_training attention_position_wise_mlp_dim attention_init_gru_gate_bias "
@@ -158,7 +165,8 @@ MODEL_NOT_YET = frozenset(
 """Keys of a network (MODEL_DEFAULTS) that are not built yet."""
 
 EXPLORATION_NOT_YET = frozenset(
-    "random_timesteps initial_epsilon final_epsilon epsilon_timesteps epsilon_schedule stddev initial_scale final_scale "
+    "random_timesteps initial_epsilon final_epsilon epsilon_timesteps epsilon_schedule stddev initial_scale "
+    "final_scale "
     "scale_timesteps scale_schedule ou_theta ou_sigma ou_base_scale initial_stddev sub_exploration temperature "
     "feature_dim beta eta lr".split()
 )

@@ -1,75 +1,26 @@
 """Strict reading of YAML and JSON: from text to plain data, with the line of every key.
 
-Used by ``experiment`` for files and flags. YAML is read as 1.2 core (``1e-4`` is a number, ``on`` a string, ``010`` ten)
-and only the part of it that is plain data: no anchors, aliases, merge keys, tags, dates, directives, several documents.
-Limits keep a hostile file from costing time or memory. Every refusal is a ConfigError with line and column.
+Used by ``experiment`` for files and flags. YAML is read as 1.2 core (``1e-4`` is a number, ``on`` a string, ``010``
+ten) and only the part of it that is plain data: no anchors, aliases, merge keys, tags, dates, directives, several
+documents. Limits keep a hostile file from costing time or memory. Every refusal is a ConfigError with line and
+column.
 
 Source: YAML 1.2.2 §10.3.2 (core schema). Deviation: infinities and NaN are refused, keys must be text.
 """
 
 import json
-import math
-import re
 
 import yaml
 
+from drl_cli.configs.scalars import MAX_TEXT, RefusedError, scalar
 from drl_cli.configs.where import origin
 from drl_cli.errors import ConfigError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 10_000
 MAX_DEPTH = 32
-MAX_TEXT = 4096  # characters of one value
-MAX_DIGITS = 400  # beyond it int() refuses or is slow, and nothing that is configured needs it
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_NULL = re.compile(r"null|Null|NULL|~|")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
-_INT = re.compile(r"[-+]?[0-9]+")
-_OCT = re.compile(r"0o[0-7]+")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?(\.inf|\.Inf|\.INF|Infinity)|\.nan|\.NaN|\.NAN|NaN")
-
-
-class _Refused(ValueError):
-    """A value that is well-formed but not allowed; the caller adds the place."""
-
-
-def scalar(text):
-    """Return the value of a plain (unquoted) YAML 1.2 core scalar: None, bool, int, float or str.
-
-    Raises ValueError for numbers that are not finite or absurdly long.
-    """
-    if len(text) > MAX_TEXT:
-        raise _Refused(f"a value of {len(text)} characters (limit {MAX_TEXT})")
-    if _NULL.fullmatch(text):
-        return None
-    if _TRUE.fullmatch(text):
-        return True
-    if _FALSE.fullmatch(text):
-        return False
-    if _NOT_FINITE.fullmatch(text):
-        raise _Refused(f"{text} is not a finite number")
-    if _INT.fullmatch(text) or _OCT.fullmatch(text) or _HEX.fullmatch(text):
-        return _whole(text)
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-        if not math.isfinite(value):
-            raise _Refused(f"{text[:40]} is too large for a number")
-        return value
-    return text
-
-
-def _whole(text):
-    if len(text) > MAX_DIGITS:
-        raise _Refused(f"a number of {len(text)} digits (limit {MAX_DIGITS})")
-    if text.startswith("0o"):
-        return int(text[2:], 8)
-    if text.startswith("0x"):
-        return int(text[2:], 16)
-    return int(text)
 
 
 def load_yaml_text(text, where):
@@ -228,13 +179,13 @@ def _unique(pairs):
     found = {}
     for name, value in pairs:
         if name in found:
-            raise _Refused(f"the key {name[:60]!r} is given twice")
+            raise RefusedError(f"the key {name[:60]!r} is given twice")
         found[name] = value
     return found
 
 
 def _no_constant(name):
-    raise _Refused(f"{name} is not a finite number")
+    raise RefusedError(f"{name} is not a finite number")
 
 
 def _check_limits(data, where):

@@ -5,16 +5,16 @@ Made by ``configs.text`` and ``experiment``, read by ``configs.parse``.
 
 
 class Where:
-    """The origin of a mapping's keys: a name (``"tuned.yaml"``, ``"--config"``), and the line of each path where known."""
+    """The origin of a mapping's keys: a name (``"tuned.yaml"``, ``"--config"``), and the line of each known path."""
 
     def __init__(self, name, lines=None, overlay=None):
-        """``lines`` maps paths (tuples of keys and list positions) to line numbers, ``overlay`` paths to other names."""
+        """``lines``: path (a tuple of keys and list positions) → line number; ``overlay``: path → another name."""
         self.name = name
         self._lines = lines or {}
         self._overlay = overlay or {}
 
     def place(self, path=()):
-        """Return ``"tuned.yaml:12"`` or ``"--config"`` for a path; for one without a line, that of its nearest parent."""
+        """Return ``"tuned.yaml:12"`` or ``"--config"`` for a path; without a line, that of its nearest parent."""
         path = tuple(path)
         for length in range(len(path), -1, -1):
             part = path[:length]
