@@ -3,11 +3,11 @@
 Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from drl_cli.configs.schema import Range, Section, Whole, key
+from drl_cli.configs.schema import PlainMapping, Range, Section, Whole, key
 
 
 def _ordered(pair):
@@ -29,11 +29,12 @@ class EnvironmentKeys(Section):
         min_length=1,
         max_length=200,
     )
-    env_config: dict[str, Any] = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
+    env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
     gamma: float = key(0.99, "Discount of the reward per env step.", ge=0, le=1)
     horizon: Whole | None = key(
         None,
-        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own limit.",
+        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own "
+        "limit.",
         "env steps",
         ge=1,
     )
@@ -44,7 +45,8 @@ class EnvironmentKeys(Section):
     clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
     clip_rewards: ClipRewards = key(
         None,
-        "Limit rewards before they are learnt from: null or false never, true to their sign, x to [-x, x], or [low, high]. "
+        "Limit rewards before they are learnt from: null or false never, true to their sign, x to [-x, x], or "
+        "[low, high]. "
         "Reported rewards stay as they were.",
         allowed="true, false, null, a number > 0, or [low, high]",
     )

@@ -21,7 +21,8 @@ class IterationKeys(Section):
     )
     min_iter_time_s: float | None = key(
         None,
-        "Shortest duration of an iteration; null means 1 with workers and 0 without, where only env steps count so that "
+        "Shortest duration of an iteration; null means 1 with workers and 0 without, where only env steps count "
+        "so that "
         "runs can be repeated exactly.",
         "seconds",
         ge=0,

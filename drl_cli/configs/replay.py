@@ -56,8 +56,9 @@ class ReplayKeys(Section):
     )
     num_replay_shards: Whole = key(
         0,
-        "0 holds the replay in the run's own process, 1 in a Ray actor; more are not supported yet.",
+        "0 holds the replay in the run's own process, 1 in a Ray actor.",
         "actors",
+        "0 or 1 (more are not supported yet)",
         ge=0,
         le=1,
     )

@@ -79,6 +79,7 @@ class ResourceKeys(Section):
     tf_session_args: SessionArgs = key(SessionArgs(), "Options of the TensorFlow session that learns.")
     xla: bool = key(
         True,
-        "Compile the loop of updates with XLA: about 2 s at the start, then more than twice as many small updates a second. "
+        "Compile the loop of updates with XLA: about 2 s at the start, then more than twice as many small "
+        "updates a second. "
         "It pays from about 2,700 updates.",
     )

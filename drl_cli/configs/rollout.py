@@ -22,7 +22,8 @@ class RolloutKeys(Section):
 
     num_workers: Whole = key(
         0,
-        "Rollout workers that sample in processes of their own; 0 samples in the run's one process, without Ray, and is "
+        "Rollout workers that sample in processes of their own; 0 samples in the run's one process, without Ray, "
+        "and is "
         "reproducible bit for bit.",
         "processes",
         ge=0,
@@ -39,13 +40,14 @@ class RolloutKeys(Section):
     )
     rollout_fragment_length: Whole = key(
         25,
-        "Steps of each environment that one call to a worker collects; a worker's fragment has num_envs_per_worker times "
+        "Steps of each environment that one call to a worker collects; a worker's fragment has "
+        "num_envs_per_worker times "
         "as many.",
         "env steps per environment",
         ge=1,
         le=100_000,
         rllib=1,
-        why="one step per call would cost a message for every step; the replay keeps stream order, so borders change nothing",
+        why="one step per call would cost a message for each; the replay keeps stream order, so borders change nothing",
     )
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")

@@ -17,7 +17,7 @@ from drl_cli.configs.resources import ResourceKeys
 from drl_cli.configs.rollout import RolloutKeys
 from drl_cli.configs.schema import RATE_ALLOWED, Rate, Section, Whole, key
 
-_RATE_WHY = "fits small nets and batches: the measured LunarLander runs with 1e-3 land within a minute, one of four with 2e-3 failed"
+_RATE_WHY = "for small nets: LunarLander runs with 1e-3 landed within a minute, one of four with 2e-3 failed"
 
 
 class Optimization(Section):
@@ -85,7 +85,8 @@ class SACConfig(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, Iterat
         """Refuse what each key allows but the keys together do not."""
         if self.learning_starts > self.buffer_size:
             raise ValueError(
-                f"learning_starts {self.learning_starts} is more than buffer_size {self.buffer_size}: learning would never start"
+                f"learning_starts {self.learning_starts} is more than buffer_size {self.buffer_size}: learning "
+                "would never start"
             )
         if self.learner_actor and self.num_workers == 0:
             raise ValueError("learner_actor true needs num_workers 1 or more: without workers there is no Ray")

@@ -5,11 +5,13 @@ A default lives in the ``key(...)`` line and nowhere else. Sources: pydantic 2 (
 """
 
 import itertools
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_TEXT = 4096  # characters of a string value
+MAX_DEPTH = 32  # of a value that is plain data
 MAX_WHOLE = 2**53  # a whole number beyond this changes when it passes through JSON readers that hold floats
 
 
@@ -60,6 +62,32 @@ def _rising(points):
         raise ValueError("the env steps of a schedule must rise")
     return points
 
+
+def _plain(mapping):
+    """Refuse what JSON cannot hold: the mapping is recorded, and sent to workers."""
+    waiting = [(mapping, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, dict):
+            if not all(isinstance(name, str) for name in value):
+                raise ValueError("its keys must be text")
+            children = value.values()
+        elif isinstance(value, (list, tuple)):
+            children = value
+        elif (
+            value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+        ):
+            continue
+        else:
+            raise ValueError(f"{str(value)[:60]!r} is not plain data")
+        if depth > MAX_DEPTH:
+            raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+        waiting.extend((child, depth + 1) for child in children)
+    return mapping
+
+
+PlainMapping = Annotated[dict[str, Any], AfterValidator(_plain)]
+"""A mapping of texts to plain data (what JSON can hold)."""
 
 Whole = Annotated[int, BeforeValidator(_whole), AfterValidator(_fits)]
 """A whole number; ``1e6`` is one, ``true`` and ``1.5`` are not."""

@@ -1,0 +1,77 @@
+"""The keys of one experiment in a file, beside its ``config``; the flags of the same names fill the same keys.
+
+Used by ``experiment.spec``. Names and meanings are RLlib's (its experiment YAML).
+"""
+
+from drl_cli.configs.schema import PlainMapping, Section, Whole, key
+
+
+class ExperimentKeys(Section):
+    """One experiment: what runs on what, when it stops, what is kept."""
+
+    run: str | None = key(None, "The algorithm; the same as --run.", allowed="the name of an algorithm")
+    env: str | None = key(None, "The gymnasium id of the environment; the same as --env.", allowed="a gymnasium id")
+    config: PlainMapping = key({}, "Keys of the algorithm's config.")
+    stop: PlainMapping | None = key(
+        None, "Result field → threshold; the run stops when any is reached. {} never stops it."
+    )
+    pass_criteria: PlainMapping = key(
+        {},
+        "Result field → threshold that the run must reach. Rewards among them are stop rules as well; a run that ends "
+        "without them has missed its criterion.",
+    )
+    checkpoint_freq: Whole = key(
+        0, "Iterations between two periodic checkpoints; 0 makes none beside the best and the last.", "iterations", ge=0
+    )
+    checkpoint_at_end: bool = key(
+        True,
+        "Whether a run leaves a checkpoint when it ends, however it ends.",
+        rllib=False,
+        why="a run that leaves nothing behind was for nothing",
+    )
+    keep_checkpoints_num: Whole | None = key(
+        None, "Checkpoints to keep; null keeps all. The best and the newest are always kept.", "checkpoints", ge=1
+    )
+    checkpoint_score_attr: str | None = key(
+        None,
+        "Result field by which checkpoints are ranked, with min- in front where lower is better; null takes the newest "
+        "greedy evaluation's mean reward, else episode_reward_mean.",
+        allowed="a result field, with or without min- in front",
+        rllib="training_iteration",
+        why="the newest checkpoint is often not the best one",
+    )
+    local_dir: str | None = key(
+        None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
+    )
+    restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
+    num_samples: Whole = key(1, "Repetitions of the experiment.", allowed="1 (more are not supported yet)", ge=1, le=1)
+
+
+NOT_YET = {
+    "upload_dir": "",
+    "max_failures": "lost workers are restarted; a run that failed goes on with drl train --resume.",
+    "export_formats": "",
+    "resources_per_trial": "they follow from num_workers and its neighbours in config.",
+    "sync_on_checkpoint": "",
+    "loggers": "",
+    "trial_name_creator": "",
+    "sync_to_driver": "",
+    "log_to_file": "each run has its drl.log.",
+    "time_budget_s": "write stop: {time_total_s: …}.",
+    "frameworks": "",
+    "scheduler": "",
+    "search_alg": "",
+    "resume": "type drl train --resume.",
+    "verbose": "type -v or -vv.",
+    "experiment_name": "the experiment's name is the key above it.",
+    "name": "the experiment's name is the key above it.",
+}
+"""Keys of RLlib's experiments that are not supported yet, with what helps instead."""
+
+
+def refusal(path):
+    """Return why a key of RLlib's experiments is refused, or None if it has no such key."""
+    if path[-1] not in NOT_YET:
+        return None
+    hint = NOT_YET[path[-1]]
+    return f"not supported yet: {hint}" if hint else "not supported yet"

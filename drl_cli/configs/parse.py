@@ -1,0 +1,219 @@
+"""From a mapping of keys to a frozen config, or to all that is wrong with it at once.
+
+Used by ``experiment`` (flags, files, resumed runs) and by whoever reads a config back from a checkpoint. Each problem
+is one line: the key's path, what was given, what is allowed, the nearest valid key, and the file and line or the
+flag.
+"""
+
+from pydantic import ValidationError
+
+from drl_cli.configs.allowed import allowed, fields_of, leaves, section_of, shown
+from drl_cli.configs.rllib_keys import ALIASES, WITHOUT_EFFECT, refusal
+from drl_cli.configs.where import origin
+from drl_cli.errors import ConfigError, nearest
+from drl_cli.events import report
+from drl_cli.loading import load
+
+MAX_SHOWN = 10
+
+
+def parse(algorithm, mapping, where):
+    """Return the frozen config of ``algorithm`` that ``mapping`` describes.
+
+    Args:
+        algorithm: a row of ``algorithms.table`` (its ``name``, and ``config``, the dotted name of the schema).
+        mapping: plain data as it was read: keys of the config, nested.
+        where: a Where, or the name of the place the mapping came from.
+
+    Raises ConfigError with every problem (10 shown). Old spellings that are read are said with a ``notice`` event.
+    """
+    config, problems, notices = read(algorithm, mapping, where)
+    refuse(problems, f"the config of {algorithm.name}")
+    for text in notices:
+        report("notice", text=text)
+    return config
+
+
+def refuse(problems, what):
+    """Raise a ConfigError that lists ``problems`` (10 shown, then a count), if there are any."""
+    if not problems:
+        return
+    if len(problems) == 1:
+        raise ConfigError(problems[0])
+    lines = [f"{len(problems)} problems in {what}:", *(f"  {line}" for line in problems[:MAX_SHOWN])]
+    if len(problems) > MAX_SHOWN:
+        lines.append(f"  … and {len(problems) - MAX_SHOWN} more")
+    raise ConfigError("\n".join(lines))
+
+
+def read(algorithm, mapping, where):
+    """Return (config or None, problems, notices); as ``parse``, for callers that have more problems to tell."""
+    where = origin(where)
+    if not isinstance(mapping, dict):
+        problem = f"config: {shown(mapping)} is not a mapping of keys to values{_at(where, ())}."
+        return None, [problem], []
+    mapping, moved, problems, notices = _renamed(mapping, where)
+    reader = _Reader(load(algorithm.config), _Moved(where, moved), lambda path: refusal(path, algorithm.name))
+    config, more = _validated(mapping, reader)
+    problems += more
+    return (None if problems else config), problems, notices
+
+
+def read_section(schema, mapping, where, refusal):
+    """Return (section or None, problems) for a mapping that is no algorithm's config.
+
+    ``refusal(path)`` says why a key that the schema lacks is refused, or returns None.
+    """
+    section, problems = _validated(mapping, _Reader(schema, origin(where), refusal))
+    return (None if problems else section), problems
+
+
+class _Reader:
+    """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
+
+    def __init__(self, schema, where, refusal):
+        self.schema = schema
+        self.where = where
+        self.refusal = refusal
+
+
+def _validated(mapping, reader):
+    known, problems = _split(mapping, reader.schema, (), reader)
+    try:
+        return reader.schema.model_validate(known), problems
+    except ValidationError as error:
+        return None, problems + _wrong_values(error, reader.schema, known, reader.where)
+
+
+class _Moved:
+    """A Where whose paths were partly renamed; asks the original for the old ones."""
+
+    def __init__(self, where, moved):
+        self._where = where
+        self._moved = moved  # new path → old path
+
+    def place(self, path):
+        """Return the place of a path under its new name."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._moved:
+                return self._where.place(self._moved[path[:length]] + path[length:])
+        return self._where.place(path)
+
+
+def _at(where, path):
+    return f" ({where.place(path)})"
+
+
+def _renamed(mapping, where):
+    """Return (mapping under today's names, {new path: old path}, problems, notices)."""
+    mapping = {
+        name: dict(value) if name == "replay_buffer_config" and isinstance(value, dict) else value
+        for name, value in mapping.items()
+    }
+    moved, problems, notices = {}, [], []
+    _drop_without_effect(mapping, notices)
+    for old, new in ALIASES.items():
+        parent = mapping if len(old) == 1 else mapping.get(old[0])
+        if not isinstance(parent, dict) or old[-1] not in parent:
+            continue
+        value = parent.pop(old[-1])
+        text = f"{'.'.join(old)}{_at(where, old)}"
+        if new[0] in mapping:
+            problems.append(
+                f"{text}: the old name of {new[0]}, which is given as well{_at(where, moved.get(new, new))}."
+            )
+            continue
+        mapping[new[0]] = value
+        moved[new] = old
+        notices.append(f"{text} is read as {new[0]}.")
+    if mapping.get("replay_buffer_config") == {}:
+        del mapping["replay_buffer_config"]
+    return mapping, moved, problems, notices
+
+
+def _drop_without_effect(mapping, notices):
+    for old, values in WITHOUT_EFFECT.items():
+        parent = mapping if len(old) == 1 else mapping.get(old[0])
+        if isinstance(parent, dict) and isinstance(parent.get(old[-1]), str) and parent[old[-1]] in values:
+            notices.append(f"{'.'.join(old)} {parent.pop(old[-1])} is what drl does anyway.")
+
+
+def _split(mapping, schema, path, reader):
+    """Return (the mapping with the schema's keys only, problems of the other keys), sections included."""
+    known, problems = {}, []
+    fields = fields_of(schema)
+    for name, value in mapping.items():
+        here = (*path, name)
+        if name not in fields:
+            problems.append(_unknown(here, fields, reader))
+            continue
+        section = section_of(fields[name])
+        if section and isinstance(value, dict):
+            value, inner = _split(value, section, here, reader)
+            problems += inner
+        known[name] = value
+    return known, problems
+
+
+def _unknown(path, fields, reader):
+    """Return the problem of a key that the schema does not have."""
+    dotted = ".".join(map(str, path))
+    if len(dotted) > 100:
+        dotted = dotted[:97] + "…"
+    reason = reader.refusal(path)
+    if reason:
+        return f"{dotted}: {reason.rstrip('.')}{_at(reader.where, path)}."
+    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema)}"
+
+
+def _hint(path, fields, schema):
+    name = str(path[-1])
+    prefix = "".join(f"{part}." for part in path[:-1])
+    everywhere = {".".join(found) for found, _ in leaves(schema)}
+    if name in everywhere and "." in name:
+        section, _, last = name.rpartition(".")
+        return f" Write it as a section: {section}: {{{last}: …}}."
+    homes = sorted(found for found in everywhere if found.rpartition(".")[2] == name)
+    if homes:
+        return " It belongs in " + " or ".join(homes[:3]) + "."
+    by_last = {found.rpartition(".")[2]: found for found in sorted(everywhere, reverse=True)}
+    close = nearest(name, {**by_last, **fields}, count=1)
+    if close:
+        return f" Did you mean '{prefix + close[0] if close[0] in fields else by_last[close[0]]}'?"
+    return f" It has {', '.join(fields)}." if path[:-1] else ""
+
+
+def _wrong_values(error, schema, known, where):
+    """Return one problem for each key whose value pydantic refused."""
+    problems = {}
+    for item in error.errors(include_url=False, include_input=False):
+        path, field = _field_at(schema, item["loc"])
+        reason = str(item["ctx"]["error"]) if item["type"] == "value_error" else ""
+        if field is None:
+            problems.setdefault(path, f"{reason or item['msg']} ({where.place(path)}).")
+            continue
+        if path in problems and not reason:
+            continue
+        value = known
+        for name in path:
+            value = value[name]
+        if isinstance(value, dict) and set(value) & {"grid_search", "eval"}:
+            reason = "searches over values are not supported yet"
+        why = f": {reason}" if reason else ""
+        problems[path] = (
+            f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."
+        )
+    return list(problems.values())
+
+
+def _field_at(schema, loc):
+    """Return the path of the deepest key in an error's location, and its field (None for the whole config)."""
+    path, field = [], None
+    for part in loc:
+        fields = fields_of(schema) if schema else {}
+        if part not in fields:
+            break
+        path.append(part)
+        field = fields[part]
+        schema = section_of(field)
+    return tuple(path), field

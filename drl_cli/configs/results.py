@@ -1,0 +1,88 @@
+"""The names of an iteration's results, flattened with ``/``.
+
+Stop rules and score attributes may name these and no others, so that a typo is refused before anything starts; the
+loggers take the columns of ``progress.csv`` from here. Names are RLlib's where it has them.
+"""
+
+_LEARNER = "info/learner/default_policy/"
+
+TEXT_FIELDS = ("date", "hostname", "node_ip", "experiment_id", "trial_id", "done")
+"""Fields that are no numbers."""
+
+LIST_FIELDS = ("hist_stats/episode_reward", "hist_stats/episode_lengths")
+"""Fields that hold a list of numbers."""
+
+NUMBER_FIELDS = (
+    "episode_reward_mean",
+    "episode_reward_max",
+    "episode_reward_min",
+    "episode_len_mean",
+    "episodes_this_iter",
+    "episodes_total",
+    "training_iteration",
+    "timesteps_total",
+    "timesteps_this_iter",
+    "timesteps_since_restore",
+    "iterations_since_restore",
+    "time_this_iter_s",
+    "time_total_s",
+    "time_since_restore",
+    "timestamp",
+    "pid",
+    "num_healthy_workers",
+    "num_restarts",
+    "transitions_lost",
+    "bad_transitions",
+    "evaluation/episode_reward_mean",
+    "evaluation/episode_reward_max",
+    "evaluation/episode_reward_min",
+    "evaluation/episode_len_mean",
+    "evaluation/episodes_this_iter",
+    "evaluation/training_iteration",
+    "evaluation/timesteps_total",
+    "evaluation/num_updates",
+    "evaluation/confirmed_reward_mean",
+    "evaluation/confirmed_episodes",
+    "info/num_steps_sampled",
+    "info/num_steps_trained",
+    "info/num_updates",
+    "info/num_target_updates",
+    "info/training_intensity_asked",
+    "info/training_intensity_got",
+    "info/weight_version",
+    "info/weight_lag_mean",
+    "info/replay_size",
+    "info/replay_capacity",
+    *(
+        _LEARNER + name
+        for name in (
+            "mean_q",
+            "min_q",
+            "max_q",
+            "mean_td_error",
+            "actor_loss",
+            "critic_loss",
+            "alpha_loss",
+            "alpha_value",
+            "target_entropy",
+            "policy_entropy",
+            "grad_norm_critic",
+            "grad_norm_actor",
+        )
+    ),
+    "timers/start_s",
+    "timers/sample_s",
+    "timers/learn_s",
+    "timers/wait_s",
+    "timers/evaluate_s",
+    "timers/sample_throughput",
+    "timers/learn_throughput",
+    "sampler_perf/mean_env_wait_ms",
+    "sampler_perf/mean_inference_ms",
+    "perf/cpu_util_percent",
+    "perf/ram_util_percent",
+)
+"""Fields that hold one number, or null as long as there is none; what a stop rule may name."""
+
+RESULT_FIELDS = (*NUMBER_FIELDS, *TEXT_FIELDS, *LIST_FIELDS)
+"""Every field of a result."""

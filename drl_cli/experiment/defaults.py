@@ -1,0 +1,62 @@
+"""What an experiment gets that does not say it: stop rules, a seed, a results folder, an address.
+
+Used by ``experiment.spec``.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+from drl_cli.acting import envs
+from drl_cli.errors import ConfigError
+from drl_cli.experiment.stop import GOAL
+
+MAX_STEPS = 1_000_000  # env steps after which a run without stop rules ends
+
+
+def stop_rules(keys, config, env_id, notices):
+    """Return the stop rules: the given ones, else the environment's threshold and a limit; and rewards to be passed.
+
+    ``keys`` are ExperimentKeys. A line about rules that were not asked for is appended to ``notices``.
+    """
+    wanted = {field: value for field, value in keys.pass_criteria.items() if "episode_reward" in field}
+    if keys.stop is not None:
+        return {**wanted, **keys.stop}
+    rules = dict(wanted)
+    threshold = envs.reward_threshold(env_id)
+    if not rules and threshold is not None and config.evaluation_interval is not None:
+        rules[GOAL] = threshold
+    rules["timesteps_total"] = MAX_STEPS
+    text = " or ".join(f"{field} reaches {value:,g}" for field, value in rules.items() if field != "timesteps_total")
+    until = f"when {text}, or after" if text else "after"
+    notices.append(
+        f"No --stop given: the run stops {until} {MAX_STEPS:,} env steps. Type --stop '{{}}' for an endless run."
+    )
+    return rules
+
+
+def complete(config, env_id):
+    """Return the config with the environment's id and a seed, drawn if none was given."""
+    seed = config.seed if config.seed is not None else secrets.randbelow(2**31)
+    return config.model_copy(update={"env": env_id, "seed": seed})
+
+
+def results_folder(given):
+    """Return the folder of all results as an absolute path."""
+    chosen = given or os.environ.get("TUNE_RESULT_DIR") or "~/ray_results"
+    return Path(os.path.abspath(os.path.expanduser(chosen)))
+
+
+def ray_settings(flags):
+    """Return {address, num_cpus, num_gpus, object_store_memory} of the ``ray_…`` flags. Raises ConfigError."""
+    names = ("address", "num_cpus", "num_gpus", "object_store_memory")
+    settings = {name: flags.get(f"ray_{name}") for name in names}
+    for name in names[1:]:
+        value, flag = settings[name], f"--ray-{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if settings["address"]:
+            raise ConfigError(f"{flag} starts a Ray, --ray-address joins one that runs. Give one of them.")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            raise ConfigError(f"{flag}: {value!r:.60} is not a number ≥ 0.")
+    return settings

@@ -1,0 +1,57 @@
+"""Files of experiments: found by path or, for the shipped ones, by name.
+
+Used by ``experiment.spec``. A file is a mapping of experiment names to experiments (RLlib's schema).
+"""
+
+from pathlib import Path
+
+import drl_cli
+from drl_cli.configs.allowed import shown
+from drl_cli.configs.flags import load_file
+from drl_cli.errors import ConfigError, suggestion
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def shipped_folder():
+    """Return the folder of the tuned files: inside the installed package, or beside it in a checkout."""
+    package = Path(drl_cli.__file__).resolve().parent
+    inside = package / "tuned_examples"
+    return inside if inside.is_dir() else package.parent / "tuned_examples"
+
+
+def shipped():
+    """Return {name: path} of the tuned files that come with the program."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.yaml"))}
+
+
+def find(path_or_name):
+    """Return the path of an experiment file, given its path or the name of a shipped one. Raises ConfigError."""
+    path = Path(path_or_name).expanduser()
+    known = shipped()
+    name = path.name.removesuffix(".yaml")
+    if path.is_file() or (path.exists() and name not in known):
+        return path
+    if str(path_or_name).removesuffix(".yaml") in known:
+        return known[name]
+    hint = suggestion(name, known) or (f" Shipped: {', '.join(known)}." if known else "")
+    if path.suffix in SUFFIXES or len(path.parts) > 1:
+        raise ConfigError(f"{path_or_name}: there is no such file.{hint}")
+    raise ConfigError(f"{path_or_name}: no file, and no tuned file of that name comes with drl.{hint}")
+
+
+def load(path_or_name):
+    """Return [(experiment name, mapping, Where)] of a file, in its order. Raises ConfigError."""
+    data, where = load_file(find(path_or_name))
+    found = []
+    for name, experiment in data.items():
+        if not isinstance(experiment, dict):
+            raise ConfigError(
+                f"{name}: {shown(experiment)} is not an experiment ({where.place((name,))}). A file holds "
+                "experiments by name: "
+                f"{name}: {{run: SAC, env: Pendulum-v1, config: {{…}}}}"
+            )
+        found.append((name, experiment, where.inside(name)))
+    if not found:
+        raise ConfigError(f"{where.name}: no experiment in it.")
+    return found

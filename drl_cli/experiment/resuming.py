@@ -1,0 +1,97 @@
+"""The run to go on with: found in the results, and what it recorded of its experiment.
+
+Used by ``experiment.spec``. A run folder holds ``params.json`` (what ``experiment.spec`` made of the input, written
+by the driving of the run) and ``status.json`` (its ``state``). A resumed run keeps its settings; what may change is
+listed here.
+"""
+
+from pathlib import Path
+
+from drl_cli.configs.allowed import shown
+from drl_cli.configs.experiment import ExperimentKeys
+from drl_cli.configs.flags import load_file
+from drl_cli.errors import ConfigError, RunFolderError, suggestion
+
+CHANGEABLE = ("num_workers", "log_level")
+"""Config keys that a resumed run may change, beside stop rules and checkpoint settings."""
+
+
+class Recorded:
+    """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``."""
+
+    def __init__(self, folder):
+        """Read the ``params.json`` of a run folder. Raises ConfigError."""
+        params, self.where = load_file(folder / "params.json")
+        self.folder = folder
+        self.experiment = str(params.get("experiment") or folder.parent.name)
+        self.env_asked = params.get("env_asked")
+        self.mapping = {name: params[name] for name in ExperimentKeys.model_fields if name in params}
+        self.mapping["local_dir"] = str(folder.parent.parent)
+        self.mapping.pop("restore", None)  # a resumed run starts from its own newest checkpoint
+        if isinstance(self.mapping.get("config"), dict):
+            self.mapping["config"] = {name: value for name, value in self.mapping["config"].items() if name != "env"}
+
+    def changes(self, mapping, where):
+        """Return one line for each setting in ``mapping`` that differs from the recorded one and may not."""
+        found = []
+        pairs = [(name, (name,)) for name in ("run", "env", "local_dir", "restore")]
+        pairs += [(name, ("config", name)) for name in (mapping.get("config") or {}) if name not in CHANGEABLE]
+        for name, path in pairs:
+            old, new = _at(self.mapping, path), _at(mapping, path)
+            if old != new and not (name == "env" and new == self.env_asked):
+                found.append(
+                    f"{name}: the run has {shown(old)}, {shown(new)} is given ({where.place(path)}). A resumed "
+                    "run keeps its "
+                    f"settings, except {', '.join(CHANGEABLE)}, stop rules and checkpoints; --restore starts a new run."
+                )
+        return found
+
+
+def find_run(target, local_dir, experiment):
+    """Return the folder of the run to go on with.
+
+    ``target``: a run folder, something in it, its name under ``local_dir``, or True for the newest run of the
+    experiment that is not finished. Raises RunFolderError that says where was looked.
+    """
+    home = local_dir / experiment
+    if target is True:
+        return _newest_unfinished(home)
+    path = Path(target).expanduser()
+    for candidate in (path, home / target, local_dir / target):
+        for folder in (candidate, *list(candidate.absolute().parents)[:2]):
+            if (folder / "params.json").is_file():
+                return folder.absolute()
+    names = [run.name for run in _runs(home)]
+    raise RunFolderError(f"{target}: no run there (a run folder holds params.json).{suggestion(path.name, names)}")
+
+
+def _runs(home):
+    """The run folders of an experiment, the one started last first."""
+    found = [params.parent for params in home.glob("*/params.json")]
+    return sorted(found, key=lambda folder: (folder / "params.json").stat().st_mtime_ns, reverse=True)
+
+
+def _newest_unfinished(home):
+    runs = _runs(home)
+    for folder in runs:
+        if _state(folder) != "finished":
+            return folder
+    if runs:
+        raise RunFolderError(
+            f"All {len(runs)} runs in {home} are finished. To go on with one, name it and a later stop: "
+            f"--resume {runs[0]} --stop timesteps_total=…"
+        )
+    raise RunFolderError(f"There is no run to resume in {home}.")
+
+
+def _state(folder):
+    try:
+        return load_file(folder / "status.json")[0].get("state")
+    except ConfigError:  # none was written, or a crash cut it off: not finished either way
+        return None
+
+
+def _at(mapping, path):
+    for name in path:
+        mapping = mapping.get(name) if isinstance(mapping, dict) else None
+    return mapping

@@ -1,0 +1,220 @@
+"""From what was typed, and the file it names, to experiments that can run: checked, complete, plain.
+
+Used by ``drl train``. Everything that can be wrong with the input is refused here, all at once, before Ray or
+TensorFlow is imported. RLlib's flags and files; deviations: flags beside a file override it, visibly; a run without
+stop rules gets some; a seed is drawn and recorded.
+
+``flags`` is a dict of what was typed; a missing key or None means that it was not:
+
+    run, env, experiment_name, local_dir, restore, checkpoint_score_attr   str
+    config                       text of --config, or a list of texts, laid over one another
+    set                          list of "a.b=c"
+    stop                         list of objects or "field=threshold"
+    checkpoint_freq, keep_checkpoints_num   int      checkpoint_at_end   bool      strict_env   bool
+    resume                       True for the newest unfinished run of the experiment, or the path of a run
+    ray_address                  str    ray_num_cpus, ray_num_gpus, ray_object_store_memory   numbers
+    imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drl_cli.acting import envs
+from drl_cli.algorithms import table
+from drl_cli.configs.experiment import ExperimentKeys, refusal
+from drl_cli.configs.parse import read, read_section, refuse
+from drl_cli.configs.results import NUMBER_FIELDS
+from drl_cli.configs.where import Where
+from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
+from drl_cli.events import report
+from drl_cli.experiment import defaults, files, resuming, stop
+from drl_cli.experiment.flags import with_flags
+
+_NAME = re.compile(r"\w[\w. -]{0,99}")
+
+
+@dataclass(frozen=True)
+class ExperimentSpec:
+    """One experiment, ready to run.
+
+    ``env_facts`` holds ``id``, ``asked``, ``env_config`` and ``spaces`` (see ``acting.spaces``). ``restore`` is a
+    path or None, ``resume`` the folder of the run to go on with or None. ``pass_criteria`` are demanded at the end.
+    """
+
+    name: str
+    run: str
+    env: str
+    env_asked: str
+    config: Any
+    stop: dict
+    pass_criteria: dict
+    checkpoint_freq: int
+    checkpoint_at_end: bool
+    keep_checkpoints_num: int | None
+    checkpoint_score_attr: str | None
+    local_dir: Path
+    restore: Path | None
+    resume: Path | None
+    ray: dict
+    seed: int
+    imports: list
+    command: list
+    env_facts: dict
+
+
+def from_flags(flags):
+    """Return the ExperimentSpec of a command without ``-f``; with ``resume``, of the run to go on with.
+
+    Raises ConfigError, EnvError or another InputError with everything that is wrong.
+    """
+    _import_modules(flags)
+    name = flags.get("experiment_name") or "default"
+    recorded = None
+    mapping, where = {}, Where("the command")
+    if flags.get("resume"):
+        folder = resuming.find_run(flags["resume"], defaults.results_folder(flags.get("local_dir")), name)
+        recorded = resuming.Recorded(folder)
+        name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
+    draft = _Draft(name, with_flags(mapping, where, flags), flags, recorded)
+    refuse(draft.problems(), "the command")
+    return draft.finish()
+
+
+def from_file(path_or_name, flags):
+    """Return the ExperimentSpecs of a file, with the flags laid over each of its experiments.
+
+    ``path_or_name``: a path, or the name of a tuned file that comes with the program. Raises as ``from_flags``.
+    """
+    if flags.get("resume"):
+        raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
+    _import_modules(flags)
+    drafts = [
+        _Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags)
+        for name, mapping, where in files.load(path_or_name)
+    ]
+    problems = [line for draft in drafts for line in draft.problems()]
+    refuse(list(dict.fromkeys(problems)), str(path_or_name))
+    return [draft.finish() for draft in drafts]
+
+
+def _import_modules(flags):
+    for module in flags.get("imports") or ():
+        envs.import_module(module)
+
+
+def _placed(error, place):
+    return f"{str(error).rstrip('.')} ({place})."
+
+
+class _Draft:
+    """An experiment on its way to a spec: first all problems, then the finished thing."""
+
+    def __init__(self, name, layers, flags, recorded=None):
+        self._name = name
+        self._mapping = layers.data
+        self._where = layers.where
+        self._notices = list(layers.notices)
+        self._flags = flags
+        self._recorded = recorded
+        self._keys = self._row = self._config = self._env = None
+
+    def problems(self):
+        """Check everything that can be checked without making an environment; return one line for each problem."""
+        found = []
+        if not _NAME.fullmatch(self._name):
+            found.append(
+                f"{self._name[:100]!r} is no name for an experiment: letters, digits, blanks, '.', '_' and '-', "
+                "at most 100."
+            )
+        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
+        found += wrong
+        for check in (self._read_algorithm, self._read_environment, self._check_rules):
+            found += check()
+        if self._recorded:
+            found += self._recorded.changes(self._mapping, self._where)
+        return found
+
+    def _read_algorithm(self):
+        name = self._mapping.get("run")
+        if name is None:
+            return [f"run is missing ({self._where.place()}): which algorithm? Type --run SAC."]
+        if not isinstance(name, str):
+            return []  # said already
+        try:
+            self._row = table.find(name)
+        except InputError as error:
+            return [_placed(error, self._where.place(("run",)))]
+        self._config, problems, notices = read(self._row, self._mapping.get("config", {}), self._where.inside("config"))
+        self._notices += notices
+        return problems
+
+    def _read_environment(self):
+        name = self._mapping.get("env")
+        if name is None:
+            return [f"env is missing ({self._where.place()}): which environment? Type --env LunarLanderContinuous-v3."]
+        if not isinstance(name, str):
+            return []  # said already
+        try:
+            typed = self._flags.get("env") == name
+            self._env = envs.resolve(name, strict=bool(self._flags.get("strict_env")), trusted=typed)
+        except DrlError as error:
+            return [_placed(error, self._where.place(("env",)))]
+        return []
+
+    def _check_rules(self):
+        found = []
+        for name in ("stop", "pass_criteria"):
+            rules = self._mapping.get(name)
+            if not isinstance(rules, dict):
+                continue
+            found += stop.problems(rules, self._where.inside(name), name)
+            needs = [field for field in rules if field.startswith("evaluation/") and field in NUMBER_FIELDS]
+            if needs and self._config is not None and self._config.evaluation_interval is None:
+                place = self._where.place((name, needs[0]))
+                found.append(
+                    f"{name}: {needs[0]} needs evaluations ({place}). Set evaluation_interval, or drop the rule."
+                )
+        score = self._mapping.get("checkpoint_score_attr")
+        if isinstance(score, str) and score.removeprefix("min-") not in NUMBER_FIELDS:
+            place = self._where.place(("checkpoint_score_attr",))
+            hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
+            found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
+        return found
+
+    def finish(self):
+        """Try the environment out, fill in what was left open, say what should be known, return the spec."""
+        keys, env = self._keys, self._env
+        env_config = self._config.env_config
+        spaces = envs.check(env.id, env_config, self._row)
+        asked = (self._recorded and self._recorded.env_asked) or env.asked
+        if env.notice:
+            self._notices.append(env.notice)
+        rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
+        config = defaults.complete(self._config, env.id)
+        ray = defaults.ray_settings(self._flags)
+        for text in dict.fromkeys(self._notices):
+            report("notice", text=text)
+        return ExperimentSpec(
+            name=self._name,
+            run=self._row.name,
+            env=env.id,
+            env_asked=asked,
+            config=config,
+            stop=rules,
+            pass_criteria=keys.pass_criteria,
+            checkpoint_freq=keys.checkpoint_freq,
+            checkpoint_at_end=keys.checkpoint_at_end,
+            keep_checkpoints_num=keys.keep_checkpoints_num,
+            checkpoint_score_attr=keys.checkpoint_score_attr,
+            local_dir=defaults.results_folder(keys.local_dir),
+            restore=Path(os.path.abspath(os.path.expanduser(keys.restore))) if keys.restore else None,
+            resume=self._recorded.folder if self._recorded else None,
+            ray=ray,
+            seed=config.seed,
+            imports=list(self._flags.get("imports") or ()),
+            command=list(self._flags.get("command") or ()),
+            env_facts={"id": env.id, "asked": asked, "env_config": env_config, "spaces": spaces},
+        )
