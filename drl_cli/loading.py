@@ -26,7 +26,9 @@ def load(name):
             raise
         extra = EXTRA_OF_MODULE.get(missing)
         install = f"pip install 'drl-cli[{extra}]'" if extra else f"pip install {missing}"
-        raise InputError(f"{module_name} needs the package {missing}, which is not installed. Run: {install}") from error
+        raise InputError(
+            f"{module_name} needs the package {missing}, which is not installed. Run: {install}"
+        ) from error
     if not attribute:
         return module
     return getattr(module, attribute)

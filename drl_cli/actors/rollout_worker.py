@@ -98,7 +98,9 @@ class RolloutWorker:
             self._steps += 1
             seconds["policy"] += acted - began
             seconds["env"] += time.perf_counter() - acted
-        columns["end_obs"] = np.stack([ends[key] for key in sorted(ends)]) if ends else np.empty((0, *obs_shape), np.float32)
+        columns["end_obs"] = (
+            np.stack([ends[key] for key in sorted(ends)]) if ends else np.empty((0, *obs_shape), np.float32)
+        )
         columns["tail_obs"] = envs.obs()
         columns["reward"] = clipped_rewards(columns["reward"], config.clip_rewards)
         return columns, episodes, seconds

@@ -1,6 +1,6 @@
-"""The algorithms that run here, one row each: which schema, graph, postprocessing and loop, and which spaces fit.
+"""The algorithms that run here, one row each: which schema, nets, graph, postprocessing and loop, and which spaces fit.
 
-Light: names dotted paths, imports none of them. Read by ``experiment`` (schema, spaces), ``runtime`` (graph, loop) and
+Light: names dotted paths, imports none of them. Read by ``experiment`` (schema, spaces), ``runtime`` (nets, graph, loop) and
 ``cli``. Names are RLlib's.
 """
 
@@ -14,6 +14,7 @@ class Algorithm(NamedTuple):
 
     name: str
     config: str
+    nets: str  # the nets as plain data: policy_spec, initial_weights
     graph: str
     postprocess: str
     loop: str
@@ -25,6 +26,7 @@ ALGORITHMS = (
     Algorithm(
         name="SAC",
         config="drl_cli.configs.sac:SACConfig",
+        nets="drl_cli.algorithms.sac_nets",
         graph="drl_cli.algorithms.sac",
         postprocess="n_step",
         loop="drl_cli.runtime.loops.replay",

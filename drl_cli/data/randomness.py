@@ -20,7 +20,9 @@ def state_of(rng):
     state = rng.bit_generator.state
     return {
         "bit_generator": state["bit_generator"],
-        "state": {name: str(value) for name, value in state["state"].items()},  # 128 bits: more than JSON's numbers hold
+        "state": {
+            name: str(value) for name, value in state["state"].items()
+        },  # 128 bits: more than JSON's numbers hold
         "has_uint32": state["has_uint32"],
         "uinteger": state["uinteger"],
     }

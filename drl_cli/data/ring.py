@@ -43,7 +43,9 @@ class Ring:
         self._join(worker, columns["obs"][0], columns["cut"])
         first = self.written
         rows = self._reserve(steps * envs)
-        flat = {name: columns[name].reshape(steps * envs, *columns[name].shape[2:]) for name in ("obs", "action", "reward")}
+        flat = {
+            name: columns[name].reshape(steps * envs, *columns[name].shape[2:]) for name in ("obs", "action", "reward")
+        }
         self.obs[rows], self.action[rows], self.reward[rows] = flat["obs"], flat["action"], flat["reward"]
         self.flags[rows] = STEP + ENDED * ended.ravel() + TERMINATED * columns["terminated"].ravel()
         serials = first + np.arange(steps * envs)

@@ -1,6 +1,6 @@
 """Losses of maximum-entropy policies. Each returns one number per row; the caller reduces."""
 
-from drl_cli.tf1.tensorflow import tf
+import tensorflow.compat.v1 as tf
 
 
 def soft_policy_loss(logp, q, alpha):

@@ -1,6 +1,6 @@
 """Losses of action values. Each returns one number per row; the caller reduces."""
 
-from drl_cli.tf1.tensorflow import tf
+import tensorflow.compat.v1 as tf
 
 
 def soft_td_target(reward, discount, next_q, next_logp, alpha):

@@ -147,7 +147,9 @@ class PolicySpec:
             )
             spec = cls(nets, str(data["distribution"]), _sizes(data["obs_shape"]), action, tuple(data["state"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise CheckpointError(f"The policy's description cannot be read ({type(error).__name__}: {error}).") from error
+            raise CheckpointError(
+                f"The policy's description cannot be read ({type(error).__name__}: {error})."
+            ) from error
         if spec.distribution not in DISTRIBUTIONS or len(action.low) != len(action.high) or spec.state != ():
             raise CheckpointError(
                 f"The policy's description asks for what this version cannot run: distribution {spec.distribution!r}, "
@@ -165,7 +167,8 @@ def _sizes(values):
 
 def _net_from(data):
     layers = tuple(
-        Dense(_sizes([layer["units"]])[0], str(layer["activation"]), bool(layer["layer_norm"])) for layer in data["layers"]
+        Dense(_sizes([layer["units"]])[0], str(layer["activation"]), bool(layer["layer_norm"]))
+        for layer in data["layers"]
     )
     if any(layer.activation not in ACTIVATIONS for layer in layers):
         raise ValueError(f"an activation that is none of {', '.join(ACTIVATIONS)}")

@@ -43,7 +43,9 @@ def fragment_steps(config):
 def open_cluster(config, ray_options):
     """Return the cluster for ``config``; starts or joins Ray when it needs one, with TensorFlow loading meanwhile."""
     threads = config.tf_session_args
-    process.prepare_tensorflow(threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus)
+    process.prepare_tensorflow(
+        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus
+    )
     if not needs_ray(config):
         events.report("phase", text="loading TensorFlow")
         return InlineCluster()
@@ -54,7 +56,9 @@ def open_cluster(config, ray_options):
         process.prepare_ray()
         cores = len(os.sched_getaffinity(0))
         if config.num_workers > cores:
-            events.report("warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for")
+            events.report(
+                "warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for"
+            )
     module = load("drl_cli.runtime.ray_cluster")
     if not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
@@ -72,7 +76,11 @@ def make_parts(row, config, env, spec, cluster):
     pushed = server.call("push", acting)
     remote = config.num_replay_shards > 0
     replay = cluster.spawn(
-        "replay", "drl_cli.actors.replay_buffer:ReplayBuffer", (config, spec, config.seed), ACTOR if remote else HERE, pinned
+        "replay",
+        "drl_cli.actors.replay_buffer:ReplayBuffer",
+        (config, spec, config.seed),
+        ACTOR if remote else HERE,
+        pinned,
     )
     identity = {"seed": config.seed, "with_ray": cluster.is_remote}
     learner = cluster.spawn(

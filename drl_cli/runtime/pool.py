@@ -148,7 +148,9 @@ class WorkerPool:
         delay = 0.0 if member.deaths == 1 else min(MAX_DELAY_S, 2.0 ** (member.deaths - 2))
         member.due = self._clock() + delay if member.deaths < MAX_DEATHS else float("inf")
         if all(m.handle is None and m.due == float("inf") for m in self._members):
-            raise WorkersFailed(f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._first_cause}")
+            raise WorkersFailed(
+                f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._first_cause}"
+            )
 
     def _revive(self):
         now = self._clock()

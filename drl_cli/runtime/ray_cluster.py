@@ -137,7 +137,9 @@ class RayCluster:
 
     def _join(self, address):
         try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}")
+            ray.init(
+                address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}"
+            )
         except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise ClusterUnavailable(
                 f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} "

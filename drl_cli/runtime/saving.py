@@ -35,7 +35,12 @@ def save(trainer, run_folder, reason):
         path = writer.commit(_facts(trainer, trainer.counters(), trainer.scored_result()))
     seconds = time.monotonic() - began
     events.report(
-        "checkpoint", path=str(path), training_iteration=trainer.iteration, reason=reason, seconds=seconds, replay=with_replay
+        "checkpoint",
+        path=str(path),
+        training_iteration=trainer.iteration,
+        reason=reason,
+        seconds=seconds,
+        replay=with_replay,
     )
     return path
 

@@ -57,5 +57,7 @@ class Weights:
             raise ValueError(f"weights do not match: missing {sorted(missing)[:5]}, unknown {sorted(unknown)[:5]}")
         for name, variable in self._variables.variables.items():
             if tuple(values[name].shape) != tuple(variable.shape.as_list()):
-                raise ValueError(f"{name}: shape {tuple(values[name].shape)}, expected {tuple(variable.shape.as_list())}")
+                raise ValueError(
+                    f"{name}: shape {tuple(values[name].shape)}, expected {tuple(variable.shape.as_list())}"
+                )
         self._variables.set_weights(values)

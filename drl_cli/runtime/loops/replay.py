@@ -156,11 +156,18 @@ class ReplayLoop:
             events.report("warning", text=note)
         bad = self.meters.bad_transitions
         if bad > BAD_LEAST and bad > BAD_SHARE * self.sampled:
-            raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment. The last: {token.notes}")
+            raise RunFailed(
+                f"{bad} of {self.sampled + bad} env steps were spoilt by the environment. The last: {token.notes}"
+            )
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
-        return {"sampled": self.sampled, "updates": self.updates, "origin": list(self._origin), "meters": self.meters.state()}
+        return {
+            "sampled": self.sampled,
+            "updates": self.updates,
+            "origin": list(self._origin),
+            "meters": self.meters.state(),
+        }
 
     def load(self, facts, with_replay):
         """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""

@@ -1,0 +1,37 @@
+# One virtual environment, made on first use; every target works on a fresh machine with Python >= 3.10.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FILE ?= lunarlander-continuous-sac
+
+.PHONY: help install train test test-slow lint bench clean
+
+help:  ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: setup.cfg setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+install: $(VENV)/.installed  ## make .venv and install drl into it
+
+train: $(VENV)/.installed  ## the main job: SAC lands LunarLanderContinuous (FILE=name for another tuned file)
+	$(BIN)/drl train -f $(FILE)
+
+test: $(VENV)/.installed  ## fast tests, tests on a small Ray, short learning tests
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.installed  ## everything, minutes-long learning tests included
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+lint: $(VENV)/.installed  ## style and common mistakes
+	$(BIN)/ruff check .
+
+bench: $(VENV)/.installed  ## speed of the parts, and time to the goal over seeds 0 to 4
+	$(BIN)/python benchmarks/parts.py
+	$(BIN)/python benchmarks/time_to_goal.py $(FILE)
+
+clean:  ## remove the virtual environment and build leftovers
+	rm -rf $(VENV) build dist *.egg-info
