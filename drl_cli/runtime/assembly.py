@@ -100,7 +100,7 @@ def make_parts(row, config, env, spec, cluster):
     return Parts(server, learner, replay, pool, loop)
 
 
-class _worker_maker:  # noqa: N801  a function with an attribute that is set when the loop exists
+class _worker_maker:
     def __init__(self, config, env, spec, cluster, server):
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
         self.sampled = None

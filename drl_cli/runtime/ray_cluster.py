@@ -245,14 +245,14 @@ def private_folder():
     Short, because socket paths end at 107 bytes; below /tmp whatever HOME or TMPDIR are, for the same reason. A
     ``/tmp/drl-<uid>`` of somebody else, or a link, is not used.
     """
-    parent = f"/tmp/drl-{os.getuid()}"  # noqa: S108  checked below
+    parent = f"/tmp/drl-{os.getuid()}"
     try:
         os.mkdir(parent, 0o700)
     except FileExistsError:
         pass
     found = os.lstat(parent)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        parent = tempfile.mkdtemp(prefix="drl-", dir="/tmp")  # noqa: S108  0700, random name
+        parent = tempfile.mkdtemp(prefix="drl-", dir="/tmp")
     path = os.path.join(parent, secrets.token_hex(4))
     try:
         os.mkdir(path, 0o700)

@@ -62,12 +62,15 @@ class Scoring:
         self.seconds += time.perf_counter() - self._began
         if self._first is None:
             self._first = summary(episodes)
-            if self._goal is not None and self._config.evaluation_confirm_episodes and self.touched is None:
-                if self._first["episode_reward_mean"] >= self._goal:
-                    self._ask("confirm", self._config.evaluation_confirm_episodes)
-                    return False
+            if self._needs_confirmation():
+                self._ask("confirm", self._config.evaluation_confirm_episodes)
+                return False
             return self._complete(None)
         return self._complete(episodes)
+
+    def _needs_confirmation(self):
+        asked = self._goal is not None and self._config.evaluation_confirm_episodes > 0 and self.touched is None
+        return asked and self._first["episode_reward_mean"] >= self._goal
 
     def _complete(self, confirming):
         result = dict(self._first)

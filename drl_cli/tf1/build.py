@@ -35,7 +35,7 @@ class Net:
 
     def __call__(self, *inputs):
         """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size]."""
-        net, weights = self._net, self._weights
+        net = self._net
         x = tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0]  # [B, I]
         if net.copies > 1:
             x = tf.broadcast_to(x, [net.copies, *x.shape])  # [C, B, I]

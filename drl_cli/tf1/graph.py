@@ -4,7 +4,8 @@ Sources: the split into "compute gradients" and "apply them" follows ``tf.train.
 gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).
 """
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 
 class Gradients(NamedTuple):
