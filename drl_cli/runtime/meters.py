@@ -12,6 +12,7 @@ class Meters:
         self.bad_transitions = 0
         self._stats = {}
         self.prepare_seconds = None
+        self.has_sampled = self.has_learnt = False  # in this process
         self.lag = 0  # versions behind the newest, of the last fragment
         self.version = 1  # of the newest weights that were pushed
         self._reset()
@@ -25,6 +26,7 @@ class Meters:
 
     def sampled(self, token, stored):
         """Note a fragment of which ``stored`` env steps were new."""
+        self.has_sampled = True
         self._recent.extend(token.episodes)
         self.episodes += len(token.episodes)
         self._new_episodes += len(token.episodes)
@@ -37,6 +39,7 @@ class Meters:
 
     def learnt(self, result):
         """Note the learner's result of one call."""
+        self.has_learnt = True
         count = result["updates"]
         self._updates += count
         self.version = result["version"]

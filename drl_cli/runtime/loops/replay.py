@@ -8,7 +8,7 @@ prepared while the present one is learnt.
 The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
 """
 
-from drl_cli import events
+from drl_cli import events, process
 from drl_cli.configs.replay import intensity
 from drl_cli.errors import RunFailed
 from drl_cli.runtime.meters import Meters
@@ -133,11 +133,14 @@ class ReplayLoop:
             if self._running is not None and reference is self._running[0]:
                 self._running = None
                 result = reference.result()
+                if not self.meters.has_learnt:
+                    _milestone("first_update")
                 self.updates += result["updates"]
                 self.meters.learnt(result)
             elif reference is self._ready:
                 self.meters.loaded(reference.result())
                 self._ready = None
+                _milestone("learner_ready")
             else:
                 self._take(reference)
         for worker in self._pool.lost_workers:
@@ -149,6 +152,8 @@ class ReplayLoop:
         if taken is None:
             return
         token, columns = taken
+        if not self.meters.has_sampled:
+            _milestone("first_sample")
         stored = self._replay.call("add", token, columns).result()
         self.sampled += stored
         self.meters.sampled(token, stored)
@@ -174,3 +179,7 @@ class ReplayLoop:
         self.sampled, self.updates = facts["sampled"], facts["updates"]
         self._origin = tuple(facts["origin"]) if with_replay else (self.sampled, self.updates)
         self.meters.load(facts["meters"])
+
+
+def _milestone(name):
+    events.report("milestone", name=name, seconds=process.seconds_since_start())
