@@ -198,6 +198,8 @@ def test_dropped_replay_interrupted_before_unlink_still_counts_as_dropped(tmp_pa
     checkpoint.drop_replay(path)
     (path / "replay-0.safetensors").write_bytes(data[:10])
     assert checkpoint.load(path).has("replay") is False
+    assert checkpoint.drop_replay(path) is True
+    assert not (path / "replay-0.safetensors").exists()
 
 
 def test_marker_of_another_checkpoint_is_refused(tmp_path):
