@@ -32,8 +32,8 @@ EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOME
 class Outcome:
     """How a run ended.
 
-    ``state`` "finished", "interrupted" or "failed"; ``text`` why; ``exit_code`` of the command; ``run_folder``; ``final``
-    and ``best`` checkpoints (paths or None); ``result``, the last nested result dict or None.
+    ``state`` "finished", "interrupted" or "failed"; ``text`` why; ``exit_code`` of the command; ``run_folder``;
+    ``final`` and ``best`` checkpoints (paths or None); ``result``, the last nested result dict or None.
     """
 
     state: str

@@ -88,7 +88,7 @@ def _log_handler(path):
 
 def _open_lines(path):
     try:
-        return open(path, "a", encoding="utf-8")  # noqa: SIM115 - lives as long as the journal
+        return open(path, "a", encoding="utf-8")
     except OSError as error:
         events.report("warning", text=f"{path.name} cannot be written ({error})")
         return None

@@ -1,15 +1,15 @@
 """Which checkpoints a run makes and keeps: periodic, best, final; and what happens when the disk is full.
 
-User: ``experiment.driving``. The best is the evaluation with the highest mean (the confirmed one where there is one), or
-without evaluations the highest ``episode_reward_mean``; ties go to the newer. Only the newest whole checkpoint keeps its
-replay, and a checkpoint that was made only for being the best goes when a better one is there. A save that fails is
-tried again after 1, 2, 4, … 30 minutes; the checkpoints before it are never touched for it.
+User: ``experiment.driving``. The best is the evaluation with the highest mean (the confirmed one where there is one),
+or without evaluations the highest ``episode_reward_mean``; ties go to the newer. Only the newest whole checkpoint keeps
+its replay, and a checkpoint that was made only for being the best goes when a better one is there. A save that fails
+is tried again after 1, 2, 4, … 30 minutes; the checkpoints before it are never touched for it.
 """
 
 import time
 
 from drl_cli import checkpoint, events
-from drl_cli.errors import CheckpointError
+from drl_cli.errors import CheckpointError, RunFolderError
 from drl_cli.experiment.folder import now
 from drl_cli.loggers import flatten
 
@@ -19,7 +19,7 @@ EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 
 
 class Keeping:
-    """The checkpoint policy of one run; ``best`` and ``saved`` are paths of the best and the newest whole one, or None."""
+    """The checkpoint policy of one run; ``best`` and ``saved``: paths of the best and the newest whole one, or None."""
 
     def __init__(self, spec, opening, trainer, clock=time.monotonic):
         """``opening`` is the Opening of the run, ``trainer`` saves, ``clock`` returns monotonic seconds."""
@@ -150,14 +150,15 @@ class Keeping:
 
     def _take_over_best(self):
         """Go on from the best.json of the run that is resumed."""
-        data = self._folder.read("best.json") or {}
-        name, value, number = (data.get(key) for key in ("checkpoint", "value", "training_iteration"))
-        metric = EVALUATED if self._evaluating else TRAINED
-        if data.get("metric") != metric or not isinstance(value, (int, float)) or not isinstance(number, int):
-            return
         try:
-            self.best = checkpoint.load(self._folder.path / str(name)).path
-        except CheckpointError as error:
+            name = checkpoint.best_name(self._folder.path)  # a plain name, so that nothing outside can be meant
+            data = self._folder.read("best.json") or {}
+            value, number = data.get("value"), data.get("training_iteration")
+            fits = data.get("metric") == (EVALUATED if self._evaluating else TRAINED)
+            if not fits or not isinstance(value, (int, float)) or not isinstance(number, int):
+                return
+            self.best = checkpoint.load(self._folder.path / name).path
+        except (CheckpointError, RunFolderError) as error:
             events.report("warning", text=f"the best checkpoint so far cannot be used: {error}")
             return
         self._best_value, self._best_at = value, number

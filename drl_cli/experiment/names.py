@@ -27,7 +27,7 @@ def check_experiment(name):
 
 
 def clean(text):
-    """Return ``text`` with every character that a folder's name may not have (``/`` and ``:`` too) turned into ``_``."""
+    """Return ``text`` with every character that a folder's name may not have (``/`` and ``:`` too) as ``_``."""
     text = "".join(c if c.isalnum() or c in "._-" else "_" for c in text).replace("..", "__")
     return text.encode("utf-8", "replace")[:80].decode("utf-8", "ignore") or "_"
 

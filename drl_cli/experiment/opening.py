@@ -27,8 +27,9 @@ CHANGEABLE = {
 class Opening:
     """An open run: its locked folder, the checkpoint to start from and how the logs go on.
 
-    ``start``: that checkpoint. ``exact``: the run goes on as if it had not stopped. ``joined_at``: timesteps_total where the curves join, or None.
-    ``rows``: the result rows up to there. ``notices``: lines to report once somebody listens.
+    ``start``: that checkpoint, or None. ``exact``: the run goes on as if it had not stopped. ``joined_at``:
+    timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines to report
+    once somebody listens.
     """
 
     folder: folders.RunFolder
@@ -79,7 +80,9 @@ def _go_on(spec, folder):
     versions = folder.read("versions.json") or records.versions(spec)
     versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
     _write(folder, "versions.json", versions)
-    notices = [f"skipped a checkpoint: {reason}" for _, reason in skipped]
+    # A best without its replay is as it should be; only damage is news.
+    damaged = [reason for _, reason in skipped if not reason.endswith(("has no replay", "has no state"))]
+    notices = [f"skipped a checkpoint: {reason}" for reason in damaged]
     lost = max((row["training_iteration"] for row in before), default=found.number) - found.number
     behind = f"; {lost} iterations after it are lost" if lost > 0 else ""
     notices.append(f"resuming {folder.path.name} from {found.path.name}{behind}")

@@ -294,6 +294,16 @@ def test_resume_keeps_the_earlier_best_when_nothing_better_comes(tmp_path):
     assert left(second.run_folder) == {2: False, 3: False, 6: True}
 
 
+@pytest.mark.parametrize("text", ["{", '{"checkpoint": "../../elsewhere", "value": 1.0, "only_best": true}', "[]"])
+def test_resume_with_a_damaged_best_file_warns_and_makes_a_new_one(tmp_path, heard, text):
+    spec = Spec(tmp_path, stop={"training_iteration": 6})
+    first = interrupted(spec, evaluations(5.0, 9.0, 1.0))
+    (first.run_folder / "best.json").write_text(text)
+    second = drive(dataclasses.replace(spec, resume=True), trainer({5: {"evaluation": 7.0}}))
+    assert any("the best checkpoint so far cannot be used" in f["text"] for f in fields(heard, "warning"))
+    assert (second.exit_code, second.best.name) == (0, "checkpoint_000005")
+
+
 def test_resume_skips_a_damaged_checkpoint_and_tells_what_is_lost(tmp_path, heard):
     spec = Spec(tmp_path, checkpoint_freq=1, stop={"training_iteration": 6})
     spec = dataclasses.replace(spec, config=Config(evaluation_interval=None, store_buffer_in_checkpoints=False))
