@@ -18,18 +18,29 @@ fsync of each file, manifest, COMMIT, fsync of the folder, rename, fsync of the 
 from drl_cli.checkpoint.arrays import write_arrays
 from drl_cli.checkpoint.files import replace_file, write_json
 from drl_cli.checkpoint.reader import Checkpoint, load
-from drl_cli.checkpoint.retention import drop_replay, find, newest_valid, numbers, prune, remove_leftovers
+from drl_cli.checkpoint.retention import (
+    best_name,
+    drop_replay,
+    find,
+    newest_valid,
+    numbers,
+    prune,
+    remove,
+    remove_leftovers,
+)
 from drl_cli.checkpoint.writer import Writer
 
 __all__ = [
     "Checkpoint",
     "Writer",
+    "best_name",
     "drop_replay",
     "find",
     "load",
     "newest_valid",
     "numbers",
     "prune",
+    "remove",
     "remove_leftovers",
     "replace_file",
     "write_arrays",

@@ -114,7 +114,7 @@ def prune(run_folder, keep, protected=(), score="training_iteration", values=Non
     ranked = sorted(valid, key=lambda pair: _rank(pair, score, values), reverse=True)
     doomed = [found.path for _, found in ranked[max(0, keep) :] if found.path.resolve() not in spared]
     for path in sorted(doomed):
-        _remove(path)
+        remove(path)
     return sorted(doomed)
 
 
@@ -134,16 +134,19 @@ def _rank(pair, score, values):
         value = number if name == "training_iteration" else facts.get(name)
     else:
         value = values.get(number)
-    if value is None:
+    if not isinstance(value, (int, float)):
         return (False, 0.0, number)
     return (True, -value if score.startswith("min-") else value, number)
 
 
-def _remove(path):
-    """Take a checkpoint out of sight in one step, then delete it; a crash leaves only a leftover."""
-    number = files.FOLDER.fullmatch(path.name)[1]
-    aside = path.with_name(f".del-{number}-{os.getpid()}-{secrets.token_hex(4)}")
-    os.rename(path, aside)
+def remove(path):
+    """Take a checkpoint out of sight in one step, then delete it; a crash leaves only a leftover.
+
+    Raises CheckpointError when it is damaged or not ours (it then stays), OSError.
+    """
+    found = load(path)
+    aside = found.path.with_name(f".del-{found.number:06d}-{os.getpid()}-{secrets.token_hex(4)}")
+    os.rename(found.path, aside)
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -153,15 +156,16 @@ def drop_replay(path):
     Raises CheckpointError when the checkpoint is damaged, OSError when it cannot be changed.
     """
     found = load(path)
-    names = [name for name, entry in found.listing.items() if entry["part"] == "replay"]
+    names = [name for name in os.listdir(found.path) if files.part_of(name) == "replay" and name != files.DROPPED]
     if not names:
         return False
-    manifest = files.read_small(found.path / files.MANIFEST, files.MAX_MANIFEST)
-    # Written beside the checkpoint and moved in: half a marker in it would be damage.
-    marker = found.path.with_name(f".tmp-{files.DROPPED}-{os.getpid()}-{secrets.token_hex(4)}")
-    files.write_new(marker, [dropped_text(manifest)])
-    os.rename(marker, found.path / files.DROPPED)
-    files.sync_folder(found.path)
+    if found.has("replay"):  # otherwise the marker is there, and only the files outlived an interrupted call
+        manifest = files.read_small(found.path / files.MANIFEST, files.MAX_MANIFEST)
+        # Written beside the checkpoint and moved in: half a marker in it would be damage.
+        marker = found.path.with_name(f".tmp-{files.DROPPED}-{os.getpid()}-{secrets.token_hex(4)}")
+        files.write_new(marker, [dropped_text(manifest)])
+        os.rename(marker, found.path / files.DROPPED)
+        files.sync_folder(found.path)
     for name in names:
         os.unlink(found.path / name)
     files.sync_folder(found.path)

@@ -1,5 +1,6 @@
 import json
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -198,6 +199,8 @@ def test_dropped_replay_interrupted_before_unlink_still_counts_as_dropped(tmp_pa
     checkpoint.drop_replay(path)
     (path / "replay-0.safetensors").write_bytes(data[:10])
     assert checkpoint.load(path).has("replay") is False
+    assert checkpoint.drop_replay(path) is True
+    assert not (path / "replay-0.safetensors").exists()
 
 
 def test_marker_of_another_checkpoint_is_refused(tmp_path):
@@ -209,4 +212,6 @@ def test_marker_of_another_checkpoint_is_refused(tmp_path):
 
 
 def test_checkpoint_imports_nothing_heavy():
-    assert "tensorflow" not in sys.modules and "ray" not in sys.modules
+    code = "import sys, drl_cli.checkpoint; print([n for n in ('tensorflow', 'ray', 'gymnasium') if n in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"

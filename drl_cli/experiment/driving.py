@@ -1,0 +1,181 @@
+"""One experiment from its spec to its outcome: the loop around ``Trainer.train()``.
+
+User: the command ``drl train``. Opens the run folder, logs every iteration, keeps checkpoints, stops by rule, goal or
+signal, and always closes what it opened. TensorFlow and Ray are loaded only with the Trainer.
+"""
+
+import contextlib
+import dataclasses
+import errno
+import logging
+import shlex
+import signal
+import time
+import traceback
+from pathlib import Path
+
+from drl_cli import checkpoint, events
+from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
+from drl_cli.experiment.ending import Ending
+from drl_cli.experiment.journal import Journal
+from drl_cli.experiment.keeping import Keeping
+from drl_cli.experiment.opening import open_run, report_notices
+from drl_cli.experiment.stop import unmet
+from drl_cli.loading import load
+from drl_cli.loggers import Loggers
+
+TRAINER = "drl_cli.runtime.trainer:Trainer"
+EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    ``state`` "finished", "interrupted" or "failed"; ``text`` why; ``exit_code`` of the command; ``run_folder``;
+    ``final`` and ``best`` checkpoints (paths or None); ``result``, the last nested result dict or None.
+    """
+
+    state: str
+    text: str
+    exit_code: int
+    run_folder: Path
+    final: Path | None = None
+    best: Path | None = None
+    result: dict | None = None
+
+
+def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
+    """Run one ExperimentSpec to its end and return the Outcome.
+
+    ``stop_request`` is true as soon as the run shall stop (``process.StopRequest``). ``trainer_class`` and ``clock``
+    (monotonic seconds) are for tests. Raises InputError when the run cannot even be opened; what goes wrong later is an
+    Outcome with state "failed", except for bugs, which are logged and raised.
+    """
+    opening = open_run(spec)
+    with contextlib.ExitStack() as stack:
+        stack.callback(opening.folder.close)
+        journal = Journal(opening.folder, clock)
+        stack.callback(journal.close)
+        report_notices(opening)
+        drive = _Drive(spec, opening, stop_request, clock)
+        try:
+            outcome = drive.run(trainer_class or load(TRAINER))
+        except DrlError as error:
+            outcome = drive.failed(error)
+        except OSError as error:
+            if error.errno not in EXHAUSTED:
+                drive.crashed(journal)
+                raise
+            outcome = drive.failed(ResourcesExhausted(f"this machine ran out of something: {error}"))
+        except KeyboardInterrupt:
+            outcome = drive.interrupted()
+        except MemoryError:
+            outcome = drive.failed(ResourcesExhausted("this machine ran out of memory"))
+        except BaseException:
+            drive.crashed(journal)
+            raise
+        _report(outcome)
+    return outcome
+
+
+class _Drive:
+    """The state of the loop: the last result, the trainer and its checkpoints."""
+
+    def __init__(self, spec, opening, stop_request, clock):
+        self._spec, self._opening, self._stop_request, self._clock = spec, opening, stop_request, clock
+        self._path = opening.folder.path
+        self._result = None
+        self._keeping = None
+
+    def run(self, trainer_class):
+        """Build the trainer, train to the end, save, and return the Outcome."""
+        spec = self._spec
+        start = self._opening.start
+        ending = Ending(spec.stop, spec.config, start.number if start else -1)
+        with contextlib.ExitStack() as stack:
+            trainer = trainer_class(
+                spec.run, spec.config, spec.env_facts, goal=ending.goal, stop_requested=lambda: bool(self._stop_request)
+            )
+            stack.callback(trainer.close)
+            trainer.start()
+            self._install_signals()
+            if start and not self._stop_request:
+                trainer.restore(start, exact=self._opening.exact)
+            self._keeping = Keeping(spec, self._opening, trainer, self._clock)
+            loggers = Loggers(self._path, self._opening.joined_at)
+            stack.callback(loggers.close)
+            reason = self._loop(trainer, ending, loggers)
+            saved = self._result is None or self._keeping.final(self._result)
+            return self._ended(reason, saved)
+
+    def _install_signals(self):
+        # Ray replaces the SIGTERM handler while it starts; a request without ``install`` is a test's or Tune's.
+        install = getattr(self._stop_request, "install", None)
+        if install:
+            install()
+
+    def _loop(self, trainer, ending, loggers):
+        """Train until a reason to stop comes up; returns it, or None after a signal."""
+        while not self._stop_request:
+            result = trainer.train()
+            reason = ending.check(result, trainer.touched)
+            self._result = {**result, "done": reason is not None}
+            loggers.write(self._result)
+            events.report("result", result=self._result)
+            if reason is not None:
+                ending.report_held()
+            self._keeping.after(self._result)
+            if reason is not None:
+                return reason
+        return None
+
+    def _ended(self, reason, saved):
+        if not saved:
+            text = "the final checkpoint could not be written"
+            state = "interrupted" if reason is None else "finished"
+            return self._outcome(state, f"{text}. {self._advice()}", ResourcesExhausted.exit_code)
+        if reason is None:
+            return self.interrupted()
+        missed = unmet(self._spec.pass_criteria, self._result)
+        if missed:
+            return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)
+        return self._outcome("finished", reason, 0)
+
+    def interrupted(self):
+        """Return the Outcome of a run that a signal ended."""
+        code = getattr(self._stop_request, "exit_code", 0) or 128 + signal.SIGINT
+        return self._outcome("interrupted", f"stopped by {signal.Signals(code - 128).name}. {self._advice()}", code)
+
+    def failed(self, error):
+        """Return the Outcome of a run that an error ended: nothing is saved, since the state may be what is wrong."""
+        return self._outcome("failed", f"{error}\n{self._advice()}", error.exit_code)
+
+    def crashed(self, journal):
+        """Log the traceback of a bug and tell the records that the run is over."""
+        journal.log(logging.ERROR, traceback.format_exc())
+        _report(self._outcome("failed", f"internal error. {self._advice()}", 1))
+
+    def _advice(self):
+        """What to do next, with the last good checkpoint and the command that goes on from it."""
+        last = self._last_good()
+        if last is None:
+            return "Nothing was saved"
+        return f"Last good checkpoint: {last}. Go on with: drl train --resume {shlex.quote(str(self._path))}"
+
+    def _last_good(self):
+        try:
+            return checkpoint.newest_valid(self._path)[0].path
+        except CheckpointError:
+            return None
+
+    def _outcome(self, state, text, code):
+        keeping = self._keeping
+        final, best = (keeping.saved, keeping.best) if keeping else (None, None)
+        return Outcome(state, text, code, self._path, final or self._last_good(), best, self._result)
+
+
+def _report(outcome):
+    paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
+    told = {name: path and str(path) for name, path in paths.items()}
+    events.report("finished", state=outcome.state, text=outcome.text, exit_code=outcome.exit_code, **told)

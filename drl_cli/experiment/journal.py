@@ -1,0 +1,122 @@
+"""The listeners that write a run's own records of what happens: events.jsonl, drl.log and status.json.
+
+User: ``experiment.driving``. A record that cannot be written never stops training.
+"""
+
+import json
+import logging
+import logging.handlers
+import os
+import socket
+import time
+
+from drl_cli import events
+from drl_cli.experiment.folder import now
+from drl_cli.loggers import plain
+
+LOG_BYTES, LOG_FILES = 10 * 2**20, 3
+STATUS_SECONDS = 5.0  # status.json is rewritten at most this often while nothing but the counters changes
+UNRECORDED = ("progress", "result")  # several a second, and in result.json, respectively
+WARNINGS = ("warning", "checkpoint_failed", "worker_lost")
+
+
+class Journal:
+    """Subscribes to ``drl_cli.events`` for one run; ``handler`` is the log file for anyone who uses ``logging``."""
+
+    def __init__(self, folder, clock=time.monotonic):
+        """``folder`` is the RunFolder, ``clock`` returns monotonic seconds."""
+        self._folder, self._clock = folder, clock
+        self._written = None  # when status.json was last written
+        self._status = {"state": "running", "pid": os.getpid(), "host": socket.gethostname(), "started": now()}
+        self._status.update(training_iteration=None, timesteps_total=None, checkpoint=None)
+        self.handler = _log_handler(folder.path / "drl.log")
+        self._events = _open_lines(folder.path / "events.jsonl")
+        self._unsubscribe = events.subscribe(self._hear)
+        self._write_status()
+
+    def close(self):
+        """Stop listening and close the files."""
+        self._unsubscribe()
+        self.handler.close()
+        if self._events is not None:
+            self._events.close()
+
+    def log(self, level, text, component="driver"):
+        """Write ``text`` (several lines are fine) to drl.log only."""
+        record = logging.LogRecord(component, level, "", 0, text, None, None)
+        self.handler.handle(record)
+
+    def _hear(self, kind, fields):
+        if kind != "progress":
+            self.log(*_log_line(kind, fields))
+        if kind not in UNRECORDED and self._events is not None:
+            _write_line(self._events, {"time": now(), "kind": kind, **plain(fields)})
+        self._follow(kind, fields)
+
+    def _follow(self, kind, fields):
+        if kind == "result":
+            row = fields["result"]
+            self._status["training_iteration"] = row.get("training_iteration")
+            self._status["timesteps_total"] = row.get("timesteps_total")
+            if self._clock() - self._written < STATUS_SECONDS:
+                return
+        elif kind == "checkpoint":
+            self._status["checkpoint"] = os.path.basename(str(fields["path"]))
+        elif kind == "finished":
+            self._status.update(state=fields["state"], exit_code=fields["exit_code"], text=fields["text"])
+        else:
+            return
+        self._write_status()
+
+    def _write_status(self):
+        self._written = self._clock()
+        try:
+            self._folder.write("status.json", plain({**self._status, "updated": now()}))
+        except OSError as error:
+            self.log(logging.WARNING, f"status.json cannot be written ({error})")
+
+
+def _log_handler(path):
+    # delay: an unwritable file must fail when a line is written, where it is ignored, and not here.
+    handler = logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOG_FILES - 1, encoding="utf-8", delay=True)
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    handler.handleError = lambda record: None  # logging would print a traceback to the user's screen
+    return handler
+
+
+def _open_lines(path):
+    try:
+        return open(path, "a", encoding="utf-8")
+    except OSError as error:
+        events.report("warning", text=f"{path.name} cannot be written ({error})")
+        return None
+
+
+def _write_line(file, data):
+    try:
+        file.write(json.dumps(data, allow_nan=False) + "\n")
+        file.flush()
+    except (OSError, ValueError):
+        return  # the same news is in drl.log and on the screen
+
+
+def _log_line(kind, fields):
+    """Return (level, text, component) of an event for drl.log."""
+    level = logging.WARNING if kind in WARNINGS else logging.INFO
+    component = "driver"
+    if "worker" in fields:
+        component = f"worker-{fields['worker']}#{fields.get('incarnation', 0)}"
+    if kind == "finished" and fields["state"] == "failed":
+        level = logging.ERROR
+    if kind == "result":
+        return level, _result_line(fields["result"]), component
+    rest = {key: value for key, value in plain(fields).items() if key not in ("text", "worker", "incarnation")}
+    text = " ".join([kind, str(fields.get("text", "")), *(f"{key}={value}" for key, value in rest.items())])
+    return level, " ".join(text.split(" ")).replace("  ", " ").strip(), component
+
+
+def _result_line(row):
+    shown = ("training_iteration", "timesteps_total", "episodes_total", "episode_reward_mean", "time_total_s")
+    return "result " + " ".join(f"{name}={row.get(name)}" for name in shown)

@@ -1,0 +1,137 @@
+"""From a spec to an open run folder: a new one, a new one that starts from a checkpoint, or an old one to go on in.
+
+User: ``experiment.driving``.
+"""
+
+import dataclasses
+from pathlib import Path
+
+from drl_cli import checkpoint, events, loggers
+from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
+from drl_cli.experiment import folder as folders
+from drl_cli.experiment import records
+
+# What a resumed run may change: stop rules and checkpoint settings are no part of the config at all.
+CHANGEABLE = {
+    "num_workers",
+    "num_cpus_per_worker",
+    "num_gpus_per_worker",
+    "custom_resources_per_worker",
+    "log_level",
+    "store_buffer_in_checkpoints",
+    "checkpoint_compress",
+}
+
+
+@dataclasses.dataclass
+class Opening:
+    """An open run: its locked folder, the checkpoint to start from and how the logs go on.
+
+    ``start``: that checkpoint, or None. ``exact``: the run goes on as if it had not stopped. ``joined_at``:
+    timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines to report
+    once somebody listens.
+    """
+
+    folder: folders.RunFolder
+    start: checkpoint.Checkpoint | None = None
+    exact: bool = False
+    joined_at: int | None = None
+    rows: list = dataclasses.field(default_factory=list)
+    notices: list = dataclasses.field(default_factory=list)
+
+
+def open_run(spec):
+    """Open the run that ``spec`` (an ExperimentSpec) asks for and write its params.json and versions.json.
+
+    Raises RunFolderError, CheckpointError, ConfigError (settings that a resumed run may not change).
+    """
+    if spec.resume:
+        return _resume(spec)
+    # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
+    found = checkpoint.load(checkpoint.find(spec.restore), optional=True) if spec.restore else None
+    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env), found)
+    try:
+        _write(opening.folder, "params.json", records.params(spec))
+        _write(opening.folder, "versions.json", records.versions(spec))
+    except RunFolderError:
+        opening.folder.close()
+        raise
+    if found:
+        opening.notices.append(f"starting from {found.path} (iteration {found.number})")
+    return opening
+
+
+def _resume(spec):
+    path = folders.find_unfinished(spec.local_dir, spec.name) if spec.resume is True else Path(spec.resume)
+    folder = folders.reopen(path)
+    try:
+        return _go_on(spec, folder)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def _go_on(spec, folder):
+    check_unchanged(folder, spec)
+    found, skipped = _newest(folder.path, spec)
+    before = loggers.read_rows(folder.path)
+    last = loggers.join(folder.path, found.number)
+    _write(folder, "params.json", records.params(spec))
+    versions = folder.read("versions.json") or records.versions(spec)
+    versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
+    _write(folder, "versions.json", versions)
+    # A best without its replay is as it should be; only damage is news.
+    damaged = [reason for _, reason in skipped if not reason.endswith(("has no replay", "has no state"))]
+    notices = [f"skipped a checkpoint: {reason}" for reason in damaged]
+    lost = max((row["training_iteration"] for row in before), default=found.number) - found.number
+    behind = f"; {lost} iterations after it are lost" if lost > 0 else ""
+    notices.append(f"resuming {folder.path.name} from {found.path.name}{behind}")
+    rows = [row for row in before if row["training_iteration"] <= found.number]
+    return Opening(folder, found, True, (last or {}).get("timesteps_total"), rows, notices)
+
+
+def _newest(path, spec):
+    """The newest checkpoint that holds all there is to go on from; the best may be newer but without its replay."""
+    if getattr(spec.config, "store_buffer_in_checkpoints", False):
+        try:
+            return checkpoint.newest_valid(path, parts=("state", "replay"))
+        except CheckpointError:
+            # An algorithm without a replay, or a run that did not store it until now.
+            return checkpoint.newest_valid(path, parts=("state",))
+    return checkpoint.newest_valid(path, parts=("state",))
+
+
+def check_unchanged(folder, spec):
+    """Raise ConfigError that shows both values unless the run was started with this algorithm, env and config.
+
+    Secrets are compared as they were recorded, that is not at all.
+    """
+    old = folder.read("params.json") or {}
+    new = records.params(spec)
+    pairs = [(name, old.get(name), new[name]) for name in ("run", "env")]
+    was, now = old.get("config"), new["config"]
+    if not isinstance(was, dict):
+        raise RunFolderError(f"{folder.path / 'params.json'}: holds no config")
+    for key in sorted(set(was) | set(now)):
+        if key not in CHANGEABLE:
+            pairs.append((f"config.{key}", was.get(key), now.get(key)))
+    differing = [f"\n  {name}: {a!r} → {b!r}" for name, a, b in pairs if a != b]
+    if differing:
+        raise ConfigError(
+            f"{folder.path}: a resumed run keeps its settings, these differ:{''.join(differing[:10])}\n"
+            f"Leave them out, or start a new run from its checkpoint with --restore {folder.path}"
+        )
+
+
+def _write(folder, name, data):
+    try:
+        folder.write(name, loggers.plain(data))
+    except OSError as error:
+        raise RunFolderError(f"{folder.path / name}: cannot be written ({error.strerror})") from error
+
+
+def report_notices(opening):
+    """Report where the run is and what was found while it was opened."""
+    events.report("run", run=str(opening.folder.path))
+    for text in opening.notices:
+        events.report("notice", text=text)

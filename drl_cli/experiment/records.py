@@ -1,0 +1,123 @@
+"""What a run writes down about itself: params.json and versions.json. User: ``experiment.opening``.
+
+Values under keys that look like secrets are written as ``***``; environment variables are never written at all.
+"""
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+
+from drl_cli import __version__
+from drl_cli.experiment.folder import now
+
+SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
+SECRET_IN_TEXT = re.compile(
+    r"""(["']?[\w.-]*(?:token|secret|passw|api_?key|credential)[\w-]*["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,}]+)""",
+    re.IGNORECASE,
+)
+HIDDEN = "***"
+PACKAGES = (
+    "ray",
+    "tensorflow",
+    "gymnasium",
+    "numpy",
+    "scipy",
+    "box2d",
+    "pygame",
+    "mujoco",
+    "ale-py",
+    "envpool",
+    "pydantic",
+    "safetensors",
+    "lz4",
+    "tensorboardX",
+    "click",
+    "rich",
+)
+
+
+def redact(data):
+    """Return plain data with the value of every key that looks like a secret replaced by ``***``."""
+    if isinstance(data, dict):
+        return {key: HIDDEN if SECRET.search(str(key)) else redact(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [redact(item) for item in data]
+    return data
+
+
+def redact_command(arguments):
+    """Return the words of a command line with values of secret-looking keys and options replaced by ``***``."""
+    words, hide = [], False
+    for word in arguments:
+        words.append(HIDDEN if hide else SECRET_IN_TEXT.sub(rf"\g<1>{HIDDEN}", word))
+        hide = not hide and word.startswith("-") and "=" not in word and bool(SECRET.search(word))
+    return words
+
+
+def params(spec):
+    """Return the content of params.json for an ExperimentSpec: everything resolved, secrets hidden."""
+    return redact(
+        {
+            "run": spec.run,
+            "env": spec.env,
+            "env_asked": spec.env_asked,
+            "config": config_of(spec),
+            "stop": dict(spec.stop),
+            "seed": spec.seed,
+            "experiment": spec.name,
+            "checkpoint_freq": spec.checkpoint_freq,
+            "checkpoint_at_end": spec.checkpoint_at_end,
+            "keep_checkpoints_num": spec.keep_checkpoints_num,
+            "checkpoint_score_attr": spec.checkpoint_score_attr,
+            "restore": None if spec.restore is None else str(spec.restore),
+            "pass_criteria": dict(spec.pass_criteria),
+            "imports": list(spec.imports),
+        }
+    )
+
+
+def config_of(spec):
+    """Return the resolved config as plain data with the keys a user writes."""
+    return spec.config.model_dump(mode="json", by_alias=True)
+
+
+def versions(spec):
+    """Return the content of versions.json; packages are looked up without importing them."""
+    return {
+        "time": now(),
+        "drl": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "git": _git(),
+        "command": redact_command(spec.command),
+        "seed": spec.seed,
+    }
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git():
+    """Return ``{"commit", "dirty"}`` of the repository around the working directory, None outside of one."""
+    commit = _git_output("rev-parse", "HEAD")
+    if not commit:
+        return None
+    # fsmonitor off: a repository's own configuration must not start programs because a run was started in it.
+    changes = _git_output("-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+def _git_output(*arguments):
+    environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=3, env=environ, check=False)
+    except (OSError, subprocess.SubprocessError, UnicodeError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
