@@ -153,6 +153,9 @@ OTHER_ALGORITHMS = {
 }
 """Keys of algorithms' own."""
 
+UNBUILT_SECTIONS = frozenset({"replay_buffer_config"})
+"""Keys of NOT_YET that hold a mapping of which parts are read, so that the other parts are named one by one."""
+
 MODEL_NOT_YET = frozenset(
     "conv_filters conv_activation free_log_std no_final_linear vf_share_layers use_lstm max_seq_len lstm_cell_size "
     "lstm_use_prev_action_reward lstm_use_prev_action lstm_use_prev_reward framestack dim grayscale zero_mean "
