@@ -337,6 +337,18 @@ def test_resumed_run_refuses_other_changes(write):
     assert "tau: the run has null, 0.1 is given (-s)." in text
 
 
+def test_secret_that_was_not_recorded_is_asked_for_again(write):
+    folder = record(write)
+    recorded = {**RECORDED, "config": {**RECORDED["config"], "env_config": {"api_token": "***"}}}
+    (folder / "params.json").write_text(json.dumps(recorded))
+    assert message(spec.from_flags, {"resume": str(folder)}) == (
+        f"env_config: a secret in it was not recorded ({folder}/params.json:1). Give it again: -s env_config.KEY=VALUE, or "
+        "--config with the whole env_config."
+    )
+    flags = {"resume": str(folder), "set": ["env_config.api_token=abc", "gamma=0.5"]}
+    assert message(spec.from_flags, flags).startswith("gamma: the run has 0.9, 0.5 is given")  # the token is accepted
+
+
 def test_resume_alone_takes_the_newest_unfinished_run(write, tmp_path):
     finished = record(write, "run_c", "finished")
     wanted = record(write, "run_b", "failed")
