@@ -43,8 +43,7 @@ class Recorded:
             old, new = _at(self.mapping, path), _at(mapping, path)
             if HIDDEN in _texts(new):
                 found.append(
-                    f"{name}: a secret in it was not recorded ({where.place(path)}). Give it again: -s {name}.KEY=VALUE, or "
-                    f"--config with the whole {name}."
+                    f"{name}: a secret in it was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
                 )
                 continue
             old = _revealed(old, new)

@@ -342,8 +342,7 @@ def test_secret_that_was_not_recorded_is_asked_for_again(write):
     recorded = {**RECORDED, "config": {**RECORDED["config"], "env_config": {"api_token": "***"}}}
     (folder / "params.json").write_text(json.dumps(recorded))
     assert message(spec.from_flags, {"resume": str(folder)}) == (
-        f"env_config: a secret in it was not recorded ({folder}/params.json:1). Give it again: -s env_config.KEY=VALUE, or "
-        "--config with the whole env_config."
+        f"env_config: a secret in it was not recorded ({folder}/params.json:1). Type it again: -s env_config.KEY=VALUE"
     )
     flags = {"resume": str(folder), "set": ["env_config.api_token=abc", "gamma=0.5"]}
     assert message(spec.from_flags, flags).startswith("gamma: the run has 0.9, 0.5 is given")  # the token is accepted
