@@ -11,12 +11,14 @@ from drl_cli.configs.schema import PlainMapping, Range, Section, Whole, key
 
 
 def _ordered(pair):
+    if max(map(abs, pair)) > 1e9:
+        raise ValueError("beyond ±1e9")
     if pair[0] >= pair[1]:
         raise ValueError("the first number must be the lower one")
     return pair
 
 
-ClipRewards = bool | Annotated[float, Field(gt=0)] | Annotated[Range, AfterValidator(_ordered)] | None
+ClipRewards = bool | Annotated[float, Field(gt=0, le=1e9)] | Annotated[Range, AfterValidator(_ordered)] | None
 
 
 class EnvironmentKeys(Section):
@@ -48,5 +50,5 @@ class EnvironmentKeys(Section):
         "Limit rewards before they are learnt from: null or false never, true to their sign, x to [-x, x], or "
         "[low, high]. "
         "Reported rewards stay as they were.",
-        allowed="true, false, null, a number > 0, or [low, high]",
+        allowed="true, false, null, a number in (0, 1e9], or [low, high]",
     )

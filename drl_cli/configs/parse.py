@@ -8,7 +8,7 @@ flag.
 from pydantic import ValidationError
 
 from drl_cli.configs.allowed import allowed, fields_of, leaves, section_of, shown
-from drl_cli.configs.rllib_keys import ALIASES, WITHOUT_EFFECT, refusal
+from drl_cli.configs.rllib_keys import ALIASES, UNBUILT_SECTIONS, WITHOUT_EFFECT, refusal
 from drl_cli.configs.where import origin
 from drl_cli.errors import ConfigError, nearest
 from drl_cli.events import report
@@ -145,7 +145,10 @@ def _split(mapping, schema, path, reader):
     for name, value in mapping.items():
         here = (*path, name)
         if name not in fields:
-            problems.append(_unknown(here, fields, reader))
+            inside = value if name in UNBUILT_SECTIONS and isinstance(value, dict) and value else ()
+            problems += [_unknown((*here, inner), fields, reader) for inner in inside] or [
+                _unknown(here, fields, reader)
+            ]
             continue
         section = section_of(fields[name])
         if section and isinstance(value, dict):
@@ -160,6 +163,8 @@ def _unknown(path, fields, reader):
     dotted = ".".join(map(str, path))
     if len(dotted) > 100:
         dotted = dotted[:97] + "…"
+    if not dotted.isprintable():  # line breaks, halves of surrogate pairs
+        dotted = ascii(dotted)
     reason = reader.refusal(path)
     if reason:
         return f"{dotted}: {reason.rstrip('.')}{_at(reader.where, path)}."

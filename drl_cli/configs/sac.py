@@ -75,7 +75,7 @@ class SACConfig(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, Iterat
         "'auto', null or a number in [-1e6, 1e6]",
     )
     optimization: Optimization = key(Optimization(), "Learning rates.")
-    grad_clip: Annotated[float, Field(gt=0)] | None = key(
+    grad_clip: Annotated[float, Field(gt=0, le=1e9)] | None = key(
         None, "Largest global norm of the gradients of each part (policy, critics, alpha); null never clips.", "norm"
     )
     policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)

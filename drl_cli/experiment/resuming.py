@@ -15,6 +15,9 @@ from drl_cli.errors import ConfigError, RunFolderError, suggestion
 CHANGEABLE = ("num_workers", "log_level")
 """Config keys that a resumed run may change, beside stop rules and checkpoint settings."""
 
+HIDDEN = "***"
+"""What ``params.json`` holds in place of a secret; the secret is typed again."""
+
 
 class Recorded:
     """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``."""
@@ -38,6 +41,12 @@ class Recorded:
         pairs += [(name, ("config", name)) for name in (mapping.get("config") or {}) if name not in CHANGEABLE]
         for name, path in pairs:
             old, new = _at(self.mapping, path), _at(mapping, path)
+            if HIDDEN in _texts(new):
+                found.append(
+                    f"{name}: a secret in it was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
+                )
+                continue
+            old = _revealed(old, new)
             if old != new and not (name == "env" and new == self.env_asked):
                 found.append(
                     f"{name}: the run has {shown(old)}, {shown(new)} is given ({where.place(path)}). A resumed "
@@ -89,6 +98,20 @@ def _state(folder):
         return load_file(folder / "status.json")[0].get("state")
     except ConfigError:  # none was written, or a crash cut it off: not finished either way
         return None
+
+
+def _texts(value):
+    """Return all texts in a value of plain data."""
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in _texts(inner)]
+    return [value] if isinstance(value, str) else []
+
+
+def _revealed(old, new):
+    """Return ``old`` with its hidden values taken from ``new``."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {name: _revealed(value, new.get(name, value)) for name, value in old.items()}
+    return new if old == HIDDEN else old
 
 
 def _at(mapping, path):

@@ -1,0 +1,36 @@
+"""The table of algorithms: rows that load, and names that do not run."""
+
+import pytest
+
+from drl_cli.algorithms import table
+from drl_cli.configs.sac import SACConfig
+from drl_cli.errors import InputError
+from drl_cli.loading import load
+
+
+def test_sac_is_found_with_its_parts():
+    row = table.find("SAC")
+    assert load(row.config) is SACConfig
+    assert row[2:] == ("drl_cli.algorithms.sac", "n_step", "drl_cli.runtime.loops.replay", ("Box",), ("Box1d",))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("TD3", "TD3 is not built yet; SAC runs on the same Box actions."),
+        ("PPO", "PPO is not built yet; SAC runs on the same Box actions."),
+        ("DQN", "DQN is not built yet. What runs: SAC."),
+        ("sac", "Unknown algorithm 'sac'. Did you mean 'SAC'?"),
+        ("IMPALLA", "Unknown algorithm 'IMPALLA'. Did you mean 'IMPALA'?"),
+        ("zzzz", "Unknown algorithm 'zzzz'. What runs: SAC."),
+        ("", "Unknown algorithm ''. What runs: SAC."),
+    ],
+)
+def test_name_that_does_not_run_is_refused(name, message):
+    with pytest.raises(InputError) as caught:
+        table.find(name)
+    assert str(caught.value) == message
+
+
+def test_every_name_that_is_not_built_is_no_row():
+    assert set(table.NOT_BUILT) & set(table.names()) == set()

@@ -1,0 +1,9 @@
+"""The names of results: each once, of the kinds the loggers and stop rules count on."""
+
+from drl_cli.configs.results import LIST_FIELDS, NUMBER_FIELDS, RESULT_FIELDS, TEXT_FIELDS
+
+
+def test_names_are_unique_and_complete():
+    assert len(RESULT_FIELDS) == len(set(RESULT_FIELDS)) == len(NUMBER_FIELDS) + len(TEXT_FIELDS) + len(LIST_FIELDS)
+    assert {"episode_reward_mean", "timesteps_total", "evaluation/confirmed_reward_mean", "done"} <= set(RESULT_FIELDS)
+    assert "info/learner/default_policy/grad_norm_actor" in NUMBER_FIELDS

@@ -1,0 +1,391 @@
+"""From flags, files and recorded runs to experiments: overrides said, defaults filled in, problems told together."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drl_cli import events
+from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
+from drl_cli.experiment import files, spec
+
+PENDULUM = {"run": "SAC", "env": "Pendulum-v1"}
+
+
+@pytest.fixture(autouse=True)
+def notices():
+    """The texts of the notices that are reported during the test."""
+    texts = []
+    unsubscribe = events.subscribe(lambda kind, fields: texts.append(fields["text"]) if kind == "notice" else None)
+    yield texts
+    unsubscribe()
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a text to a file of the test's folder and return its path."""
+
+    def write(text, name="my.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def message(function, *arguments):
+    with pytest.raises(DrlError) as caught:
+        function(*arguments)
+    return str(caught.value)
+
+
+def test_bare_command_gets_sensible_defaults(notices, monkeypatch):
+    monkeypatch.delenv("TUNE_RESULT_DIR", raising=False)
+    one = spec.from_flags({"run": "SAC", "env": "LunarLanderContinuous-v2", "config": '<"num_workers":4>'})
+    assert (one.name, one.run, one.env, one.env_asked) == (
+        "default",
+        "SAC",
+        "LunarLanderContinuous-v3",
+        "LunarLanderContinuous-v2",
+    )
+    assert one.config.num_workers == 4 and one.config.env == "LunarLanderContinuous-v3"
+    assert one.stop == {"evaluation/episode_reward_mean": 200, "timesteps_total": 1_000_000}
+    assert (one.checkpoint_freq, one.checkpoint_at_end, one.keep_checkpoints_num) == (0, True, None)
+    assert one.local_dir == Path.home() / "ray_results"
+    assert one.env_facts["spaces"]["action"]["shape"] == [2] and one.env_facts["asked"] == "LunarLanderContinuous-v2"
+    assert notices == [
+        "LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3.",
+        "No --stop given: the run stops when evaluation/episode_reward_mean reaches 200, or after 1,000,000 env steps. "
+        "Type --stop '{}' for an endless run.",
+    ]
+
+
+def test_default_stop_without_threshold_or_evaluation_is_a_limit(notices):
+    assert spec.from_flags(PENDULUM).stop == {"timesteps_total": 1_000_000}
+    flags = {"run": "SAC", "env": "LunarLanderContinuous-v3", "set": ["evaluation_interval=null"]}
+    assert spec.from_flags(flags).stop == {"timesteps_total": 1_000_000}
+    assert (
+        notices[0] == "No --stop given: the run stops after 1,000,000 env steps. Type --stop '{}' for an endless run."
+    )
+
+
+def test_empty_stop_that_was_typed_is_endless(notices):
+    assert spec.from_flags({**PENDULUM, "stop": ["{}"]}).stop == {}
+    assert notices == []
+
+
+def test_seed_is_drawn_when_none_is_given_and_kept_when_one_is():
+    drawn = [spec.from_flags(PENDULUM).seed for _ in range(3)]
+    assert len(set(drawn)) == 3 and all(0 <= seed < 2**31 for seed in drawn)
+    one = spec.from_flags({**PENDULUM, "set": ["seed=7"]})
+    assert one.seed == one.config.seed == 7
+
+
+def test_flags_fill_their_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = spec.from_flags(
+        {
+            **PENDULUM,
+            "experiment_name": "mine",
+            "local_dir": "results",
+            "checkpoint_freq": 5,
+            "keep_checkpoints_num": 2,
+            "checkpoint_at_end": False,
+            "checkpoint_score_attr": "min-episode_len_mean",
+            "restore": "ckpt",
+            "verbose": 2,
+            "set": ["Q_model.fcnet_hiddens=[8]", "env_config.g=9.5"],
+            "stop": ["training_iteration=3", "time_total_s=1e3"],
+            "ray_num_cpus": 2,
+            "imports": ["json"],
+            "command": ["drl", "train"],
+        }
+    )
+    assert (one.name, one.local_dir, one.restore) == ("mine", tmp_path / "results", tmp_path / "ckpt")
+    assert (one.checkpoint_freq, one.keep_checkpoints_num, one.checkpoint_at_end) == (5, 2, False)
+    assert one.checkpoint_score_attr == "min-episode_len_mean"
+    assert one.config.log_level == "DEBUG" and one.config.Q_model.fcnet_hiddens == (8,)
+    assert one.env_facts["env_config"] == one.config.env_config == {"g": 9.5}
+    assert one.stop == {"training_iteration": 3, "time_total_s": 1000.0}
+    assert one.ray == {"address": None, "num_cpus": 2, "num_gpus": None, "object_store_memory": None}
+    assert (one.imports, one.command) == (["json"], ["drl", "train"])
+
+
+def test_results_folder_comes_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path))
+    assert spec.from_flags(PENDULUM).local_dir == tmp_path
+
+
+def test_env_inside_config_is_the_env(notices):
+    assert spec.from_flags({"run": "SAC", "config": '{"env": "Pendulum-v1"}', "stop": ["{}"]}).env == "Pendulum-v1"
+    assert notices == []
+
+
+def test_last_flag_wins_and_says_so(notices):
+    one = spec.from_flags({**PENDULUM, "stop": ["{}"], "config": '{"gamma": 0.8}', "set": ["gamma=0.9"]})
+    assert one.config.gamma == 0.9
+    assert notices == ["config.gamma: 0.9 (-s) replaces 0.8 (--config)."]
+
+
+FILE = """\
+lunar:
+  run: SAC
+  env: LunarLanderContinuous-v3
+  stop: {evaluation/episode_reward_mean: 200, timesteps_total: 3e5}
+  checkpoint_freq: 7
+  config:
+    num_workers: 2
+    Q_model: {fcnet_hiddens: [32, 32]}
+    optimization:
+      actor_learning_rate: 1e-4
+pendulum:
+  run: SAC
+  config: {env: Pendulum-v1, horizon: 100}
+  stop: {timesteps_total: 1000}
+  pass_criteria: {episode_reward_mean: -200, timesteps_total: 500}
+  num_samples: 1
+"""
+
+
+def test_file_gives_its_experiments_in_order(write):
+    first, second = spec.from_file(write(FILE), {})
+    assert (first.name, first.env, first.checkpoint_freq) == ("lunar", "LunarLanderContinuous-v3", 7)
+    assert first.stop == {"evaluation/episode_reward_mean": 200, "timesteps_total": 300000.0}
+    assert first.config.optimization.actor_learning_rate == 1e-4 and first.config.Q_model.fcnet_hiddens == (32, 32)
+    assert (second.name, second.env, second.config.horizon) == ("pendulum", "Pendulum-v1", 100)
+    assert second.stop == {"episode_reward_mean": -200, "timesteps_total": 1000}
+    assert second.pass_criteria == {"episode_reward_mean": -200, "timesteps_total": 500}
+
+
+def test_flags_override_a_file_visibly(write, notices):
+    path = write(FILE.partition("pendulum:")[0])
+    flags = {"set": ["num_workers=0", "gamma=0.9"], "stop": ["timesteps_total=500"], "checkpoint_freq": 1}
+    (one,) = spec.from_file(path, {**flags, "config": '{"Q_model": {"layer_norm": true}}', "experiment_name": "mine"})
+    assert (one.name, one.config.num_workers, one.config.gamma, one.checkpoint_freq) == ("mine", 0, 0.9, 1)
+    assert (one.config.Q_model.fcnet_hiddens, one.config.Q_model.layer_norm) == ((32, 32), True)
+    assert one.stop == {"evaluation/episode_reward_mean": 200, "timesteps_total": 500}
+    assert notices == [
+        f"config.num_workers: 0 (-s) replaces 2 ({path}:7).",
+        f"stop.timesteps_total: 500 (--stop) replaces 300000.0 ({path}:4).",
+        f"checkpoint_freq: 1 (--checkpoint-freq) replaces 7 ({path}:5).",
+    ]
+
+
+def test_stop_object_replaces_the_rules_of_a_file(write, notices):
+    path = write(FILE.partition("pendulum:")[0])
+    (one,) = spec.from_file(path, {"stop": ['{"episode_reward_mean": 250}']})
+    assert one.stop == {"episode_reward_mean": 250}
+    assert notices == [
+        'stop: {"episode_reward_mean": 250} (--stop) replaces {"evaluation/episode_reward_mean": 200, '
+        '"timesteps_total"… '
+        f"({path}:4)."
+    ]
+
+
+def test_everything_wrong_with_a_file_is_told_together(write):
+    path = write(
+        "a:\n  run: SAC\n  env: Pendulun-v1\n  stop: {timestep_total: 1, time_total_s: x}\n  configg: {}\n"
+        "  time_budget_s: 3\n  num_samples: 2\n  config:\n    num_wrkers: 2\n    evaluation_interval: null\n"
+    )
+    lines = message(
+        spec.from_file, path, {"set": ["gmma=1"], "checkpoint_score_attr": "episode_reward_meen"}
+    ).splitlines()
+    assert lines == [
+        f"9 problems in {path}:",
+        f"  configg: unknown key ({path}:5). Did you mean 'config'?",
+        f"  time_budget_s: not supported yet: write stop: {{time_total_s: …}} ({path}:6).",
+        f"  num_samples: 2 is not allowed; it takes 1 (more are not supported yet) ({path}:7).",
+        f"  num_wrkers: unknown key ({path}:9). Did you mean 'num_workers'?",
+        "  gmma: unknown key (-s). Did you mean 'gamma'?",
+        f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1' or 'phys2d/Pendulum-v0' or "
+        f"'InvertedPendulum-v5'? ({path}:3).",
+        f"  stop: 'timestep_total' is no field of a result ({path}:4). Did you mean 'timesteps_total'?",
+        f'  stop: time_total_s: "x" is not allowed; it takes a number ({path}:4).',
+        "  checkpoint_score_attr: 'episode_reward_meen' is no field of a result (--checkpoint-score-attr). "
+        "Did you mean "
+        "'episode_reward_mean'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({}, "run is missing (the command): which algorithm? Type --run SAC."),
+        ({"run": "SACC", "env": "Pendulum-v1"}, "Unknown algorithm 'SACC'. Did you mean 'SAC'? (--run)."),
+        ({"run": "TD3", "env": "Pendulum-v1"}, "TD3 is not built yet; SAC runs on the same Box actions (--run)."),
+        ({"run": "SAC", "env": "Pendulum-v0", "strict_env": True}, "Pendulum-v0 is retired"),
+        ({**PENDULUM, "config": "num_workers=4"}, "--config: 'num_workers=4' is not an object."),
+        ({**PENDULUM, "set": ["gamma"]}, "-s: 'gamma' is not an assignment. Write -s key=value"),
+        ({**PENDULUM, "stop": ["timesteps_total"]}, "--stop: 'timesteps_total' is not an assignment."),
+        (
+            {**PENDULUM, "stop": ['{"timesteps_total": }']},
+            "stop: timesteps_total: null is not allowed; it takes a number",
+        ),
+        ({**PENDULUM, "checkpoint_freq": -1}, "checkpoint_freq: -1 is not allowed; it takes a whole number ≥ 0"),
+        ({**PENDULUM, "experiment_name": "../up"}, "'../up' is no name for an experiment"),
+        (
+            {**PENDULUM, "ray_address": "auto", "ray_num_cpus": 2},
+            "--ray-num-cpus starts a Ray, --ray-address joins one",
+        ),
+        ({**PENDULUM, "ray_num_cpus": -2}, "--ray-num-cpus: -2 is not a number ≥ 0."),
+        (
+            {**PENDULUM, "set": ["evaluation_interval=null"], "stop": ["evaluation/episode_reward_mean=1"]},
+            "stop: evaluation/episode_reward_mean needs evaluations (--stop). Set evaluation_interval, or drop "
+            "the rule.",
+        ),
+    ],
+)
+def test_wrong_command_is_refused(flags, text):
+    assert text in message(spec.from_flags, flags)
+
+
+def test_space_that_does_not_fit_is_refused_as_an_environment():
+    with pytest.raises(EnvError, match="SAC needs a continuous action space"):
+        spec.from_flags({"run": "SAC", "env": "CartPole-v1"})
+
+
+def test_module_of_a_file_needs_the_command_line(write, tmp_path, monkeypatch):
+    (tmp_path / "file_envs.py").write_text(
+        "import gymnasium\ngymnasium.register('Filed-v0', entry_point='gymnasium.envs.classic_control:PendulumEnv')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = write("a: {run: SAC, env: 'file_envs:Filed-v0', stop: {}}")
+    assert "asks to import the module 'file_envs', which only the command line may" in message(spec.from_file, path, {})
+    assert spec.from_file(path, {"env": "file_envs:Filed-v0"})[0].env == "file_envs:Filed-v0"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "empty; a mapping of keys to values is needed."),
+        ("a: 3", "a: 3 is not an experiment"),
+        ("{}", "no experiment in it."),
+        ("a: {run: SAC, env: Pendulum-v1, config: {env: CartPole-v1}}", "env: two environments, 'Pendulum-v1'"),
+        ("a: {run: SAC, env: Pendulum-v1, config: [1]}", "config: [1] is not a"),
+        ("a: {run: [SAC], env: Pendulum-v1}", 'run: ["SAC"] is not allowed; it takes the name of an algorithm'),
+        ("a: {run: SAC, env: {grid_search: [a, b]}}", "searches over values are not supported yet"),
+        ("'a/b': {run: SAC, env: Pendulum-v1}", "'a/b' is no name for an experiment"),
+        ("a: {run: SAC, env: Pendulum-v1, stop: 5}", "stop: 5 is not allowed"),
+    ],
+)
+def test_file_that_holds_no_experiment_is_refused(write, text, problem):
+    assert problem in message(spec.from_file, write(text), {})
+
+
+def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
+    path = write(FILE, "lunar-sac.yaml")
+    monkeypatch.setattr(files, "shipped_folder", lambda: tmp_path)
+    assert str(files.find("lunar-sac")) == str(files.find("lunar-sac.yaml")) == path
+    assert message(files.find, "lunar-sca") == (
+        "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"
+    )
+    assert message(files.find, "./nowhere.yaml") == "./nowhere.yaml: there is no such file. Shipped: lunar-sac."
+
+
+def test_file_and_resume_exclude_each_other(write):
+    assert message(spec.from_file, write(FILE), {"resume": True}).startswith("--resume goes on with a run")
+
+
+RECORDED = {
+    "run": "SAC",
+    "env": "Pendulum-v1",
+    "env_asked": "Pendulum-v0",
+    "config": {"env": "Pendulum-v1", "gamma": 0.9, "num_workers": 2, "seed": 11},
+    "stop": {"timesteps_total": 1000},
+    "seed": 11,
+    "checkpoint_freq": 3,
+    "checkpoint_at_end": True,
+    "keep_checkpoints_num": None,
+    "checkpoint_score_attr": None,
+    "experiment": "old",
+    "env_config": {},
+}
+
+
+def record(write, run="SAC_Pendulum_1", state="interrupted"):
+    params = write(json.dumps(RECORDED), f"results/old/{run}/params.json")
+    write(json.dumps({"state": state}), f"results/old/{run}/status.json")
+    return Path(params).parent
+
+
+def test_resumed_run_keeps_what_it_recorded(write, tmp_path, notices):
+    folder = record(write)
+    one = spec.from_flags({"resume": str(folder)})
+    assert (one.resume, one.name, one.local_dir) == (folder, "old", tmp_path / "results")
+    assert (one.env, one.env_asked, one.seed, one.stop) == ("Pendulum-v1", "Pendulum-v0", 11, {"timesteps_total": 1000})
+    assert (one.config.gamma, one.config.num_workers, one.checkpoint_freq) == (0.9, 2, 3)
+    assert notices == []
+
+
+def test_resumed_run_may_change_stop_checkpoints_workers_and_log(write, notices):
+    folder = record(write)
+    flags = {"resume": str(folder), "stop": ["timesteps_total=9e3"], "set": ["num_workers=0"], "verbose": 1}
+    one = spec.from_flags({**flags, "checkpoint_freq": 1, "env": "Pendulum-v0"})
+    assert (one.stop, one.config.num_workers, one.config.log_level) == ({"timesteps_total": 9000.0}, 0, "INFO")
+    assert one.checkpoint_freq == 1 and one.config.gamma == 0.9
+    assert f"config.num_workers: 0 (-s) replaces 2 ({folder}/params.json:1)." in notices
+
+
+def test_resumed_run_refuses_other_changes(write):
+    folder = record(write)
+    text = message(spec.from_flags, {"resume": str(folder), "set": ["gamma=0.5", "tau=0.1"], "run": "SAC"})
+    assert "gamma: the run has 0.9, 0.5 is given (-s). A resumed run keeps its settings, except num_workers" in text
+    assert "tau: the run has null, 0.1 is given (-s)." in text
+
+
+def test_secret_that_was_not_recorded_is_asked_for_again(write):
+    folder = record(write)
+    recorded = {**RECORDED, "config": {**RECORDED["config"], "env_config": {"api_token": "***"}}}
+    (folder / "params.json").write_text(json.dumps(recorded))
+    assert message(spec.from_flags, {"resume": str(folder)}) == (
+        f"env_config: a secret in it was not recorded ({folder}/params.json:1). Type it again: -s env_config.KEY=VALUE"
+    )
+    flags = {"resume": str(folder), "set": ["env_config.api_token=abc", "gamma=0.5"]}
+    assert message(spec.from_flags, flags).startswith("gamma: the run has 0.9, 0.5 is given")  # the token is accepted
+
+
+def test_resume_alone_takes_the_newest_unfinished_run(write, tmp_path):
+    finished = record(write, "run_c", "finished")
+    wanted = record(write, "run_b", "failed")
+    earlier = record(write, "run_a", "interrupted")
+    for age, folder in enumerate((finished, wanted, earlier)):
+        path = folder / "params.json"
+        stamp = 2_000_000_000 - 1000 * age
+        subprocess.run(["touch", "-d", f"@{stamp}", str(path)], check=True)
+    flags = {"resume": True, "local_dir": str(tmp_path / "results"), "experiment_name": "old"}
+    assert spec.from_flags(flags).resume == wanted
+
+
+def test_resume_finds_a_run_by_its_checkpoint_or_name(write, tmp_path):
+    folder = record(write)
+    (folder / "checkpoint_000001").mkdir()
+    assert spec.from_flags({"resume": str(folder / "checkpoint_000001")}).resume == folder
+    flags = {"resume": folder.name, "local_dir": str(tmp_path / "results"), "experiment_name": "old"}
+    assert spec.from_flags(flags).resume == folder
+
+
+def test_resume_of_nothing_is_refused(write, tmp_path):
+    home = {"local_dir": str(tmp_path / "results"), "experiment_name": "old"}
+    with pytest.raises(RunFolderError, match="There is no run to resume in"):
+        spec.from_flags({"resume": True, **home})
+    folder = record(write, state="finished")
+    with pytest.raises(RunFolderError, match="All 1 runs in .* are finished"):
+        spec.from_flags({"resume": True, **home})
+    with pytest.raises(RunFolderError, match=f"Did you mean '{folder.name}'"):
+        spec.from_flags({"resume": folder.name + "x", **home})
+    (folder / "params.json").write_text("{")
+    with pytest.raises(ConfigError, match="not valid JSON"):
+        spec.from_flags({"resume": str(folder)})
+
+
+def test_spec_imports_neither_ray_nor_tensorflow():
+    code = (
+        "import sys; from drl_cli.experiment import spec\n"
+        "spec.from_flags({'run': 'SAC', 'env': 'Pendulum-v1'})\n"
+        "print([name for name in ('tensorflow', 'ray', 'click', 'rich') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
