@@ -24,6 +24,7 @@ class NumpyPolicy:
         self._low, self._high = low, high
         self._env_low = np.asarray(spec.action.low, np.float32)
         self._env_high = np.asarray(spec.action.high, np.float32)
+        self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
         self._distribution = distributions.BY_NAME[spec.distribution](low, high)
         self._forward = None
         if weights is not None:
@@ -58,9 +59,9 @@ class NumpyPolicy:
     def to_env(self, action):
         """Map the policy's actions [N, A] to what the environment takes, float32 [N, A]."""
         if self.spec.action.normalize:
-            action = self._env_low + (action + 1.0) * 0.5 * (self._env_high - self._env_low)
+            action = action * self._half + self._middle
         if self.spec.action.clip:
-            action = np.clip(action, self._env_low, self._env_high)
+            action = np.minimum(np.maximum(action, self._env_low), self._env_high)
         return action
 
 
