@@ -20,7 +20,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
 EXAMPLES = """
 drl train -f lunarlander-continuous-sac
 drl train --run SAC --env LunarLanderContinuous-v3 --stop evaluation/episode_reward_mean=200
-drl rollout ~/ray_results/default/SAC_LunarLanderContinuous-v3_…
+drl rollout RUN_FOLDER --video-dir videos
 drl evaluate RUN_FOLDER RUN_FOLDER/checkpoint_000010 --episodes 50
 drl train --resume
 """
@@ -40,7 +40,7 @@ def _print_version(context, _option, wanted):
     invoke_without_command=True,
     context_settings=group.CONTEXT_SETTINGS,
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version and exit.")
 @click.pass_context
 def drl(context):
     """Train, watch and score deep-reinforcement-learning agents, on one laptop or on a Ray cluster."""

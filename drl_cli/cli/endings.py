@@ -13,7 +13,7 @@ import traceback
 import click
 
 from drl_cli.cli import terminal
-from drl_cli.errors import DrlError, ResourcesExhausted
+from drl_cli.errors import DrlError, ResourcesExhausted, suggestion
 
 EXIT_CODES = {
     0: "finished",
@@ -78,7 +78,11 @@ def _usage(error, session):
     if context is not None:
         terminal.say(f"Usage: {context.command_path} {' '.join(context.command.collect_usage_pieces(context))}")
         terminal.say(f"Help:  {context.command_path} -h")
-    terminal.say(f"Error: {error.format_message()}", session, "red")
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        known = [name for parameter in context.command.get_params(context) for name in parameter.opts if name.startswith("--")]
+        message = f"No such option '{error.option_name}'.{suggestion(error.option_name, known)}"
+    terminal.say(f"Error: {message}", session, "red")
     return 2
 
 

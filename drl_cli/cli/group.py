@@ -9,7 +9,7 @@ from drl_cli.errors import suggestion
 from drl_cli.loading import load
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-LAST_GROUP = "Other"
+LAST_GROUP = "Output"  # where an option without a heading stands, --help among them
 
 
 def _write_examples(formatter, examples):
@@ -26,6 +26,10 @@ class GroupedOption(click.Option):
     def __init__(self, *arguments, group=LAST_GROUP, **keywords):
         super().__init__(*arguments, **keywords)
         self.group = group
+
+    def get_help_extra(self, context):
+        """Leave the range out of the help: a message names it when it matters."""
+        return {name: value for name, value in super().get_help_extra(context).items() if name != "range"}
 
 
 def option(*names, group=LAST_GROUP, **keywords):
@@ -49,13 +53,10 @@ class Command(click.Command):
             record = parameter.get_help_record(context)
             if record:
                 sections.setdefault(getattr(parameter, "group", LAST_GROUP), []).append(record)
-        last = sections.pop(LAST_GROUP, None)
+        sections[LAST_GROUP] = sections.pop(LAST_GROUP, [])
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
-        if last:
-            with formatter.section(LAST_GROUP):
-                formatter.write_dl(last)
 
 
 class CommandTable(click.Group):

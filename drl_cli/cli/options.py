@@ -6,6 +6,7 @@
 import click
 
 from drl_cli.cli import group, terminal
+from drl_cli.loading import load
 
 NEWEST = "newest"  # what `--resume` without a run stands for
 
@@ -65,6 +66,15 @@ speech_options = apply(
     ]
 )
 
+
+
+def import_option(heading):
+    """``--import MODULE``, under the heading of the command that takes it."""
+    return group.option(
+        "--import", "imports", metavar="MODULE", multiple=True, group=heading, help="Import a module that registers environments; repeatable."
+    )
+
+
 _WHAT = [
     group.option("--run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
     group.option("--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."),
@@ -78,7 +88,7 @@ _WHAT = [
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
     group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=WHAT, help="One config key (a.b=c); repeatable."),
     group.option("--seed", type=COUNT, metavar="N", group=WHAT, help="Seed of everything random; drawn and recorded if left out."),
-    group.option("--import", "imports", metavar="MODULE", multiple=True, group=WHAT, help="Import a module that registers environments; repeatable."),
+    import_option(WHAT),
     group.option("--strict-env", is_flag=True, group=WHAT, help="Refuse a retired environment id instead of running its current version."),
 ]
 _STOP = [
@@ -124,3 +134,15 @@ _OUTPUT = [
 ]
 
 train_options = apply([*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options])
+
+
+def import_modules(names):
+    """Import the modules of ``--import``, also from the current folder; return their names, or None without any."""
+    for name in names:
+        load("drl_cli.acting.envs:import_module")(name)
+    return list(names) or None
+
+
+def typed_object(text, flag):
+    """Return the mapping that was typed behind ``flag`` (an object, ``<…>`` or ``@file``), or an empty one."""
+    return load("drl_cli.configs.flags:parse_object")(text, flag)[0] if text else {}

@@ -16,7 +16,7 @@ import click
 from drl_cli import events, process
 from drl_cli.cli import console, group, options, terminal
 from drl_cli.cli.view import RunView
-from drl_cli.errors import DrlError, InputError
+from drl_cli.errors import DrlError
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -36,7 +36,7 @@ INTERRUPTED = (129, 130, 143)
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
     flags = {name: _given(value) for name, value in flags.items()}
-    flags["import"] = _import_modules(imports)
+    flags["import"] = options.import_modules(imports)
     specs = load("drl_cli.experiment.spec")
     chosen = specs.from_file(config_file, flags) if config_file else specs.from_flags(flags)
     show = Show(session, as_json, bool(flags["quiet"]), bool(flags["verbose"]))
@@ -149,22 +149,6 @@ def _given(value):
     if isinstance(value, tuple):
         return list(value) or None
     return None if value is False else value
-
-
-def _import_modules(names):
-    """Import the modules of ``--import``, also from the current folder; return their names or None."""
-    if not names:
-        return None
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    for name in names:
-        try:
-            load(name)
-        except DrlError:
-            raise
-        except Exception as error:
-            raise InputError(f"--import {name}: {type(error).__name__}: {error}") from error
-    return list(names)
 
 
 def _view_of(spec):
