@@ -111,7 +111,7 @@ class Player:
         while episode.length < most and not episode.complete:
             batch = np.asarray(obs, np.float32)[None]  # [1, *obs_shape]
             chosen, state, _ = self._policy.act(batch, state, rng, self._explore)
-            action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype)  # [A]
+            action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
             after, reward, terminated, truncated, _ = _guarded(env, episode, lambda action=action: env.step(action))
             if not math.isfinite(reward):
                 raise RunFailed(f"{_name(env)} gave the reward {reward} in step {episode.length + 1} of episode #{episode.number}.")

@@ -5,6 +5,9 @@ typed, so that ``drl --help`` imports click and nothing heavier. How a command e
 ``endings.py``; how help is laid out is ``group.py``.
 """
 
+import os
+import sys
+
 import click
 
 from drl_cli import __version__
@@ -52,4 +55,16 @@ def main(arguments=None):
     """Run ``drl`` with ``arguments`` (default: those of the process) and return the exit code; never raises."""
     prepare()
     session = terminal.Session()
-    return endings.exit_code_of(lambda: drl.main(arguments, "drl", standalone_mode=False, obj=session), session)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    return endings.exit_code_of(lambda: _run(arguments, session), session)
+
+
+def _run(arguments, session):
+    """Parse and run; click's own ``main`` would answer Ctrl-C and a closed stdout in its own way."""
+    if "_DRL_COMPLETE" in os.environ:  # a shell asks for completions
+        return drl.main(arguments, "drl", obj=session)
+    try:
+        with drl.make_context("drl", arguments, obj=session) as context:
+            return drl.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code

@@ -34,7 +34,7 @@ def open_watcher(view, session, plain=False, quiet=False):
 class PlainConsole:
     """One line for each thing worth knowing; iterations at most every two seconds.
 
-    stream: where lines go. view: RunView, kept up to date here. clock: seconds since the process started.
+    stream: where lines go (see ``terminal.Forgiving``). view: RunView, kept up to date here. clock: seconds since the process started.
     """
 
     def __init__(self, stream, view, clock=seconds_since_start, quiet=False, color=False):
@@ -111,11 +111,8 @@ class PlainConsole:
         if self._quiet and color is None:
             return
         text = click.style(text, fg=color) if color and self._color else text
-        try:
-            self._stream.write(f"{figures.clock(seconds):>7}  {text}\n")
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._quiet = True
+        self._stream.write(f"{figures.clock(seconds):>7}  {text}\n")
+        self._stream.flush()
 
 
 def _iteration_line(result):

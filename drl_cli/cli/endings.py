@@ -34,7 +34,7 @@ EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFIL
 
 
 def exit_code_of(call, session):
-    """Run ``call()`` (a click main that raises) and return the exit code of the process, having said what went wrong."""
+    """Run ``call()`` (which returns a code or raises) and return the exit code of the process, having said what went wrong."""
     terminal.open_standard_streams(session)
     try:
         code = call()
@@ -99,7 +99,8 @@ def _as_drl_error(error):
     else:
         return error
     where = f" ({error.filename})" if getattr(error, "filename", None) else ""
-    exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}: {error}")
+    detail = f": {error}" if str(error) else "."
+    exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}{detail}")
     exhausted.__cause__ = error
     return exhausted
 

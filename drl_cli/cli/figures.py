@@ -3,6 +3,7 @@
 Used by the screen, the plain lines and the summaries.
 """
 
+import itertools
 import math
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -61,7 +62,7 @@ def _columns(values, width):
     if len(values) <= width:
         return list(values)
     edges = [round(i * len(values) / width) for i in range(width + 1)]
-    return [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
 
 
 def chart(values, width, height=1, ascii_only=False):

@@ -34,7 +34,7 @@ _rollout_options = options.apply(
         group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one it was trained on."),
         group.option("--config", metavar="OBJECT", group=WHERE, help="env_config and horizon, laid over the checkpoint's; an object or @FILE."),
         options.import_option(WHERE),
-        group.option("--render", is_flag=True, group=SEE, help="Show a window; needs a display."),
+        group.option("--render/--no-render", default=False, group=SEE, help="Show a window; needs a display."),
         group.option("--video-dir", metavar="DIR", group=SEE, help="Write one mp4 file per episode."),
         group.option("--out", metavar="FILE", group=SEE, help="Write transitions, one JSON object per episode and line; - for stdout."),
         options.speech_options,

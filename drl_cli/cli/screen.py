@@ -10,6 +10,7 @@ import sys
 import threading
 
 from rich.console import Group
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
@@ -33,7 +34,6 @@ class LiveScreen:
         self._console = rich_console
         self._clock = clock
         self._interrupted = False
-        self._broken = False
         self._lock = threading.Lock()
         self._spinner = Spinner("dots" if terminal.is_unicode(rich_console.file) else "line", style="cyan")
         self._live = Live(
@@ -43,14 +43,14 @@ class LiveScreen:
             vertical_overflow="crop",
             redirect_stdout=terminal.is_terminal(sys.stdout),  # what a library prints goes above the picture
         )
-        self._guarded(self._live.start)
+        self._live.start()
 
     def __call__(self, kind, fields):
         """Take one event; a phase is drawn at once, since what follows may keep the interpreter busy."""
         with self._lock:
             self.view.take(kind, fields, self._clock())
         if kind in ("phase", "stopping"):
-            self._guarded(self._live.refresh)
+            self._live.refresh()
 
     def interrupt(self, _number):
         """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""
@@ -62,19 +62,11 @@ class LiveScreen:
 
     def close(self):
         """Draw the last state and leave it on the terminal."""
-        self._guarded(self._live.stop)
+        self._live.stop()
 
     def _render(self):
         with self._lock:
             return picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
-
-    def _guarded(self, draw):
-        if self._broken:
-            return
-        try:
-            draw()
-        except (OSError, ValueError):  # the terminal is gone; training is not
-            self._broken = True
 
 
 def picture(view, seconds, rich_console, spinner=None, interrupted=False):
@@ -93,8 +85,8 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
         body = Group(_learning(view, seconds, width, chart_height, plain), Text(""), _figures(view, seconds, width, plain))
     rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
     used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
-    space = max(0, min(6, rich_console.height - used - 1))
-    return Group(*rows, *_notices(view, width, space, plain))
+    space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
+    return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
 
 
 def _title(view, seconds, width, plain):

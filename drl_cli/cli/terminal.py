@@ -54,13 +54,20 @@ def open_standard_streams(session):
 
 
 def stdout_has_no_reader():
-    """True when stdout is a pipe or socket whose other end is closed."""
+    """True when stdout is a pipe or socket whose other end is closed, or a device that takes nothing (/dev/full)."""
     try:
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), select.POLLOUT)
-        return any(events & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, events in poll.poll(0))
+        number = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
         return False
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    if any(events & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, events in poll.poll(0)):
+        return True
+    try:
+        os.write(number, b"")
+    except OSError:
+        return True
+    return False
 
 
 def forget_stdout(session):
@@ -98,12 +105,9 @@ class Output:
 
 def say(text, session=None, color=None):
     """Write a line to stderr; a stderr that cannot be written is nobody's problem."""
-    try:
-        styled = click.style(text, fg=color) if color and use_color(sys.stderr, session) else text
-        sys.stderr.write(styled + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
+    stream = Forgiving(sys.stderr)
+    stream.write((click.style(text, fg=color) if color and use_color(stream, session) else text) + "\n")
+    stream.flush()
 
 
 def write_raw(stream, text):
@@ -114,16 +118,42 @@ def write_raw(stream, text):
         return
 
 
+class Forgiving:
+    """A text stream around another one that goes silent when that one breaks: a terminal that is gone, a full disk."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text):
+        """Write ``text`` if that is possible; returns its length."""
+        self._guarded(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self):
+        """Flush if that is possible."""
+        self._guarded(self._stream.flush)
+
+    def _guarded(self, call):
+        try:
+            call()
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            return
+
+
 def private_stderr():
-    """Return a text stream on a copy of stderr's descriptor.
+    """Return a forgiving text stream on a copy of stderr's descriptor.
 
     A screen drawn on it survives, and stays clean, when the run turns descriptor 2 over to its log.
     """
     try:
         number = os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):
-        return sys.stderr
-    return open(number, "w", encoding=sys.stderr.encoding or "ascii", errors="replace", buffering=1)
+        return Forgiving(sys.stderr)
+    stream = open(number, "w", encoding=sys.stderr.encoding or "ascii", errors="replace", buffering=1)
+    return Forgiving(stream)
 
 
 def is_terminal(stream):
@@ -169,7 +199,7 @@ def rich_console(stream, session):
         file=stream,
         width=width(),
         no_color=not colored,
-        force_terminal=True if colored or is_terminal(stream) else False,
+        force_terminal=colored or is_terminal(stream),
         highlight=False,
         markup=False,
         emoji=False,

@@ -39,7 +39,7 @@ def train(session, config_file, imports, as_json, **flags):
     flags["import"] = options.import_modules(imports)
     specs = load("drl_cli.experiment.spec")
     chosen = specs.from_file(config_file, flags) if config_file else specs.from_flags(flags)
-    show = Show(session, as_json, bool(flags["quiet"]), bool(flags["verbose"]))
+    show = Show(session, as_json, bool(flags["quiet"]), bool(flags["verbose"]), imports)
     first_failure = 0
     for spec in chosen:
         try:
@@ -58,8 +58,9 @@ def train(session, config_file, imports, as_json, **flags):
 class Show:
     """Runs specs and shows them: a watcher on stderr, results on stdout."""
 
-    def __init__(self, session, as_json, quiet, verbose):
+    def __init__(self, session, as_json, quiet, verbose, imports=()):
         self._session = session
+        self._imports = imports
         self._as_json = as_json
         self._quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
@@ -99,17 +100,23 @@ class Show:
             told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
             self._output.line(json_line({"finished": {**told, **{k: v and str(v) for k, v in paths.items()}}}))
         elif not self._quiet:
-            for line in summary(outcome, view):
+            for line in summary(outcome, view, self._imports):
                 self._output.line(line)
 
     def _after_failure(self, view):
         if view.run_folder and view.checkpoint and not self._quiet:
             terminal.say(f"Last checkpoint: {view.checkpoint['path']}")
-            terminal.say(f"Go on with:      {command('train', '--resume', view.run_folder)}")
+            extra = [word for name in self._imports for word in ("--import", name)]
+            terminal.say(f"Go on with:      {command('train', '--resume', view.run_folder, *extra)}")
 
 
-def summary(outcome, view):
-    """Return the lines that end a run: what it reached, where it is, and the commands that come next."""
+def summary(outcome, view, imports=()):
+    """Return the lines that end a run: what it reached, where it is, and the commands that come next.
+
+    ``imports``: modules of ``--import``, which the next commands need too.
+    """
+    extra = [word for name in imports for word in ("--import", name)]
+    trust = ["--env", view.env] if ":" in view.env else []  # a checkpoint may not name a module to import
     names = " on ".join(name for name in (view.algorithm, view.env) if name)
     lines = ["", f"{names + ' ' if names else ''}{outcome.state}{': ' + outcome.text if outcome.text else '.'}"]
     lines.append(f"  Results   {outcome.run_folder}")
@@ -120,9 +127,10 @@ def summary(outcome, view):
         lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
     checkpoint = outcome.best or outcome.final
     if checkpoint:
-        lines += ["", f"  Play it   {command('rollout', checkpoint)}", f"  Score it  {command('evaluate', checkpoint)}"]
+        play, score = command("rollout", checkpoint, *extra, *trust), command("evaluate", checkpoint, *extra, *trust)
+        lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
     if outcome.state != "finished" and outcome.run_folder and outcome.final:
-        lines += [f"  Go on     {command('train', '--resume', outcome.run_folder)}"]
+        lines += [f"  Go on     {command('train', '--resume', outcome.run_folder, *extra)}"]
     return lines
 
 
