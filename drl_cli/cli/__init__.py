@@ -54,17 +54,16 @@ def drl(context):
 def main(arguments=None):
     """Run ``drl`` with ``arguments`` (default: those of the process) and return the exit code; never raises."""
     prepare()
-    session = terminal.Session()
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    return endings.exit_code_of(lambda: _run(arguments, session), session)
+    session = terminal.Session(arguments=list(sys.argv[1:] if arguments is None else arguments))
+    return endings.exit_code_of(lambda: _run(session), session)
 
 
-def _run(arguments, session):
+def _run(session):
     """Parse and run; click's own ``main`` would answer Ctrl-C and a closed stdout in its own way."""
     if "_DRL_COMPLETE" in os.environ:  # a shell asks for completions
-        return drl.main(arguments, "drl", obj=session)
+        return drl.main(session.arguments, "drl", obj=session)
     try:
-        with drl.make_context("drl", arguments, obj=session) as context:
+        with drl.make_context("drl", session.arguments, obj=session) as context:
             return drl.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code

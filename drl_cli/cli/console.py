@@ -16,7 +16,7 @@ from drl_cli.process import seconds_since_start
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
 STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
-COLORS = {"warning": "yellow", "goal": "green", "failed": "red"}
+COLORS = {"warning": "yellow", "goal": "green"}
 
 
 def open_watcher(view, session, plain=False, quiet=False):
@@ -58,11 +58,10 @@ class PlainConsole:
                 self._iteration(fields["result"], seconds)
                 return
             text = self._text(kind, fields, best_before)
-            tone = "failed" if kind == "finished" and fields.get("state") == "failed" else kind
-            tone = "warning" if kind in ("worker_lost", "checkpoint_failed") else tone
+            tone = "warning" if kind in ("worker_lost", "checkpoint_failed") else kind
             if kind == "finished" and self._held_back:
                 self._write(self._held_back, seconds)
-            if text and not (self._quiet and tone not in ("warning", "failed")):
+            if text and (tone == "warning" or not self._quiet):
                 self._write(text, seconds, COLORS.get(tone))
 
     def interrupt(self, _number):
@@ -103,12 +102,12 @@ class PlainConsole:
         if kind == "checkpoint":
             return f"checkpoint ({fields['reason']}) at iteration {fields['training_iteration']}: {fields['path']}"
         if kind == "finished":
-            return f"{fields['state']}: {fields['text']}" if fields.get("text") else fields["state"]
+            return fields["state"]  # why is said by the command, once
         return ""
 
     def _write(self, text, seconds, color=None):
         self._held_back = None if text is self._held_back else self._held_back
-        if self._quiet and color is None:
+        if self._quiet and color != COLORS["warning"]:
             return
         text = click.style(text, fg=color) if color and self._color else text
         self._stream.write(f"{figures.clock(seconds):>7}  {text}\n")
@@ -131,7 +130,7 @@ def _evaluation_line(fields, best_before):
     value = fields.get("episode_reward_mean")
     text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes"
     if fields.get("confirmed") is not None:
-        text += ", confirmed" if fields["confirmed"] else ", not confirmed"
+        text += f", fresh ones {figures.reward(fields['confirmed'])}"
     if value is not None and (best_before is None or value >= best_before):
         text += " (best so far)"
     return text

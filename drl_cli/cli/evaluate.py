@@ -104,13 +104,15 @@ def table(document, console):
 
     rows, seeds = document["checkpoints"], document["seeds"]
     pm = "±" if terminal.is_unicode(console.file) else "+/-"
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
+    grid = Table(box=lines, pad_edge=False, padding=(0, 1), header_style="bold")
     for name in ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length"):
         grid.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for number, row in enumerate(rows, 1):
         for name in ("greedy", "stochastic"):
             if name in row:
                 grid.add_row(str(number) if name == "greedy" else "", name, *_cells(row[name], pm))
+    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
     with console.capture() as capture:
         for number, row in enumerate(rows, 1):
             console.print(
@@ -124,12 +126,16 @@ def table(document, console):
 
 
 def _cells(score, pm):
-    interval = "" if score["iqm_low"] is None else f" [{score['iqm_low']:,.1f}, {score['iqm_high']:,.1f}]"
+    interval = "" if score["iqm_low"] is None else f" [{_short(score['iqm_low'])}, {_short(score['iqm_high'])}]"
     return (
-        f"{score['mean']:,.1f} {pm} {score['sd']:,.1f}",
-        f"{score['median']:,.1f}",
-        f"{score['iqm']:,.1f}{interval}",
-        f"{score['min']:,.1f}",
-        f"{score['max']:,.1f}",
+        f"{_short(score['mean'])} {pm} {_short(score['sd'])}",
+        _short(score["median"]),
+        _short(score["iqm"]) + interval,
+        _short(score["min"]),
+        _short(score["max"]),
         f"{score['length_mean']:,.0f}",
     )
+
+
+def _short(value):
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

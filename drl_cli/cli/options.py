@@ -137,10 +137,9 @@ train_options = apply([*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, sp
 
 
 def import_modules(names):
-    """Import the modules of ``--import``, also from the current folder; return their names, or None without any."""
+    """Import the modules of ``--import``, also from the current folder."""
     for name in names:
         load("drl_cli.acting.envs:import_module")(name)
-    return list(names) or None
 
 
 def typed_object(text, flag):

@@ -120,6 +120,8 @@ def _render_mode(render, video_dir):
         raise InputError("--render and --video-dir exclude one another: an environment draws in one way at a time.")
     if render and sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise InputError("--render needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set. On this machine use --video-dir DIR.")
+    if video_dir:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures in memory only: let SDL look for no display
     return "human" if render else "rgb_array" if video_dir else None
 
 

@@ -139,7 +139,9 @@ def _evaluation(view, seconds):
     parts = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
     parts.append((f"   {done.get('episodes')} episodes, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim"))
     if done.get("confirmed") is not None:
-        parts.append((", confirmed", "green") if done["confirmed"] else (", not confirmed", "yellow"))
+        fresh = done["confirmed"]
+        good = view.target is None or fresh >= view.target
+        parts.append((f", fresh ones {figures.reward(fresh)}", "green" if good else "yellow"))
     return parts
 
 
@@ -201,7 +203,7 @@ def _checkpoint(view, seconds):
 def _now(view, spinner, interrupted):
     if view.finished:
         good = view.finished.get("state") == "finished"
-        return Text(view.finished.get("text") or view.finished.get("state", ""), style="bold green" if good else "bold yellow")
+        return Text(view.finished.get("state", ""), style="bold green" if good else "bold yellow")
     if view.phase:
         if spinner is None:
             return Text(view.phase)

@@ -26,12 +26,14 @@ class Session:
 
     debug: show tracebacks. color: True or False when asked for, None to decide by the stream. run_folder: the folder
     of the run that is going on, whose ``drl.log`` takes tracebacks. stdout_gone: nobody reads stdout any more.
+    arguments: what was typed behind ``drl``.
     """
 
     debug: bool = field(default_factory=lambda: os.environ.get("DRL_DEBUG", "") not in ("", "0"))
     color: bool | None = None
     run_folder: str | None = None
     stdout_gone: bool = False
+    arguments: list = field(default_factory=list)
 
 
 def open_standard_streams(session):

@@ -28,6 +28,7 @@ drl train --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps
 drl train --resume
 """
 INTERRUPTED = (129, 130, 143)
+GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
 
 
 @click.command("train", cls=group.Command, examples=EXAMPLES)
@@ -36,23 +37,36 @@ INTERRUPTED = (129, 130, 143)
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
     flags = {name: _given(value) for name, value in flags.items()}
-    flags["import"] = options.import_modules(imports)
-    specs = load("drl_cli.experiment.spec")
-    chosen = specs.from_file(config_file, flags) if config_file else specs.from_flags(flags)
-    show = Show(session, as_json, bool(flags["quiet"]), bool(flags["verbose"]), imports)
+    show = Show(session, as_json, bool(flags.pop("quiet")), bool(flags["verbose"]), imports)
+    chosen, told = _specs(config_file, {**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     first_failure = 0
     for spec in chosen:
         try:
-            code = show.run(spec)
+            code = show.run(spec, told)
         except DrlError as error:
             if len(chosen) == 1:
                 raise
             terminal.say(f"Error: {error}", session, "red")
             code = error.exit_code
-        first_failure = first_failure or code
+        first_failure, told = first_failure or code, []
         if code in INTERRUPTED:
             break
     return first_failure
+
+
+def _specs(config_file, flags):
+    """Return the specs that were asked for, and the events that came up while they were read."""
+    told = []
+    seed = flags.pop("seed")
+    if seed is not None:
+        flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
+    flags["resume"] = True if flags["resume"] == options.NEWEST else flags["resume"]
+    unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
+    try:
+        specs = load("drl_cli.experiment.spec")
+        return (specs.from_file(config_file, flags) if config_file else specs.from_flags(flags)), told
+    finally:
+        unsubscribe()
 
 
 class Show:
@@ -66,13 +80,15 @@ class Show:
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Output(session, keep_going=True)
 
-    def run(self, spec):
-        """Run one experiment and return its exit code."""
+    def run(self, spec, told=()):
+        """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
         view = _view_of(spec)
         watcher = console.open_watcher(view, self._session, self._plain, self._quiet)
         request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
         try:
+            for kind, fields in told:
+                watcher(kind, fields)
             outcome = load("drl_cli.experiment.driving").run(spec, request)
         except BaseException:
             watcher.close()
@@ -117,9 +133,8 @@ def summary(outcome, view, imports=()):
     """
     extra = [word for name in imports for word in ("--import", name)]
     trust = ["--env", view.env] if ":" in view.env else []  # a checkpoint may not name a module to import
-    names = " on ".join(name for name in (view.algorithm, view.env) if name)
-    lines = ["", f"{names + ' ' if names else ''}{outcome.state}{': ' + outcome.text if outcome.text else '.'}"]
-    lines.append(f"  Results   {outcome.run_folder}")
+    why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
+    lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
     if outcome.best:
         reward = "" if view.best is None else f"  (reward {view.best:.1f})"
         lines.append(f"  Best      {os.path.basename(str(outcome.best))}{reward}")
@@ -162,8 +177,8 @@ def _given(value):
 def _view_of(spec):
     """Return the RunView of a spec before anything happened."""
     return RunView(
-        algorithm=getattr(spec, "run", "") or "",
-        env=getattr(spec, "env", "") or "",
-        target=getattr(spec, "target", None),
-        checkpoint_freq=getattr(spec, "checkpoint_freq", 0) or 0,
+        algorithm=spec.run,
+        env=spec.env,
+        target=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
+        checkpoint_freq=spec.checkpoint_freq or 0,
     )

@@ -117,7 +117,8 @@ class RunView:
         self._see_best(value, from_training=False)
 
     def _take_goal(self, fields, seconds):
-        sure = "" if fields.get("confirmed") else " (to be confirmed)"
+        fresh = fields.get("confirmed")
+        sure = "" if fresh is None else f", confirmed by {fresh:.1f} over fresh episodes"
         self._note(seconds, f"target {fields['target']:g} reached: {fields['value']:.1f}{sure}", "goal")
 
     def _take_checkpoint(self, fields, seconds):

@@ -18,7 +18,7 @@ class World:
     def __init__(self):
         self.flags = None
         self.file = None
-        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", target=None, checkpoint_freq=0)]
+        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0)]
         self.reports = []
         self.outcomes = []
         self.runs = 0
@@ -67,9 +67,9 @@ def test_flags_are_handed_on_unread(world, capsys):
         "env": "X-v0",
         "config": "<a>",
         "stop": ["a=1", "{b: 2}"],
-        "set": ["gamma=.9"],
-        "seed": 0,
-        "import": None,
+        "set": ["gamma=.9", "seed=0"],
+        "imports": [],
+        "command": ["drl", "train", *typed, "--resume", "--checkpoint-freq", "0", "-vv"],
         "strict_env": None,
         "experiment_name": None,
         "local_dir": None,
@@ -78,13 +78,12 @@ def test_flags_are_handed_on_unread(world, capsys):
         "keep_checkpoints_num": None,
         "checkpoint_score_attr": None,
         "restore": None,
-        "resume": "newest",
+        "resume": True,
         "ray_address": None,
         "ray_num_cpus": None,
         "ray_num_gpus": None,
         "ray_object_store_memory": None,
         "verbose": 2,
-        "quiet": None,
     }
 
 
@@ -107,8 +106,7 @@ def test_end_names_results_and_the_next_commands(world, capsys):
     ]
 
 
-def test_next_commands_carry_what_the_environment_needs(world, capsys, monkeypatch):
-    monkeypatch.setattr(train.options, "import_modules", list)
+def test_next_commands_carry_what_the_environment_needs(world, capsys):
     world.specs[0].env = "mine:My-v0"
     cli.main(["train", "--import", "mine"])
     assert "drl rollout '/r/my run/checkpoint_000020' --import mine --env mine:My-v0\n" in capsys.readouterr().out
@@ -203,16 +201,17 @@ def test_negative_count_is_refused(world, capsys):
     assert "'--checkpoint-freq': -1 is not in the range x>=0." in capsys.readouterr().err
 
 
-def test_module_that_is_missing_is_refused_before_the_specs_are_read(world, capsys):
-    assert cli.main(["train", "--import", "no_such_module_here"]) == 2
-    assert "no_such_module_here" in capsys.readouterr().err
-    assert world.flags is None
+def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monkeypatch):
+    def from_flags(flags):
+        events.report("notice", text="X-v2 runs as X-v3")
+        return world.specs
+
+    monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=from_flags))
+    cli.main(["train"])
+    assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
 
 
-def test_module_of_the_current_folder_is_imported(world, capsys, tmp_path, monkeypatch):
-    (tmp_path / "my_envs_of_this_test.py").write_text("LOADED = 1\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    assert cli.main(["train", "--import", "my_envs_of_this_test"]) == 0
-    assert sys.modules["my_envs_of_this_test"].LOADED == 1
-    assert world.flags["import"] == ["my_envs_of_this_test"]
+def test_goal_among_the_stops_is_the_target_on_the_screen():
+    spec = SimpleNamespace(run="SAC", env="X-v0", stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200}, checkpoint_freq=None)
+    view = train._view_of(spec)
+    assert (view.algorithm, view.env, view.target, view.checkpoint_freq) == ("SAC", "X-v0", 200, 0)
