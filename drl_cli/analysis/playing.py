@@ -114,7 +114,9 @@ class Player:
             action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
             after, reward, terminated, truncated, _ = _guarded(env, episode, lambda action=action: env.step(action))
             if not math.isfinite(reward):
-                raise RunFailed(f"{_name(env)} gave the reward {reward} in step {episode.length + 1} of episode #{episode.number}.")
+                raise RunFailed(
+                    f"{_name(env)} gave the reward {reward} in step {episode.length + 1} of episode #{episode.number}."
+                )
             if self._keep:
                 episode.obs.append(np.asarray(obs))
                 episode.action.append(action)
@@ -154,7 +156,10 @@ class EpisodeFile:
     """
 
     def __init__(self, path, env, write=None):
-        """Open ``path`` anew for episodes of ``env``; ``write(line)``, if given, takes the lines instead. Raises InputError."""
+        """Open ``path`` anew for episodes of ``env``; ``write(line)`` takes the lines instead, if given.
+
+        Raises InputError.
+        """
         self._env = env
         self._file = None
         self._write = write
@@ -195,7 +200,7 @@ class EpisodeFile:
 
 
 def _plain(array):
-    """Return nested lists of an array; float32 keeps the shortest digits that give it back, so that files stay small."""
+    """Return nested lists of an array; float32 keeps the fewest digits that give it back, so that files stay small."""
     if array.dtype == np.float32:
         return [_plain(part) for part in array] if array.ndim else float(str(array))
     return array.tolist()

@@ -94,7 +94,9 @@ def _fitting(path, facts, env_id, env_config):
 def _check_overrides(overrides):
     for key in overrides:
         if key not in OVERRIDES:
-            raise ConfigError(f"--config: '{key}' cannot be set here.{suggestion(key, OVERRIDES)} Keys: {', '.join(OVERRIDES)}.")
+            raise ConfigError(
+                f"--config: '{key}' cannot be set here.{suggestion(key, OVERRIDES)} Keys: {', '.join(OVERRIDES)}."
+            )
     if not isinstance(overrides.get("env_config", {}), dict):
         raise ConfigError(f"--config: env_config must be an object, not {overrides['env_config']!r}.")
     horizon = overrides.get("horizon")

@@ -12,7 +12,7 @@ import numpy as np
 
 from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed
 
-QUALITY = 7  # of 10; at 600 × 400 about 0.3 MB for a lander's episode
+QUALITY = 7  # of 10; at 600 by 400 about 0.3 MB for a lander's episode
 
 
 def video_folder(path):
@@ -43,12 +43,16 @@ class Video:
         """Append ``frame`` [H, W, 3] uint8. Raises EnvError for anything else, RunFailed when ffmpeg gives up."""
         frame = np.asarray(frame)
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
-            raise EnvError(f"the environment rendered {frame.dtype} of shape {list(frame.shape)}, not an image [H, W, 3] of uint8.")
+            raise EnvError(
+                f"the environment rendered {frame.dtype} of shape {list(frame.shape)}, not an image [H, W, 3] of uint8."
+            )
         frame = _even(frame)
         if self._writer is None:
             self._open(frame)
         if frame.shape != self._size:
-            raise EnvError(f"the environment's picture changed its size from {self._size[:2]} to {frame.shape[:2]} within an episode.")
+            raise EnvError(
+                f"the environment's picture changed its size from {self._size[:2]} to {frame.shape[:2]} in an episode."
+            )
         self._guarded(lambda: self._writer.send(np.ascontiguousarray(frame)))
 
     def close(self):
@@ -79,7 +83,12 @@ class Video:
         height, width = frame.shape[:2]
         try:
             self._writer = imageio_ffmpeg.write_frames(
-                str(self._partial), (width, height), fps=self._fps, quality=QUALITY, macro_block_size=1, ffmpeg_log_level="error"
+                str(self._partial),
+                (width, height),
+                fps=self._fps,
+                quality=QUALITY,
+                macro_block_size=1,
+                ffmpeg_log_level="error",
             )
             self._writer.send(None)
         except (OSError, RuntimeError) as error:
@@ -89,7 +98,9 @@ class Video:
         try:
             call()
         except OSError as error:
-            raise ResourcesExhausted(f"{self.path}: ffmpeg gave up, most likely for want of disk space: {str(error)[:300]}") from error
+            raise ResourcesExhausted(
+                f"{self.path}: ffmpeg gave up, most likely for want of disk space: {str(error)[:300]}"
+            ) from error
 
 
 def _even(frame):

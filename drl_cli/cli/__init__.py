@@ -10,8 +10,10 @@ import sys
 
 import click
 
+import drl_cli.cli.endings as endings
+import drl_cli.cli.group as group
+import drl_cli.cli.terminal as terminal
 from drl_cli import __version__
-from drl_cli.cli import endings, group, terminal
 from drl_cli.process import prepare
 
 COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
@@ -43,7 +45,14 @@ def _print_version(context, _option, wanted):
     invoke_without_command=True,
     context_settings=group.CONTEXT_SETTINGS,
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version and exit.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
 @click.pass_context
 def drl(context):
     """Train, watch and score deep-reinforcement-learning agents, on one laptop or on a Ray cluster."""

@@ -34,7 +34,8 @@ def open_watcher(view, session, plain=False, quiet=False):
 class PlainConsole:
     """One line for each thing worth knowing; iterations at most every two seconds.
 
-    stream: where lines go (see ``terminal.Forgiving``). view: RunView, kept up to date here. clock: seconds since the process started.
+    stream: where lines go (see ``terminal.Forgiving``). view: RunView, kept up to date here. clock: seconds
+    since the process started.
     """
 
     def __init__(self, stream, view, clock=seconds_since_start, quiet=False, color=False):

@@ -12,7 +12,7 @@ import traceback
 
 import click
 
-from drl_cli.cli import terminal
+import drl_cli.cli.terminal as terminal
 from drl_cli.errors import DrlError, ResourcesExhausted, suggestion
 
 EXIT_CODES = {
@@ -34,7 +34,7 @@ EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFIL
 
 
 def exit_code_of(call, session):
-    """Run ``call()`` (which returns a code or raises) and return the exit code of the process, having said what went wrong."""
+    """Run ``call()`` (which returns a code or raises), say what went wrong, and return the exit code of the process."""
     terminal.open_standard_streams(session)
     try:
         code = call()
@@ -53,7 +53,7 @@ def _code_of(error, session):
     if isinstance(error, (KeyboardInterrupt, click.Abort, EOFError)):
         terminal.say("Interrupted.")
         return 130
-    if isinstance(error, terminal.ReaderGone) or isinstance(error, OSError) and _is_our_stdout(error):
+    if isinstance(error, terminal.ReaderGone) or (isinstance(error, OSError) and _is_our_stdout(error)):
         terminal.forget_stdout(session)
         return 141
     if isinstance(error, SystemExit):
@@ -80,7 +80,12 @@ def _usage(error, session):
         terminal.say(f"Help:  {context.command_path} -h")
     message = error.format_message()
     if isinstance(error, click.NoSuchOption) and context is not None:
-        known = [name for parameter in context.command.get_params(context) for name in parameter.opts if name.startswith("--")]
+        known = [
+            name
+            for parameter in context.command.get_params(context)
+            for name in parameter.opts
+            if name.startswith("--")
+        ]
         message = f"No such option '{error.option_name}'.{suggestion(error.option_name, known)}"
     terminal.say(f"Error: {message}", session, "red")
     return 2

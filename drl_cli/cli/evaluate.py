@@ -23,12 +23,37 @@ HOW, WHERE = "How to score", "What to score, and where"
 
 _evaluate_options = options.apply(
     [
-        group.option("--episodes", type=options.POSITIVE, metavar="N", default=20, show_default=True, group=HOW, help="Episodes per score."),
-        group.option("--explore", is_flag=True, group=HOW, help="Score the exploring policy too, beside the greedy one."),
-        group.option("--seed", type=options.COUNT, metavar="N", default=SEED, show_default=True, group=HOW, help="Episode i is seeded with N + i, for every checkpoint."),
-        group.option("--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."),
+        group.option(
+            "--episodes",
+            type=options.POSITIVE,
+            metavar="N",
+            default=20,
+            show_default=True,
+            group=HOW,
+            help="Episodes per score.",
+        ),
+        group.option(
+            "--explore", is_flag=True, group=HOW, help="Score the exploring policy too, beside the greedy one."
+        ),
+        group.option(
+            "--seed",
+            type=options.COUNT,
+            metavar="N",
+            default=SEED,
+            show_default=True,
+            group=HOW,
+            help="Episode i is seeded with N + i, for every checkpoint.",
+        ),
+        group.option(
+            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
+        ),
         group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one they were trained on."),
-        group.option("--config", metavar="OBJECT", group=WHERE, help="env_config and horizon, laid over the checkpoint's; an object or @FILE."),
+        group.option(
+            "--config",
+            metavar="OBJECT",
+            group=WHERE,
+            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+        ),
         options.import_option(WHERE),
         group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
         options.speech_options,
@@ -105,7 +130,7 @@ def table(document, console):
     rows, seeds = document["checkpoints"], document["seeds"]
     pm = "±" if terminal.is_unicode(console.file) else "+/-"
     lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
-    grid = Table(box=lines, pad_edge=False, padding=(0, 1), header_style="bold")
+    grid = Table(box=lines, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
     for name in ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length"):
         grid.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
     for number, row in enumerate(rows, 1):
@@ -116,7 +141,8 @@ def table(document, console):
     with console.capture() as capture:
         for number, row in enumerate(rows, 1):
             console.print(
-                f"{number}  {row['path']}\n   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
+                f"{number}  {row['path']}\n"
+                f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
                 f"{figures.count(row['timesteps_total'])} steps",
                 soft_wrap=True,
             )

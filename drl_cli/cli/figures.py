@@ -12,7 +12,7 @@ UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def count(value):
-    """1234567 → ``1.23M``; below 10,000 with a thousands separator; ``–`` becomes ``-`` for None."""
+    """1234567 → ``1.23M``; below 10,000 with a thousands separator; ``-`` for None."""
     if value is None:
         return "-"
     if abs(value) < 10_000:

@@ -51,7 +51,7 @@ class Command(click.Command):
         sections = {}
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
-            if record:
+            if record and isinstance(parameter, click.Option):  # arguments are told by the usage line and the text
                 sections.setdefault(getattr(parameter, "group", LAST_GROUP), []).append(record)
         sections[LAST_GROUP] = sections.pop(LAST_GROUP, [])
         for heading, records in sections.items():

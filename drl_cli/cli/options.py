@@ -67,17 +67,23 @@ speech_options = apply(
 )
 
 
-
 def import_option(heading):
     """``--import MODULE``, under the heading of the command that takes it."""
     return group.option(
-        "--import", "imports", metavar="MODULE", multiple=True, group=heading, help="Import a module that registers environments; repeatable."
+        "--import",
+        "imports",
+        metavar="MODULE",
+        multiple=True,
+        group=heading,
+        help="Import a module that registers environments; repeatable.",
     )
 
 
 _WHAT = [
     group.option("--run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
-    group.option("--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."),
+    group.option(
+        "--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."
+    ),
     group.option(
         "-f",
         "--config-file",
@@ -86,10 +92,19 @@ _WHAT = [
         help="YAML file of experiments: a path, or the name of a shipped one. Flags given beside it override it.",
     ),
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
-    group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=WHAT, help="One config key (a.b=c); repeatable."),
-    group.option("--seed", type=COUNT, metavar="N", group=WHAT, help="Seed of everything random; drawn and recorded if left out."),
+    group.option(
+        "-s", "--set", metavar="KEY=VALUE", multiple=True, group=WHAT, help="One config key (a.b=c); repeatable."
+    ),
+    group.option(
+        "--seed", type=COUNT, metavar="N", group=WHAT, help="Seed of everything random; drawn and recorded if left out."
+    ),
     import_option(WHAT),
-    group.option("--strict-env", is_flag=True, group=WHAT, help="Refuse a retired environment id instead of running its current version."),
+    group.option(
+        "--strict-env",
+        is_flag=True,
+        group=WHAT,
+        help="Refuse a retired environment id instead of running its current version.",
+    ),
 ]
 _STOP = [
     group.option(
@@ -97,17 +112,37 @@ _STOP = [
         metavar="OBJECT|FIELD=VALUE",
         multiple=True,
         group=STOP,
-        help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable; the first one met stops.",
+        help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable, the first stops.",
     ),
 ]
 _KEEP = [
     group.option("--experiment-name", metavar="NAME", group=KEEP, help="Folder of the experiment. [default: default]"),
     group.option("--local-dir", metavar="DIR", group=KEEP, help="Where experiments go. [default: ~/ray_results]"),
-    group.option("--checkpoint-freq", type=COUNT, metavar="N", group=KEEP, help="Checkpoint every N iterations; best and final are kept anyway."),
-    group.option("--checkpoint-at-end", is_flag=True, group=KEEP, help="Checkpoint at the end; always done, accepted as RLlib spells it."),
-    group.option("--keep-checkpoints-num", type=POSITIVE, metavar="N", group=KEEP, help="Keep the N best periodic checkpoints, and the newest."),
     group.option(
-        "--checkpoint-score-attr", metavar="FIELD", group=KEEP, help="What best means for --keep-checkpoints-num; min-FIELD for lower is better."
+        "--checkpoint-freq",
+        type=COUNT,
+        metavar="N",
+        group=KEEP,
+        help="Checkpoint every N iterations; best and final are kept anyway.",
+    ),
+    group.option(
+        "--checkpoint-at-end",
+        is_flag=True,
+        group=KEEP,
+        help="Checkpoint at the end; always done, accepted as RLlib spells it.",
+    ),
+    group.option(
+        "--keep-checkpoints-num",
+        type=POSITIVE,
+        metavar="N",
+        group=KEEP,
+        help="Keep the N best periodic checkpoints, and the newest.",
+    ),
+    group.option(
+        "--checkpoint-score-attr",
+        metavar="FIELD",
+        group=KEEP,
+        help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
     ),
 ]
 _CONTINUE = [
@@ -125,12 +160,20 @@ _SCALE = [
     group.option("--ray-address", metavar="ADDRESS", group=SCALE, help="Join a running cluster: auto, or host:port."),
     group.option("--ray-num-cpus", type=COUNT, metavar="N", group=SCALE, help="CPUs of the Ray that the run starts."),
     group.option("--ray-num-gpus", type=COUNT, metavar="N", group=SCALE, help="GPUs of the Ray that the run starts."),
-    group.option("--ray-object-store-memory", type=POSITIVE, metavar="BYTES", group=SCALE, help="Size of its object store."),
+    group.option(
+        "--ray-object-store-memory", type=POSITIVE, metavar="BYTES", group=SCALE, help="Size of its object store."
+    ),
 ]
 _OUTPUT = [
     group.option("-v", "--verbose", count=True, group=OUTPUT, help="Plain lines and more log; -vv for everything."),
     group.option("-q", "--quiet", is_flag=True, group=OUTPUT, help="Only warnings and errors."),
-    group.option("--json", "as_json", is_flag=True, group=OUTPUT, help="One JSON object per iteration on stdout, then {\"finished\": …}."),
+    group.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        group=OUTPUT,
+        help='One JSON object per iteration on stdout, then {"finished": …}.',
+    ),
 ]
 
 train_options = apply([*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options])

@@ -26,17 +26,52 @@ LENGTH, WHERE, SEE = "How long", "What plays, and where", "What to see and keep"
 
 _rollout_options = options.apply(
     [
-        group.option("--episodes", type=options.POSITIVE, metavar="N", group=LENGTH, help="Episodes. [default: 10, unless --steps is given]"),
-        group.option("--steps", type=options.POSITIVE, metavar="N", group=LENGTH, help="Environment steps in all; may cut the last episode."),
-        group.option("--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."),
-        group.option("--explore/--no-explore", default=False, group=WHERE, help="Sample actions instead of taking the greedy ones."),
-        group.option("--seed", type=options.COUNT, metavar="N", group=WHERE, help="Episode #i is seeded with N + i. [default: drawn and shown]"),
+        group.option(
+            "--episodes",
+            type=options.POSITIVE,
+            metavar="N",
+            group=LENGTH,
+            help="Episodes. [default: 10, unless --steps is given]",
+        ),
+        group.option(
+            "--steps",
+            type=options.POSITIVE,
+            metavar="N",
+            group=LENGTH,
+            help="Environment steps in all; may cut the last episode.",
+        ),
+        group.option(
+            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
+        ),
+        group.option(
+            "--explore/--no-explore",
+            default=False,
+            group=WHERE,
+            help="Sample actions instead of taking the greedy ones.",
+        ),
+        group.option(
+            "--seed",
+            type=options.COUNT,
+            metavar="N",
+            group=WHERE,
+            help="Episode #i is seeded with N + i. [default: drawn and shown]",
+        ),
         group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one it was trained on."),
-        group.option("--config", metavar="OBJECT", group=WHERE, help="env_config and horizon, laid over the checkpoint's; an object or @FILE."),
+        group.option(
+            "--config",
+            metavar="OBJECT",
+            group=WHERE,
+            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+        ),
         options.import_option(WHERE),
         group.option("--render/--no-render", default=False, group=SEE, help="Show a window; needs a display."),
         group.option("--video-dir", metavar="DIR", group=SEE, help="Write one mp4 file per episode."),
-        group.option("--out", metavar="FILE", group=SEE, help="Write transitions, one JSON object per episode and line; - for stdout."),
+        group.option(
+            "--out",
+            metavar="FILE",
+            group=SEE,
+            help="Write transitions, one JSON object per episode and line; - for stdout.",
+        ),
         options.speech_options,
     ]
 )
@@ -62,7 +97,9 @@ def rollout(session, checkpoint, imports, **asked):
     if subject.notice:
         terminal.say(subject.notice)
     acting = "exploring" if asked["explore"] else "greedy"
-    terminal.say(f"Playing {subject.path} (iteration {subject.iteration}) on {subject.env}, {acting}, seeds from {seed}.")
+    terminal.say(
+        f"Playing {subject.path} (iteration {subject.iteration}) on {subject.env}, {acting}, seeds from {seed}."
+    )
     output = terminal.Output(session)
     lines = terminal.say if asked["out"] == "-" else output.line
     playing = load("drl_cli.analysis.playing")
@@ -108,7 +145,8 @@ def summary(episodes):
     told = load("drl_cli.analysis.statistics").describe([e.reward for e in episodes], [e.length for e in episodes])
     pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
     return (
-        f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: reward {told['mean']:.1f} {pm} {told['sd']:.1f} "
+        f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "
+        f"reward {told['mean']:.1f} {pm} {told['sd']:.1f} "
         f"(min {told['min']:.1f}, max {told['max']:.1f}), length {told['length_mean']:.0f} "
         f"(min {told['length_min']}, max {told['length_max']})"
     )
@@ -118,8 +156,14 @@ def _render_mode(render, video_dir):
     """Return gymnasium's render mode for what was asked. Raises InputError where a window cannot open."""
     if render and video_dir:
         raise InputError("--render and --video-dir exclude one another: an environment draws in one way at a time.")
-    if render and sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise InputError("--render needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set. On this machine use --video-dir DIR.")
+    if (
+        render
+        and sys.platform.startswith("linux")
+        and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    ):
+        raise InputError(
+            "--render needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set. Use --video-dir DIR."
+        )
     if video_dir:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures in memory only: let SDL look for no display
     return "human" if render else "rgb_array" if video_dir else None
@@ -127,7 +171,9 @@ def _render_mode(render, video_dir):
 
 def _check_render_mode(subject, mode):
     if mode is not None and mode not in subject.render_modes:
-        raise EnvError(f"{subject.env} cannot render as {mode}; it has: {', '.join(subject.render_modes) or 'nothing'}.")
+        raise EnvError(
+            f"{subject.env} cannot render as {mode}; it has: {', '.join(subject.render_modes) or 'nothing'}."
+        )
 
 
 def _recorder(video_dir, subject, seed):

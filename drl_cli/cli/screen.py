@@ -1,8 +1,8 @@
 """The live screen: one look at a run, redrawn in place on stderr at most four times a second.
 
 Opened by ``console.open_watcher`` on a terminal. ``picture(view, …)`` turns a RunView into something rich can print
-and is all there is to look at; ``LiveScreen`` keeps it on the terminal. at most 22 lines at 80 × 24; from 120 columns on
-the reward gets a chart of its own on the left.
+and is all there is to look at; ``LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; from 120
+columns on the reward gets a chart of its own on the left.
 """
 
 import os
@@ -82,7 +82,9 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
         body.add_row(_learning(view, seconds, left, len(right.plain.splitlines()) - 2, plain), right)
     else:
         chart_height = 2 if rich_console.height >= ROOMY else 1
-        body = Group(_learning(view, seconds, width, chart_height, plain), Text(""), _figures(view, seconds, width, plain))
+        body = Group(
+            _learning(view, seconds, width, chart_height, plain), Text(""), _figures(view, seconds, width, plain)
+        )
     rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
     used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
     space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
@@ -119,7 +121,11 @@ def _row(name, *parts):
 
 def _learning(view, seconds, width, chart_height, plain):
     reached = view.target is not None and view.best is not None and view.best >= view.target
-    parts = [(f"{figures.reward(view.reward):>8}", "bold"), ("   best ", "dim"), (figures.reward(view.best), "green" if reached else "")]
+    parts = [
+        (f"{figures.reward(view.reward):>8}", "bold"),
+        ("   best ", "dim"),
+        (figures.reward(view.best), "green" if reached else ""),
+    ]
     if view.target is not None:
         parts += [("   target ", "dim"), f"{view.target:,g}"]
     lines = figures.chart(view.curve.points, width - LABEL, max(1, chart_height), plain)

@@ -154,7 +154,7 @@ def private_stderr():
         number = os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):
         return Forgiving(sys.stderr)
-    stream = open(number, "w", encoding=sys.stderr.encoding or "ascii", errors="replace", buffering=1)
+    stream = open(number, "w", encoding=sys.stderr.encoding or "ascii", errors="replace", buffering=1)  # noqa: SIM115
     return Forgiving(stream)
 
 

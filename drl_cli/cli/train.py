@@ -136,7 +136,7 @@ def summary(outcome, view, imports=()):
     why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
     lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
     if outcome.best:
-        reward = "" if view.best is None else f"  (reward {view.best:.1f})"
+        reward = "" if view.evaluation is None else f"  (reward {view.best:.1f})"
         lines.append(f"  Best      {os.path.basename(str(outcome.best))}{reward}")
     if outcome.final:
         lines.append(f"  Final     {os.path.basename(str(outcome.final))}")

@@ -136,7 +136,9 @@ def test_recorder_gets_the_first_picture_and_one_after_each_step():
 def test_environment_that_raises_is_named_with_the_step_and_the_video_is_dropped():
     recorder, env = Recorder(), Env()
     env.step = lambda _action: 1 / 0
-    with pytest.raises(RunFailed, match=r"Env raised in step 1 of episode #0 \(seed 5\): ZeroDivisionError: division by zero"):
+    with pytest.raises(
+        RunFailed, match=r"Env raised in step 1 of episode #0 \(seed 5\): ZeroDivisionError: division by zero"
+    ):
         list(Player(Policy(), lambda: env, recorder=lambda _number: recorder).play(Limits(episodes=1), 5))
     assert (recorder.ended, env.closed) == ("aborted", True)
 

@@ -11,7 +11,13 @@ def test_describe_gives_documented_numbers():
     told = statistics.describe([1.0, 2.0, 3.0, 10.0], [5, 5, 5, 9])
     assert (told["episodes"], told["mean"], told["median"], told["iqm"]) == (4, 4.0, 2.5, 2.5)
     assert told["sd"] == pytest.approx(3.5355339)
-    assert (told["min"], told["max"], told["length_mean"], told["length_min"], told["length_max"]) == (1.0, 10.0, 6.0, 5, 9)
+    assert (told["min"], told["max"], told["length_mean"], told["length_min"], told["length_max"]) == (
+        1.0,
+        10.0,
+        6.0,
+        5,
+        9,
+    )
 
 
 def test_describe_of_one_episode_has_no_interval():
@@ -21,7 +27,9 @@ def test_describe_of_one_episode_has_no_interval():
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 10])
 def test_interquartile_mean_is_scipys_trimmed_mean(count):
-    assert statistics.interquartile_mean(REWARDS[:count]) == pytest.approx(stats.trim_mean(REWARDS[:count], 0.25), abs=1e-12)
+    assert statistics.interquartile_mean(REWARDS[:count]) == pytest.approx(
+        stats.trim_mean(REWARDS[:count], 0.25), abs=1e-12
+    )
 
 
 def test_bootstrap_interval_is_scipys_percentile_bootstrap():

@@ -6,7 +6,12 @@ from drl_cli.errors import CheckpointError, ConfigError, EnvError
 
 def test_run_folder_opens_its_best_checkpoint(pendulum_run):
     subject = open_subject(pendulum_run)
-    assert (subject.path.name, subject.iteration, subject.env, subject.horizon) == ("checkpoint_000010", 10, "Pendulum-v1", None)
+    assert (subject.path.name, subject.iteration, subject.env, subject.horizon) == (
+        "checkpoint_000010",
+        10,
+        "Pendulum-v1",
+        None,
+    )
     assert (subject.notice, subject.frames_per_second) == (None, 30.0)
     assert subject.render_modes == ("human", "rgb_array")
 
@@ -23,7 +28,9 @@ def test_overrides_are_laid_over_what_was_stored(tmp_path, write_checkpoint):
 
 
 def test_unknown_override_names_the_nearest(pendulum_run):
-    with pytest.raises(ConfigError, match=r"--config: 'horizn' cannot be set here. Did you mean 'horizon'\? Keys: env_config, horizon."):
+    with pytest.raises(
+        ConfigError, match=r"--config: 'horizn' cannot be set here. Did you mean 'horizon'\? Keys: env_config, horizon."
+    ):
         open_subject(pendulum_run, overrides={"horizn": 3})
 
 
@@ -34,7 +41,9 @@ def test_override_of_the_wrong_type_is_refused(pendulum_run, overrides):
 
 
 def test_environment_with_other_spaces_is_refused(pendulum_run):
-    with pytest.raises(CheckpointError, match=r"trained on Pendulum-v1, obs of shape \[3\]; MountainCarContinuous-v0 has \[2\]"):
+    with pytest.raises(
+        CheckpointError, match=r"trained on Pendulum-v1, obs of shape \[3\]; MountainCarContinuous-v0 has \[2\]"
+    ):
         open_subject(pendulum_run, env="MountainCarContinuous-v0")
 
 

@@ -47,7 +47,18 @@ def test_iterations_come_at_most_every_two_seconds_and_the_last_is_not_lost():
     events = [(second, "result", watched.result(i)) for i, second in enumerate((0.0, 0.5, 1.0, 2.1, 2.5), 1)]
     events.append((3.0, "finished", {"state": "finished", "text": "timesteps_total reached 5000"}))
     lines = written(events)
-    assert [line.split(":")[1].split("  ")[1] for line in lines] == ["iteration 1", "iteration 4", "iteration 5", "finished"]
+    assert [line.split(":")[1].split("  ")[1] for line in lines] == [
+        "iteration 1",
+        "iteration 4",
+        "iteration 5",
+        "finished",
+    ]
+
+
+def test_holding_the_target_is_told():
+    assert written([(9.0, "held", {"target": 200.0, "value": 231.26, "evaluations": 3})]) == [
+        "   0:09  held: mean 231.3 over 3 evaluations after the target"
+    ]
 
 
 def test_worse_evaluation_is_not_called_best():
@@ -57,7 +68,11 @@ def test_worse_evaluation_is_not_called_best():
 
 
 def test_quiet_shows_warnings_only():
-    events = [*watched.SCRIPT, (60.0, "result", watched.result(30)), (61.0, "finished", {"state": "failed", "text": "diverged"})]
+    events = [
+        *watched.SCRIPT,
+        (60.0, "result", watched.result(30)),
+        (61.0, "finished", {"state": "failed", "text": "diverged"}),
+    ]
     assert written(events, quiet=True, color=False) == [
         "   0:45  Warning: worker 1 lost: killed by signal 9",
     ]
@@ -70,7 +85,7 @@ def test_no_escapes_without_color_and_some_with():
 
 def test_interrupt_is_said_once():
     read, write = os.pipe()
-    stream = open(write, "w", encoding="utf-8")
+    stream = open(write, "w", encoding="utf-8")  # noqa: SIM115 - closed below
     plain = console.PlainConsole(stream, RunView(), Clock())
     plain.interrupt(2)
     plain("stopping", {"text": console.STOPPING})
@@ -93,13 +108,13 @@ def test_broken_stderr_silences_the_console_and_raises_nothing():
 def test_ascii_stream_gets_question_marks_instead_of_an_error(tmp_path):
     path = tmp_path / "log"
     with open(path, "w", encoding="ascii", errors="replace") as stream:
-        console.PlainConsole(stream, RunView(), Clock())("notice", {"text": "Größe – 5"})
+        console.PlainConsole(stream, RunView(), Clock())("notice", {"text": "Größe ∞ 5"})
     assert path.read_text(encoding="ascii") == "   0:00  Gr??e ? 5\n"
 
 
 @pytest.fixture
 def a_terminal(monkeypatch):
-    """Stderr that claims to be a terminal of 100 × 40, without CI."""
+    """Stderr that claims to be a terminal of 100 by 40, without CI."""
     for name in ("CI", "COLUMNS", "LINES", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -22,7 +22,9 @@ def scores(monkeypatch):
     calls = []
 
     def score(policy, env_id, env_config, seeds, explore=False, horizon=None):
-        calls.append({"env": env_id, "env_config": env_config, "seeds": list(seeds), "explore": explore, "horizon": horizon})
+        calls.append(
+            {"env": env_id, "env_config": env_config, "seeds": list(seeds), "explore": explore, "horizon": horizon}
+        )
         return [Scored(seed - (100.0 if explore else 0.0), 10 + i, seed, True) for i, seed in enumerate(seeds)]
 
     loaded = evaluate.load
@@ -37,7 +39,9 @@ def evaluated(capsys, *arguments, code=0):
 
 def test_table_shows_every_checkpoint_on_the_same_seeds(pendulum_run, scores, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    out, err = evaluated(capsys, pendulum_run, pendulum_run / "checkpoint_000020", "--episodes", 4, "--seed", 1, "--explore")
+    out, err = evaluated(
+        capsys, pendulum_run, pendulum_run / "checkpoint_000020", "--episodes", 4, "--seed", 1, "--explore"
+    )
     lines = [line.replace("±", "+/-") for line in out.splitlines()]
     assert lines[:6] == [
         f"1  {pendulum_run}/checkpoint_000010",
@@ -90,8 +94,12 @@ def test_json_has_the_documented_keys(pendulum_run, scores, capsys):
 
 
 def test_config_and_env_reach_the_tester(pendulum_run, scores, capsys):
-    evaluated(capsys, pendulum_run, "--episodes", 1, "--env", "Pendulum-v0", "--config", "{horizon: 7, env_config: {g: 9.0}}")
-    assert scores == [{"env": "Pendulum-v1", "env_config": {"g": 9.0}, "seeds": [10_000], "explore": False, "horizon": 7}]
+    evaluated(
+        capsys, pendulum_run, "--episodes", 1, "--env", "Pendulum-v0", "--config", "{horizon: 7, env_config: {g: 9.0}}"
+    )
+    assert scores == [
+        {"env": "Pendulum-v1", "env_config": {"g": 9.0}, "seeds": [10_000], "explore": False, "horizon": 7}
+    ]
 
 
 def test_default_is_twenty_greedy_episodes(pendulum_run, scores, capsys):
@@ -111,7 +119,8 @@ def test_no_checkpoint_exits_2(capsys):
 def test_real_tester_gives_equal_scores_twice_without_ray_or_tensorflow(pendulum_run):
     code = (
         "import sys; from drl_cli.cli import main;"
-        f"call = ['evaluate', {str(pendulum_run)!r}, '--episodes', '2', '--config', '<horizon: 5>', '--json', '--explore'];"
+        f"call = ['evaluate', {str(pendulum_run)!r}, '--episodes', '2', '--config', '<horizon: 5>'];"
+        "call += ['--json', '--explore'];"
         "print([main(call), main(call)], [m for m in ('ray', 'tensorflow', 'rich', 'scipy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -5,13 +5,23 @@ from drl_cli.cli import figures
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, "-"), (0, "0"), (999.6, "1,000"), (9_999, "9,999"), (61_234, "61.2k"), (1_234_567, "1.23M"), (250_000, "250k")],
+    [
+        (None, "-"),
+        (0, "0"),
+        (999.6, "1,000"),
+        (9_999, "9,999"),
+        (61_234, "61.2k"),
+        (1_234_567, "1.23M"),
+        (250_000, "250k"),
+    ],
 )
 def test_count_is_short(value, shown):
     assert figures.count(value) == shown
 
 
-@pytest.mark.parametrize(("value", "shown"), [(None, "-"), (float("nan"), "-"), (-153.26, "-153.3"), (0.0123, "0.0123"), (0, "0.0")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "-"), (float("nan"), "-"), (-153.26, "-153.3"), (0.0123, "0.0123"), (0, "0.0")]
+)
 def test_reward_keeps_digits_that_matter(value, shown):
     assert figures.reward(value) == shown
 
@@ -26,7 +36,12 @@ def test_ago_changes_units():
 
 
 def test_bar_shows_that_a_little_is_not_nothing():
-    assert [figures.bar(0, 4), figures.bar(0.001, 4), figures.bar(0.5, 4), figures.bar(2, 4)] == ["░░░░", "█░░░", "██░░", "████"]
+    assert [figures.bar(0, 4), figures.bar(0.001, 4), figures.bar(0.5, 4), figures.bar(2, 4)] == [
+        "░░░░",
+        "█░░░",
+        "██░░",
+        "████",
+    ]
 
 
 def test_bar_in_ascii():

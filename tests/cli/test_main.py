@@ -15,7 +15,9 @@ HEAVY = ("numpy", "rich", "tensorflow", "ray", "gymnasium", "pydantic", "yaml", 
 
 def drl(*arguments, **options):
     """Run ``python -m drl_cli`` and return the finished process."""
-    return subprocess.run([sys.executable, "-m", "drl_cli", *arguments], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "drl_cli", *arguments], capture_output=True, text=True, timeout=60, **options
+    )
 
 
 def python(code, **options):
@@ -47,7 +49,8 @@ def run_broken(statement, *arguments, **options):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], [], ["train", "-h"], ["--version"]])
 def test_help_imports_nothing_heavy(arguments):
-    code = f"import sys; from drl_cli.cli import main; main({arguments!r}); print([m for m in {HEAVY!r} if m in sys.modules])"
+    seen = f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    code = f"import sys; from drl_cli.cli import main; main({arguments!r}); {seen}"
     done = python(code)
     assert (done.returncode, done.stdout.splitlines()[-1], done.stderr) == (0, "[]", "")
 
@@ -69,7 +72,15 @@ def test_help_lists_commands_and_exit_codes():
 def test_train_help_groups_options():
     text = drl("train", "--help", env={**os.environ, "COLUMNS": "100"}).stdout
     headings = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert headings == ["Examples", "What to train", "When to stop", "Results and checkpoints", "Going on", "Ray", "Output"]
+    assert headings == [
+        "Examples",
+        "What to train",
+        "When to stop",
+        "Results and checkpoints",
+        "Going on",
+        "Ray",
+        "Output",
+    ]
 
 
 def test_version_is_printed():
@@ -79,7 +90,10 @@ def test_version_is_printed():
 def test_unknown_command_names_the_nearest():
     done = drl("trian")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1] == "Error: No such command 'trian'. Did you mean 'train'? Commands: train, rollout, evaluate."
+    assert (
+        done.stderr.splitlines()[-1]
+        == "Error: No such command 'trian'. Did you mean 'train'? Commands: train, rollout, evaluate."
+    )
 
 
 def test_unknown_option_names_the_nearest():
@@ -151,7 +165,9 @@ def test_error_is_red_only_when_colour_is_asked_for():
 def test_reader_that_left_ends_a_read_only_command_with_141():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(broken("terminal.Output(session).line('text')"), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(
+        broken("terminal.Output(session).line('text')"), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60
+    )
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -159,7 +175,9 @@ def test_reader_that_left_ends_a_read_only_command_with_141():
 def test_reader_that_left_before_help_gives_141():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, "-m", "drl_cli", "-h"], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "drl_cli", "-h"], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60
+    )
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -188,7 +206,9 @@ def test_broken_pipe_of_something_else_is_not_141():
 def test_closed_streams_are_filled_so_that_files_do_not_become_stdout(tmp_path):
     path = tmp_path / "file"
     statement = f"file = open({str(path)!r}, 'w'); file.write(str(file.fileno())); print('lost')"
-    done = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *broken(statement)], stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", '"$@" >&-', "bash", *broken(statement)], stderr=subprocess.PIPE, text=True, timeout=60
+    )
     assert (done.returncode, int(path.read_text(encoding="utf-8")) > 2, done.stderr) == (0, True, "")
 
 

@@ -23,7 +23,9 @@ def played(capsys, *arguments, code=0):
 def test_rollout_prints_episodes_and_a_summary(pendulum_run, capsys):
     lines, err = played(capsys, pendulum_run, "--episodes", 2, "--seed", 3, "--config", "{horizon: 20}")
     assert [LINE.fullmatch(line)[1] for line in lines[:2]] == ["0", "1"]
-    assert re.fullmatch(r"2 episodes: reward -\d+\.\d (±|\+/-) \d+\.\d \(min -.*\), length 20 \(min 20, max 20\)", lines[2])
+    assert re.fullmatch(
+        r"2 episodes: reward -\d+\.\d (±|\+/-) \d+\.\d \(min -.*\), length 20 \(min 20, max 20\)", lines[2]
+    )
     assert f"Playing {pendulum_run}/checkpoint_000010 (iteration 10) on Pendulum-v1, greedy, seeds from 3.\n" == err
 
 
@@ -50,9 +52,14 @@ def test_no_complete_episode_is_said(pendulum_run, capsys):
 
 
 def test_out_writes_transitions(pendulum_run, capsys, tmp_path):
-    played(capsys, pendulum_run, "--episodes", 2, "--config", "{horizon: 5}", "--out", tmp_path / "t.jsonl", "--seed", 0)
+    played(
+        capsys, pendulum_run, "--episodes", 2, "--config", "{horizon: 5}", "--out", tmp_path / "t.jsonl", "--seed", 0
+    )
     episodes = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [(e["episode"], e["seed"], len(e["obs"]), len(e["action"])) for e in episodes] == [(0, 0, 6, 5), (1, 1, 6, 5)]
+    assert [(e["episode"], e["seed"], len(e["obs"]), len(e["action"])) for e in episodes] == [
+        (0, 0, 6, 5),
+        (1, 1, 6, 5),
+    ]
     assert (len(episodes[0]["obs"][0]), episodes[0]["truncated"]) == (3, [False, False, False, False, True])
 
 
@@ -63,7 +70,9 @@ def test_out_dash_writes_transitions_to_stdout_and_rewards_to_stderr(pendulum_ru
 
 
 def test_video_dir_gets_one_file_per_episode(pendulum_run, capsys, tmp_path):
-    _, err = played(capsys, pendulum_run, "--episodes", 2, "--seed", 7, "--config", "{horizon: 3}", "--video-dir", tmp_path / "v")
+    _, err = played(
+        capsys, pendulum_run, "--episodes", 2, "--seed", 7, "--config", "{horizon: 3}", "--video-dir", tmp_path / "v"
+    )
     names = sorted(path.name for path in (tmp_path / "v").iterdir())
     assert names == ["Pendulum-v1-seed7-episode0000.mp4", "Pendulum-v1-seed7-episode0001.mp4"]
     reader = imageio_ffmpeg.read_frames(str(tmp_path / "v" / names[0]))
@@ -77,7 +86,9 @@ def test_render_without_a_display_names_video_dir(pendulum_run, capsys, monkeypa
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(rollout.sys, "platform", "linux")
     _, err = played(capsys, pendulum_run, "--render", code=2)
-    assert err == "Error: --render needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set. On this machine use --video-dir DIR.\n"
+    assert (
+        err == "Error: --render needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set. Use --video-dir DIR.\n"
+    )
 
 
 def test_render_and_video_dir_exclude_one_another(pendulum_run, capsys):

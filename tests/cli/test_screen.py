@@ -73,7 +73,9 @@ def test_loading_learner_is_shown_beside_the_updates():
 
 
 def test_inline_run_is_called_inline():
-    assert drawn(80, 24, 2.0, [(1.0, "progress", watched.progress(workers=0))])[0].startswith("SAC · LunarLanderContinuous-v3 · inline ")
+    assert drawn(80, 24, 2.0, [(1.0, "progress", watched.progress(workers=0))])[0].startswith(
+        "SAC · LunarLanderContinuous-v3 · inline "
+    )
 
 
 def test_ascii_stream_gets_ascii():
@@ -100,7 +102,9 @@ class Terminal(io.StringIO):
 
 def test_live_screen_draws_a_phase_at_once_and_leaves_its_last_picture():
     stream = Terminal()
-    live = screen.LiveScreen(Console(file=stream, width=80, height=24, force_terminal=True), RunView("SAC", "Pendulum-v1"), lambda: 3.0)
+    live = screen.LiveScreen(
+        Console(file=stream, width=80, height=24, force_terminal=True), RunView("SAC", "Pendulum-v1"), lambda: 3.0
+    )
     live("phase", {"text": "loading TensorFlow"})
     assert "loading TensorFlow" in stream.getvalue()
     live("finished", {"state": "interrupted", "text": ""})
@@ -119,7 +123,9 @@ def test_live_screen_survives_a_terminal_that_is_gone():
             return super().write(text)
 
     stream = Gone()
-    live = screen.LiveScreen(Console(file=terminal.Forgiving(stream), width=80, height=24, force_terminal=True), RunView(), lambda: 3.0)
+    live = screen.LiveScreen(
+        Console(file=terminal.Forgiving(stream), width=80, height=24, force_terminal=True), RunView(), lambda: 3.0
+    )
     stream.broken = True
     live("phase", {"text": "loading TensorFlow"})
     live.close()

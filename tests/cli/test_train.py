@@ -1,7 +1,9 @@
 """``drl train`` against fakes of the spec and of the run: what it hands on, what it prints, how it ends."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -54,13 +56,30 @@ def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file))
+    monkeypatch.setitem(
+        sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
+    )
     monkeypatch.setitem(sys.modules, "drl_cli.experiment.driving", SimpleNamespace(run=made.run))
     return made
 
 
 def test_flags_are_handed_on_unread(world, capsys):
-    typed = ["--run", "SAC", "--env", "X-v0", "--config", "<a>", "--stop", "a=1", "--stop", "{b: 2}", "-s", "gamma=.9", "--seed", "0"]
+    typed = [
+        "--run",
+        "SAC",
+        "--env",
+        "X-v0",
+        "--config",
+        "<a>",
+        "--stop",
+        "a=1",
+        "--stop",
+        "{b: 2}",
+        "-s",
+        "gamma=.9",
+        "--seed",
+        "0",
+    ]
     assert cli.main(["train", *typed, "--resume", "--checkpoint-freq", "0", "-vv"]) == 0
     assert world.flags == {
         "run": "SAC",
@@ -212,6 +231,36 @@ def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monk
 
 
 def test_goal_among_the_stops_is_the_target_on_the_screen():
-    spec = SimpleNamespace(run="SAC", env="X-v0", stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200}, checkpoint_freq=None)
+    spec = SimpleNamespace(
+        run="SAC", env="X-v0", stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200}, checkpoint_freq=None
+    )
     view = train._view_of(spec)
     assert (view.algorithm, view.env, view.target, view.checkpoint_freq) == ("SAC", "X-v0", 200, 0)
+
+
+def test_best_shows_the_reward_of_its_evaluation(world, capsys):
+    world.reports = [("evaluation", watched.EVALUATION)]
+    cli.main(["train"])
+    assert "  Best      checkpoint_000020  (reward 214.4)\n" in capsys.readouterr().out
+
+
+def test_reader_that_left_does_not_stop_the_training():
+    code = """
+import sys
+from types import SimpleNamespace
+from drl_cli import cli, events
+def run(spec, stop):
+    for i in range(3):
+        events.report("result", result={"training_iteration": i})
+    print("trained to the end", file=sys.stderr)
+    return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
+spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0)
+sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: [spec])
+sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
+sys.exit(cli.main(["train", "--json", "-q"]))
+"""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "trained to the end\n")

@@ -39,9 +39,27 @@ def result(iteration, **changes):
     return {"result": {**values, **changes}}
 
 
-EVALUATION = {"training_iteration": 20, "timesteps_total": 48_000, "episode_reward_mean": 214.4, "episodes": 10, "confirmed": 205.6}
-CHECKPOINT = {"path": RUN + "/checkpoint_000020", "training_iteration": 20, "reason": "best", "seconds": 0.2, "replay": False}
-GOAL = {"metric": "evaluation/episode_reward_mean", "target": 200.0, "value": 214.4, "confirmed": 205.6, "seconds": 50.0}
+EVALUATION = {
+    "training_iteration": 20,
+    "timesteps_total": 48_000,
+    "episode_reward_mean": 214.4,
+    "episodes": 10,
+    "confirmed": 205.6,
+}
+CHECKPOINT = {
+    "path": RUN + "/checkpoint_000020",
+    "training_iteration": 20,
+    "reason": "best",
+    "seconds": 0.2,
+    "replay": False,
+}
+GOAL = {
+    "metric": "evaluation/episode_reward_mean",
+    "target": 200.0,
+    "value": 214.4,
+    "confirmed": 205.6,
+    "seconds": 50.0,
+}
 SCRIPT = [
     (0.4, "notice", {"text": "LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3."}),
     (0.5, "run", {"run": RUN}),
