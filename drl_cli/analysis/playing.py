@@ -1,0 +1,206 @@
+"""The loop that plays a policy in one environment, episode by episode, and what it keeps of each.
+
+Used by ``drl rollout``. One environment a time; a fresh one for every episode, since ``reset(seed)`` on a used one
+does not always give the same episode (BipedalWalker), except on a screen, where a window would close and open.
+Sources: the five-line loops of bsuite and gymnasium's own documentation.
+"""
+
+import json
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drl_cli.errors import InputError, RunFailed
+
+EPISODES_FORMAT = "drl-episodes-1"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: after ``episodes`` or ``steps`` (environment steps of all episodes), whichever comes first.
+
+    None means no such limit; one of the two is given. horizon cuts a single episode.
+    """
+
+    episodes: int | None = None
+    steps: int | None = None
+    horizon: int | None = None
+
+
+@dataclass
+class Episode:
+    """One episode as it was played.
+
+    reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
+    limit of steps cut it, so that ``complete`` is False. obs [length + 1, *obs_shape], action [length, *action_shape],
+    rewards [length]: filled only when transitions are kept.
+    """
+
+    number: int
+    seed: int
+    reward: float = 0.0
+    length: int = 0
+    terminated: bool = False
+    truncated: bool = False
+    obs: list = field(default_factory=list)
+    action: list = field(default_factory=list)
+    rewards: list = field(default_factory=list)
+
+    @property
+    def complete(self):
+        """Whether it came to an end of its own, or of the horizon."""
+        return self.terminated or self.truncated
+
+
+class Player:
+    """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
+
+    recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
+    ``abort()`` (see ``video``). keep: whether transitions are kept. reuse: one environment for all episodes.
+    """
+
+    def __init__(self, policy, make_env, explore=False, recorder=None, keep=False, reuse=False):
+        self._policy = policy
+        self._make_env = make_env
+        self._explore = explore
+        self._recorder = recorder
+        self._keep = keep
+        self._reuse = reuse
+
+    def play(self, limits, seed):
+        """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
+        left = math.inf if limits.steps is None else limits.steps
+        count = math.inf if limits.episodes is None else limits.episodes
+        env, number = None, 0
+        try:
+            while number < count and left > 0:
+                if env is None:
+                    env = self._make_env()
+                episode = self._episode(env, Episode(number, seed + number), min(left, limits.horizon or math.inf))
+                if limits.horizon is not None and episode.length == limits.horizon and not episode.complete:
+                    episode.truncated = True
+                left -= episode.length
+                number += 1
+                if not self._reuse:
+                    env.close()
+                    env = None
+                yield episode
+        finally:
+            if env is not None:
+                env.close()
+
+    def _episode(self, env, episode, most):
+        """Play one episode of at most ``most`` steps."""
+        video = self._recorder(episode.number) if self._recorder else None
+        try:
+            self._steps(env, episode, most, video)
+        except BaseException:
+            if video:
+                video.abort()
+            raise
+        if video:
+            video.close()
+        return episode
+
+    def _steps(self, env, episode, most, video):
+        rng = np.random.default_rng([episode.seed, 1])
+        state = self._policy.initial_state(1)
+        obs = _guarded(env, episode, lambda: env.reset(seed=episode.seed)[0])
+        self._show(env, video)
+        while episode.length < most and not episode.complete:
+            batch = np.asarray(obs, np.float32)[None]  # [1, *obs_shape]
+            chosen, state, _ = self._policy.act(batch, state, rng, self._explore)
+            action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
+            after, reward, terminated, truncated, _ = _guarded(env, episode, lambda action=action: env.step(action))
+            if not math.isfinite(reward):
+                raise RunFailed(
+                    f"{_name(env)} gave the reward {reward} in step {episode.length + 1} of episode #{episode.number}."
+                )
+            if self._keep:
+                episode.obs.append(np.asarray(obs))
+                episode.action.append(action)
+                episode.rewards.append(float(reward))
+            episode.reward += float(reward)
+            episode.length += 1
+            episode.terminated, episode.truncated = bool(terminated), bool(truncated)
+            obs = after
+            self._show(env, video)
+        if self._keep:
+            episode.obs.append(np.asarray(obs))
+
+    def _show(self, env, video):
+        if video:
+            video.add(env.render())
+
+
+def _name(env):
+    return env.spec.id if getattr(env, "spec", None) else type(env).__name__
+
+
+def _guarded(env, episode, call):
+    """Call into the environment; whatever it raises names the environment, the episode and the step."""
+    try:
+        return call()
+    except Exception as error:
+        place = f"step {episode.length + 1} of episode #{episode.number} (seed {episode.seed})"
+        raise RunFailed(f"{_name(env)} raised in {place}: {type(error).__name__}: {error}") from error
+
+
+class EpisodeFile:
+    """Writes episodes as JSON lines: one line an episode, complete as soon as the episode is.
+
+    A line is an object: ``format`` "drl-episodes-1", ``env``, ``episode`` (number), ``seed``, ``obs`` (length + 1
+    observations: before each step, and the last one), ``action`` (length actions as the environment got them),
+    ``reward``, ``terminated``, ``truncated`` (length values each). No info dictionaries.
+    """
+
+    def __init__(self, path, env, write=None):
+        """Open ``path`` anew for episodes of ``env``; ``write(line)`` takes the lines instead, if given.
+
+        Raises InputError.
+        """
+        self._env = env
+        self._file = None
+        self._write = write
+        if write is None:
+            try:
+                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
+            except OSError as error:
+                raise InputError(f"--out {path}: {error.strerror}.") from error
+
+    def add(self, episode):
+        """Write one Episode."""
+        last = [False] * max(0, episode.length - 1)
+        line = json.dumps(
+            {
+                "format": EPISODES_FORMAT,
+                "env": self._env,
+                "episode": episode.number,
+                "seed": episode.seed,
+                "obs": [_plain(obs) for obs in episode.obs],
+                "action": [_plain(action) for action in episode.action],
+                "reward": episode.rewards,
+                "terminated": [*last, episode.terminated],
+                "truncated": [*last, episode.truncated],
+            },
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        if self._write:
+            self._write(line)
+            return
+        self._file.write(line + "\n")
+        self._file.flush()
+
+    def close(self):
+        """Close the file."""
+        if self._file:
+            self._file.close()
+
+
+def _plain(array):
+    """Return nested lists of an array; float32 keeps the fewest digits that give it back, so that files stay small."""
+    if array.dtype == np.float32:
+        return [_plain(part) for part in array] if array.ndim else float(str(array))
+    return array.tolist()

@@ -1,0 +1,104 @@
+"""A checkpoint made ready to act: which one a path means, its policy, and the environment it is asked to act in.
+
+Used by ``drl rollout`` and ``drl evaluate``. Imports neither TensorFlow nor Ray. Nothing that the checkpoint names is
+imported: an environment with a module in its id needs that id on the command line.
+"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from drl_cli import checkpoint as checkpoints
+from drl_cli.acting import envs
+from drl_cli.acting.policy import policy_from_checkpoint
+from drl_cli.errors import CheckpointError, ConfigError, EnvError, suggestion
+
+OVERRIDES = ("env_config", "horizon")
+DEFAULT_FPS = 30.0  # of videos, where an environment does not say
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What plays, and where.
+
+    path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
+    environment's id and keywords, and the number of steps after which an episode is cut (None: never). notice: a line
+    about a retired id, or None. render_modes, frames_per_second: what the environment says of its pictures.
+    """
+
+    path: Path
+    facts: dict
+    policy: object
+    env: str
+    env_config: dict
+    horizon: int | None
+    notice: str | None
+    render_modes: tuple
+    frames_per_second: float
+
+    @property
+    def iteration(self):
+        """The training iteration whose weights these are."""
+        return self.facts["counters"]["training_iteration"]
+
+
+def open_subject(path, env=None, overrides=None, latest=False, command="drl rollout"):
+    """Find, verify and load the checkpoint that ``path`` means.
+
+    path: a checkpoint folder, a file in it, or a run folder (its best; ``latest``: its newest). env: an id typed by the
+    user, may name a module. overrides: {"env_config": {…}, "horizon": n} laid over what the checkpoint stored.
+    command: shown where the user has to type something else. Raises CheckpointError, ConfigError, EnvError.
+    """
+    overrides = dict(overrides or {})
+    _check_overrides(overrides)
+    found = checkpoints.find(Path(path).expanduser(), latest=latest)
+    loaded = checkpoints.load(found)
+    asked = env or loaded.facts["env"]
+    if env is None and ":" in asked:
+        allow = shlex.join([*command.split(), str(path), "--env", asked])
+        raise EnvError(f"{found}: its environment {asked} would import a module. If you trust it, run: {allow}")
+    name = envs.resolve(asked, trusted=env is not None)
+    facts = loaded.facts
+    env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
+    return Subject(
+        path=found,
+        facts=facts,
+        policy=policy_from_checkpoint(loaded),
+        env=name.id,
+        env_config=env_config,
+        horizon=overrides.get("horizon", facts.get("horizon")),
+        notice=name.notice,
+        **_fitting(found, facts, name.id, env_config),
+    )
+
+
+def _fitting(path, facts, env_id, env_config):
+    """Make the environment once, compare its spaces with the trained ones, return what it says of its pictures."""
+    env = envs.make(env_id, env_config)
+    try:
+        offered = envs.describe(env)
+        metadata = getattr(env, "metadata", None) or {}
+    finally:
+        env.close()
+    for name in ("obs", "action"):
+        wanted, given = facts["spaces"][name].get("shape"), offered[name].get("shape")
+        if list(wanted or ()) != list(given or ()):
+            raise CheckpointError(
+                f"{path} was trained on {facts['env']}, {name} of shape {list(wanted or ())}; "
+                f"{env_id} has {list(given or ())}. Choose an environment that fits with --env."
+            )
+    modes, fps = metadata.get("render_modes") or (), metadata.get("render_fps") or DEFAULT_FPS
+    return {"render_modes": tuple(modes), "frames_per_second": float(fps)}
+
+
+def _check_overrides(overrides):
+    for key in overrides:
+        if key not in OVERRIDES:
+            raise ConfigError(
+                f"--config: '{key}' cannot be set here.{suggestion(key, OVERRIDES)} Keys: {', '.join(OVERRIDES)}."
+            )
+    if not isinstance(overrides.get("env_config", {}), dict):
+        raise ConfigError(f"--config: env_config must be an object, not {overrides['env_config']!r}.")
+    horizon = overrides.get("horizon")
+    if horizon is not None and (type(horizon) is not int or horizon < 1):
+        raise ConfigError(f"--config: horizon must be a whole number of at least 1, or null, not {horizon!r}.")

@@ -1,0 +1,137 @@
+"""Plain lines about a run, for logs, pipes and CI; and the choice between them and the live screen.
+
+``train`` opens one watcher and subscribes it to the events. Both kinds have ``__call__(kind, fields)`` for events,
+``interrupt(number)`` and ``abandon()``, which are safe inside a signal handler, and ``close()``. Everything goes to
+stderr. A stderr that breaks silences a watcher and never the training.
+"""
+
+import os
+import threading
+
+import click
+
+from drl_cli.cli import figures, terminal
+from drl_cli.process import seconds_since_start
+
+MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
+MIN_SCREEN = (60, 18)  # columns, lines
+STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
+COLORS = {"warning": "yellow", "goal": "green"}
+
+
+def open_watcher(view, session, plain=False, quiet=False):
+    """Return a LiveScreen when stderr is a terminal to draw on, else a PlainConsole; quiet ones only show warnings."""
+    stream = terminal.private_stderr()
+    size = os.get_terminal_size(stream.fileno()) if terminal.is_terminal(stream) else (0, 0)
+    fits = min(size[0], terminal.width()) >= MIN_SCREEN[0] and size[1] >= MIN_SCREEN[1]
+    if plain or quiet or not fits or terminal.in_ci():
+        return PlainConsole(stream, view, quiet=quiet, color=terminal.use_color(stream, session))
+    from drl_cli.cli.screen import LiveScreen
+
+    return LiveScreen(terminal.rich_console(stream, session), view)
+
+
+class PlainConsole:
+    """One line for each thing worth knowing; iterations at most every two seconds.
+
+    stream: where lines go (see ``terminal.Forgiving``). view: RunView, kept up to date here. clock: seconds
+    since the process started.
+    """
+
+    def __init__(self, stream, view, clock=seconds_since_start, quiet=False, color=False):
+        self.view = view
+        self._stream = stream
+        self._clock = clock
+        self._quiet = quiet
+        self._color = color
+        self._last_iteration = -MIN_SECONDS_BETWEEN_ITERATIONS
+        self._held_back = None
+        self._interrupted = False
+        self._lock = threading.Lock()
+
+    def __call__(self, kind, fields):
+        """Take one event and write its line, if it has one."""
+        seconds = self._clock()
+        with self._lock:
+            best_before = self.view.best if self.view.evaluation else None
+            self.view.take(kind, fields, seconds)
+            if kind == "result":
+                self._iteration(fields["result"], seconds)
+                return
+            text = self._text(kind, fields, best_before)
+            tone = "warning" if kind in ("worker_lost", "checkpoint_failed") else kind
+            if kind == "finished" and self._held_back:
+                self._write(self._held_back, seconds)
+            if text and (tone == "warning" or not self._quiet):
+                self._write(text, seconds, COLORS.get(tone))
+
+    def interrupt(self, _number):
+        """Say that the first Ctrl-C was seen. Called in a signal handler: one write, no lock, no buffer."""
+        self._interrupted = True
+        terminal.write_raw(self._stream, f"\n{STOPPING}\n")
+
+    def abandon(self, _number=None):
+        """Nothing to put back: plain lines leave the terminal as it was."""
+
+    def close(self):
+        """Write what was held back."""
+        with self._lock:
+            if self._held_back:
+                self._write(self._held_back, self._clock())
+
+    def _iteration(self, result, seconds):
+        line = _iteration_line(result)
+        if seconds - self._last_iteration < MIN_SECONDS_BETWEEN_ITERATIONS:
+            self._held_back = line
+            return
+        self._last_iteration = seconds
+        self._write(line, seconds)
+
+    def _text(self, kind, fields, best_before):
+        if kind in ("phase", "notice"):
+            return fields["text"]
+        if kind == "stopping":
+            return "" if self._interrupted else fields["text"]
+        if kind in ("warning", "worker_lost", "checkpoint_failed", "goal"):
+            return self.view.notices[-1][1]
+        if kind == "worker_started":
+            return self.view.notices[-1][1] if fields.get("incarnation") else ""
+        if kind == "evaluation":
+            return _evaluation_line(fields, best_before)
+        if kind == "held":
+            return f"held: mean {fields['value']:.1f} over {fields['evaluations']} evaluations after the target"
+        if kind == "checkpoint":
+            return f"checkpoint ({fields['reason']}) at iteration {fields['training_iteration']}: {fields['path']}"
+        if kind == "finished":
+            return fields["state"]  # why is said by the command, once
+        return ""
+
+    def _write(self, text, seconds, color=None):
+        self._held_back = None if text is self._held_back else self._held_back
+        if self._quiet and color != COLORS["warning"]:
+            return
+        text = click.style(text, fg=color) if color and self._color else text
+        self._stream.write(f"{figures.clock(seconds):>7}  {text}\n")
+        self._stream.flush()
+
+
+def _iteration_line(result):
+    info = result.get("info") or {}
+    elapsed = result.get("time_this_iter_s") or 0
+    steps = result.get("timesteps_this_iter") or 0
+    speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
+    return (
+        f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}, "
+        f"{figures.count(result.get('episodes_total'))} episodes, "
+        f"{figures.count(result.get('timesteps_total'))} steps{speed}, {figures.count(info.get('num_updates'))} updates"
+    )
+
+
+def _evaluation_line(fields, best_before):
+    value = fields.get("episode_reward_mean")
+    text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes"
+    if fields.get("confirmed") is not None:
+        text += f", fresh ones {figures.reward(fields['confirmed'])}"
+    if value is not None and (best_before is None or value >= best_before):
+        text += " (best so far)"
+    return text

@@ -1,0 +1,131 @@
+"""How a command ends: the exit codes, one message for each kind of failure, and where tracebacks go.
+
+Used by ``main`` alone. Codes above 128 mean that trying again makes sense, as controllers of jobs read them.
+Source: the project's failure catalogue; sysexits(3) for 75.
+"""
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+
+import click
+
+import drl_cli.cli.terminal as terminal
+from drl_cli.errors import DrlError, ResourcesExhausted, suggestion
+
+EXIT_CODES = {
+    0: "finished",
+    1: "a bug in drl; the message names a log with the traceback",
+    2: "bad input: usage, config, environment, checkpoint, folder",
+    3: "the run failed: divergence, environment or workers keep failing",
+    4: "a demanded score was missed",
+    5: "out of disk, memory or file descriptors",
+    75: "a cluster is unreachable or did not grant the resources in time",
+    129: "hung up, after saving",
+    130: "interrupted, after saving",
+    141: "the reader of stdout left",
+    143: "terminated, after saving",
+}
+EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, text in EXIT_CODES.items())
+
+EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
+
+
+def exit_code_of(call, session):
+    """Run ``call()`` (which returns a code or raises), say what went wrong, and return the exit code of the process."""
+    terminal.open_standard_streams(session)
+    try:
+        code = call()
+    except BaseException as error:  # the end of the line: everything becomes a message and a code
+        code = _code_of(error, session)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        terminal.forget_stdout(session)
+        code = code or 141
+    return code if isinstance(code, int) else 0
+
+
+def _code_of(error, session):
+    """Say what ``error`` is and return its exit code."""
+    if isinstance(error, (KeyboardInterrupt, click.Abort, EOFError)):
+        terminal.say("Interrupted.")
+        return 130
+    if isinstance(error, terminal.ReaderGone) or (isinstance(error, OSError) and _is_our_stdout(error)):
+        terminal.forget_stdout(session)
+        return 141
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    if isinstance(error, click.ClickException):
+        return _usage(error, session)
+    error = _as_drl_error(error)
+    if session.debug:
+        terminal.say("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, DrlError):
+        terminal.say(f"Error: {error}", session, "red")
+        return error.exit_code
+    kept = _keep_traceback(error, session)
+    summary = " ".join(str(error).split())[:200]
+    terminal.say(f"Error: {type(error).__name__}: {summary} (a bug in drl; traceback: {kept})", session, "red")
+    return 1
+
+
+def _usage(error, session):
+    """Show a mistake in the command line, the most important line last."""
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        terminal.say(f"Usage: {context.command_path} {' '.join(context.command.collect_usage_pieces(context))}")
+        terminal.say(f"Help:  {context.command_path} -h")
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        known = [
+            name
+            for parameter in context.command.get_params(context)
+            for name in parameter.opts
+            if name.startswith("--")
+        ]
+        message = f"No such option '{error.option_name}'.{suggestion(error.option_name, known)}"
+    terminal.say(f"Error: {message}", session, "red")
+    return 2
+
+
+def _is_our_stdout(error):
+    return error.errno in terminal.GONE and error.filename is None and terminal.stdout_has_no_reader()
+
+
+def _as_drl_error(error):
+    """Turn what the operating system refused into the error with its exit code; return anything else as it is."""
+    if isinstance(error, MemoryError):
+        reason = "memory"
+    elif isinstance(error, OSError) and error.errno in EXHAUSTED:
+        reason = EXHAUSTED[error.errno]
+    else:
+        return error
+    where = f" ({error.filename})" if getattr(error, "filename", None) else ""
+    detail = f": {error}" if str(error) else "."
+    exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}{detail}")
+    exhausted.__cause__ = error
+    return exhausted
+
+
+def _keep_traceback(error, session):
+    """Append the traceback to the log of the run that is going on, else to a new temporary file; return its path."""
+    text = "".join(traceback.format_exception(error))
+    if session.run_folder:
+        path = os.path.join(session.run_folder, "drl.log")
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(text)
+            return path
+        except OSError:
+            session.run_folder = None
+    try:
+        number, path = tempfile.mkstemp(prefix="drl-error-", suffix=".log")
+        with open(number, "w", encoding="utf-8") as file:
+            file.write(f"command: {' '.join(sys.argv)}\n{text}")
+        return path
+    except OSError as unwritable:
+        terminal.say(text.rstrip())
+        return f"shown above, since no log could be written: {unwritable}"

@@ -1,0 +1,167 @@
+"""``drl evaluate CHECKPOINT…``: the scores of checkpoints over stated episodes, as a table or as JSON.
+
+The table or the document goes to stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are played by
+``actors.tester``, their rewards summarised by ``analysis.statistics``.
+"""
+
+import json
+import sys
+
+import click
+
+from drl_cli.cli import figures, group, options, terminal
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl evaluate ~/ray_results/default/RUN
+drl evaluate RUN_1 RUN_2 RUN_2/checkpoint_000010 --episodes 100
+drl evaluate RUN --explore --seed 500
+drl evaluate RUN --json | jq '.checkpoints[0].greedy.iqm'
+"""
+SEED = 10_000  # first evaluation seed unless --seed is given: the same episodes today and tomorrow
+HOW, WHERE = "How to score", "What to score, and where"
+
+_evaluate_options = options.apply(
+    [
+        group.option(
+            "--episodes",
+            type=options.POSITIVE,
+            metavar="N",
+            default=20,
+            show_default=True,
+            group=HOW,
+            help="Episodes per score.",
+        ),
+        group.option(
+            "--explore", is_flag=True, group=HOW, help="Score the exploring policy too, beside the greedy one."
+        ),
+        group.option(
+            "--seed",
+            type=options.COUNT,
+            metavar="N",
+            default=SEED,
+            show_default=True,
+            group=HOW,
+            help="Episode i is seeded with N + i, for every checkpoint.",
+        ),
+        group.option(
+            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
+        ),
+        group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one they were trained on."),
+        group.option(
+            "--config",
+            metavar="OBJECT",
+            group=WHERE,
+            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+        ),
+        options.import_option(WHERE),
+        group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
+        options.speech_options,
+    ]
+)
+
+
+@click.command("evaluate", cls=group.Command, examples=EXAMPLES)
+@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True)
+@_evaluate_options
+@click.pass_obj
+def evaluate(session, checkpoints, imports, as_json, **asked):
+    """Score each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
+
+    Every checkpoint plays the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval
+    behind it is a 95 % percentile bootstrap over episodes.
+
+    JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
+    "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
+    "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max", "rewards": [...],
+    "lengths": [...]}.
+    """
+    options.import_modules(imports)
+    overrides = options.typed_object(asked["config"], "--config")
+    opened = load("drl_cli.analysis.subject").open_subject
+    subjects = [opened(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
+    seeds = list(range(asked["seed"], asked["seed"] + asked["episodes"]))
+    for notice in dict.fromkeys(subject.notice for subject in subjects if subject.notice):
+        terminal.say(notice)
+    rows = []
+    for number, subject in enumerate(subjects, 1):
+        rows.append(_facts(subject))
+        for name, explore in (("greedy", False), ("stochastic", True))[: 2 if asked["explore"] else 1]:
+            terminal.say(f"Scoring {number} of {len(subjects)}: {subject.path}, {name}, {len(seeds)} episodes")
+            rows[-1][name] = _score(subject, seeds, explore)
+    document = {
+        "episodes": len(seeds),
+        "seeds": seeds,
+        "confidence": load("drl_cli.analysis.statistics").CONFIDENCE,
+        "checkpoints": rows,
+    }
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json.dumps(document, allow_nan=False))
+    else:
+        for line in table(document, terminal.rich_console(sys.stdout, session)):
+            output.line(line)
+
+
+def _facts(subject):
+    counters = subject.facts["counters"]
+    return {
+        "path": str(subject.path),
+        "algorithm": subject.facts["algorithm"],
+        "env": subject.env,
+        "training_iteration": counters["training_iteration"],
+        "timesteps_total": counters["timesteps_total"],
+    }
+
+
+def _score(subject, seeds, explore):
+    score = load("drl_cli.actors.tester:score")
+    episodes = score(subject.policy, subject.env, subject.env_config, seeds, explore=explore, horizon=subject.horizon)
+    rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
+    told = load("drl_cli.analysis.statistics").describe(rewards, lengths)
+    return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
+
+
+def table(document, console):
+    """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
+    from rich import box
+    from rich.table import Table
+
+    rows, seeds = document["checkpoints"], document["seeds"]
+    pm = "±" if terminal.is_unicode(console.file) else "+/-"
+    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
+    grid = Table(box=lines, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
+    for name in ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length"):
+        grid.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
+    for number, row in enumerate(rows, 1):
+        for name in ("greedy", "stochastic"):
+            if name in row:
+                grid.add_row(str(number) if name == "greedy" else "", name, *_cells(row[name], pm))
+    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
+    with console.capture() as capture:
+        for number, row in enumerate(rows, 1):
+            console.print(
+                f"{number}  {row['path']}\n"
+                f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
+                f"{figures.count(row['timesteps_total'])} steps",
+                soft_wrap=True,
+            )
+        console.print(f"\n{document['episodes']} episodes per score, seeds {seeds[0]} to {seeds[-1]}.", soft_wrap=True)
+        console.print(grid)
+    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+
+
+def _cells(score, pm):
+    interval = "" if score["iqm_low"] is None else f" [{_short(score['iqm_low'])}, {_short(score['iqm_high'])}]"
+    return (
+        f"{_short(score['mean'])} {pm} {_short(score['sd'])}",
+        _short(score["median"]),
+        _short(score["iqm"]) + interval,
+        _short(score["min"]),
+        _short(score["max"]),
+        f"{score['length_mean']:,.0f}",
+    )
+
+
+def _short(value):
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,0 +1,94 @@
+"""Numbers as people read them: short counts, clocks, rewards, bars and charts of block characters. Pure functions.
+
+Used by the screen, the plain lines and the summaries.
+"""
+
+import itertools
+import math
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII_BLOCKS = " .:-=+*#@"
+UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def count(value):
+    """1234567 → ``1.23M``; below 10,000 with a thousands separator; ``-`` for None."""
+    if value is None:
+        return "-"
+    if abs(value) < 10_000:
+        return f"{value:,.0f}"
+    for size, letter in UNITS:
+        if abs(value) >= size:
+            short = value / size
+            digits = 2 if abs(short) < 10 else 1 if abs(short) < 100 else 0
+            return f"{short:.{digits}f}{letter}"
+    return f"{value:,.0f}"
+
+
+def reward(value):
+    """One digit behind the point, more for small rewards; ``-`` for None."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:,.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+
+
+def clock(seconds):
+    """Seconds → ``0:42``, ``12:05``, ``3:07:12``; ``-`` for None."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def ago(seconds):
+    """Seconds → ``8 s``, ``3 min``, ``2 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+def bar(share, width, ascii_only=False):
+    """A bar of ``width`` characters, filled to ``share`` (0 to 1)."""
+    full, empty = ("#", ".") if ascii_only else ("█", "░")
+    filled = round(max(0.0, min(1.0, share)) * width)
+    if share > 0 and width:
+        filled = max(1, filled)
+    return full * filled + empty * (width - filled)
+
+
+def _columns(values, width):
+    """Average ``values`` into at most ``width`` equal groups."""
+    if len(values) <= width:
+        return list(values)
+    edges = [round(i * len(values) / width) for i in range(width + 1)]
+    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
+
+
+def chart(values, width, height=1, ascii_only=False):
+    """Draw ``values`` as ``height`` lines of at most ``width`` columns, the top line first.
+
+    The lowest value shows as one eighth of a block, the highest as a full column; equal values as half a column.
+    """
+    values = [v for v in values if v is not None and math.isfinite(v)]
+    blocks = ASCII_BLOCKS if ascii_only else BLOCKS
+    columns = _columns(values, max(1, width))
+    low, high = (min(columns), max(columns)) if columns else (0, 0)
+    steps = height * (len(blocks) - 1)
+    heights = [1 + round((v - low) / (high - low) * (steps - 1)) if high > low else steps // 2 for v in columns]
+    lines = []
+    for row in range(height - 1, -1, -1):
+        filled = (max(0, min(len(blocks) - 1, h - row * (len(blocks) - 1))) for h in heights)
+        lines.append("".join(blocks[n] for n in filled))
+    return lines
+
+
+def shorten(text, width, ascii_only=False):
+    """Cut the middle out of ``text`` so that it fits ``width``."""
+    if len(text) <= width:
+        return text
+    dots = "..." if ascii_only else "…"
+    if width <= len(dots) + 2:
+        return text[: max(0, width)]
+    tail = (width - len(dots)) * 2 // 3
+    return text[: width - len(dots) - tail] + dots + text[-tail:]

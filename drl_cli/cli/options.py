@@ -1,0 +1,190 @@
+"""The options that commands share, and those of ``drl train`` under the headings its help shows.
+
+``train_options`` follows RLlib's spelling and meaning. Texts of ``--config``, ``--stop`` and ``-s`` are not read here.
+"""
+
+import click
+
+from drl_cli.cli import group, terminal
+from drl_cli.loading import load
+
+NEWEST = "newest"  # what `--resume` without a run stands for
+
+WHAT, STOP, KEEP, CONTINUE, SCALE, OUTPUT = (
+    "What to train",
+    "When to stop",
+    "Results and checkpoints",
+    "Going on",
+    "Ray",
+    "Output",
+)
+COUNT = click.IntRange(min=0)
+POSITIVE = click.IntRange(min=1)
+
+
+def apply(options):
+    """Return a decorator that adds ``options`` to a command, so that help shows them in the order of the list."""
+
+    def decorate(function):
+        for add in reversed(options):
+            function = add(function)
+        return function
+
+    return decorate
+
+
+def _set_debug(context, _option, wanted):
+    if wanted:
+        context.find_object(terminal.Session).debug = True
+
+
+def _set_no_color(context, _option, wanted):
+    if wanted:
+        context.find_object(terminal.Session).color = False
+
+
+speech_options = apply(
+    [
+        group.option(
+            "--no-color",
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_set_no_color,
+            group=OUTPUT,
+            help="No colours; so does NO_COLOR=1.",
+        ),
+        group.option(
+            "--debug",
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_set_debug,
+            group=OUTPUT,
+            help="Show tracebacks; so does DRL_DEBUG=1.",
+        ),
+    ]
+)
+
+
+def import_option(heading):
+    """``--import MODULE``, under the heading of the command that takes it."""
+    return group.option(
+        "--import",
+        "imports",
+        metavar="MODULE",
+        multiple=True,
+        group=heading,
+        help="Import a module that registers environments; repeatable.",
+    )
+
+
+_WHAT = [
+    group.option("--run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
+    group.option(
+        "--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."
+    ),
+    group.option(
+        "-f",
+        "--config-file",
+        metavar="FILE",
+        group=WHAT,
+        help="YAML file of experiments: a path, or the name of a shipped one. Flags given beside it override it.",
+    ),
+    group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
+    group.option(
+        "-s", "--set", metavar="KEY=VALUE", multiple=True, group=WHAT, help="One config key (a.b=c); repeatable."
+    ),
+    group.option(
+        "--seed", type=COUNT, metavar="N", group=WHAT, help="Seed of everything random; drawn and recorded if left out."
+    ),
+    import_option(WHAT),
+    group.option(
+        "--strict-env",
+        is_flag=True,
+        group=WHAT,
+        help="Refuse a retired environment id instead of running its current version.",
+    ),
+]
+_STOP = [
+    group.option(
+        "--stop",
+        metavar="OBJECT|FIELD=VALUE",
+        multiple=True,
+        group=STOP,
+        help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable, the first stops.",
+    ),
+]
+_KEEP = [
+    group.option("--experiment-name", metavar="NAME", group=KEEP, help="Folder of the experiment. [default: default]"),
+    group.option("--local-dir", metavar="DIR", group=KEEP, help="Where experiments go. [default: ~/ray_results]"),
+    group.option(
+        "--checkpoint-freq",
+        type=COUNT,
+        metavar="N",
+        group=KEEP,
+        help="Checkpoint every N iterations; best and final are kept anyway.",
+    ),
+    group.option(
+        "--checkpoint-at-end",
+        is_flag=True,
+        group=KEEP,
+        help="Checkpoint at the end; always done, accepted as RLlib spells it.",
+    ),
+    group.option(
+        "--keep-checkpoints-num",
+        type=POSITIVE,
+        metavar="N",
+        group=KEEP,
+        help="Keep the N best periodic checkpoints, and the newest.",
+    ),
+    group.option(
+        "--checkpoint-score-attr",
+        metavar="FIELD",
+        group=KEEP,
+        help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
+    ),
+]
+_CONTINUE = [
+    group.option("--restore", metavar="CHECKPOINT", group=CONTINUE, help="Go on from a checkpoint in a new run."),
+    group.option(
+        "--resume",
+        metavar="[=RUN]",
+        is_flag=False,
+        flag_value=NEWEST,
+        group=CONTINUE,
+        help="Go on in the folder of RUN, or of the experiment's newest unfinished run.",
+    ),
+]
+_SCALE = [
+    group.option("--ray-address", metavar="ADDRESS", group=SCALE, help="Join a running cluster: auto, or host:port."),
+    group.option("--ray-num-cpus", type=COUNT, metavar="N", group=SCALE, help="CPUs of the Ray that the run starts."),
+    group.option("--ray-num-gpus", type=COUNT, metavar="N", group=SCALE, help="GPUs of the Ray that the run starts."),
+    group.option(
+        "--ray-object-store-memory", type=POSITIVE, metavar="BYTES", group=SCALE, help="Size of its object store."
+    ),
+]
+_OUTPUT = [
+    group.option("-v", "--verbose", count=True, group=OUTPUT, help="Plain lines and more log; -vv for everything."),
+    group.option("-q", "--quiet", is_flag=True, group=OUTPUT, help="Only warnings and errors."),
+    group.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        group=OUTPUT,
+        help='One JSON object per iteration on stdout, then {"finished": …}.',
+    ),
+]
+
+train_options = apply([*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options])
+
+
+def import_modules(names):
+    """Import the modules of ``--import``, also from the current folder."""
+    for name in names:
+        load("drl_cli.acting.envs:import_module")(name)
+
+
+def typed_object(text, flag):
+    """Return the mapping that was typed behind ``flag`` (an object, ``<…>`` or ``@file``), or an empty one."""
+    return load("drl_cli.configs.flags:parse_object")(text, flag)[0] if text else {}

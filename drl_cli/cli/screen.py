@@ -1,0 +1,229 @@
+"""The live screen: one look at a run, redrawn in place on stderr at most four times a second.
+
+Opened by ``console.open_watcher`` on a terminal. ``picture(view, …)`` turns a RunView into something rich can print
+and is all there is to look at; ``LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; from 120
+columns on the reward gets a chart of its own on the left.
+"""
+
+import os
+import sys
+import threading
+
+from rich.console import Group
+from rich.constrain import Constrain
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from drl_cli.cli import console, figures, terminal
+from drl_cli.process import seconds_since_start
+
+REFRESHES_PER_SECOND = 4
+WIDE = 120  # columns from which the chart stands beside the figures
+ROOMY = 24  # lines from which the sparkline is two lines high
+LABEL = 12  # columns of the names on the left
+TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
+
+
+class LiveScreen:
+    """Listens to events and keeps the picture of ``view`` on a terminal (a rich Console)."""
+
+    def __init__(self, rich_console, view, clock=seconds_since_start):
+        self.view = view
+        self._console = rich_console
+        self._clock = clock
+        self._interrupted = False
+        self._lock = threading.Lock()
+        self._spinner = Spinner("dots" if terminal.is_unicode(rich_console.file) else "line", style="cyan")
+        self._live = Live(
+            console=rich_console,
+            get_renderable=self._render,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            vertical_overflow="crop",
+            redirect_stdout=terminal.is_terminal(sys.stdout),  # what a library prints goes above the picture
+        )
+        self._live.start()
+
+    def __call__(self, kind, fields):
+        """Take one event; a phase is drawn at once, since what follows may keep the interpreter busy."""
+        with self._lock:
+            self.view.take(kind, fields, self._clock())
+        if kind in ("phase", "stopping"):
+            self._live.refresh()
+
+    def interrupt(self, _number):
+        """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""
+        self._interrupted = True
+
+    def abandon(self, _number=None):
+        """Give the cursor back before the process ends at once. Called in a signal handler."""
+        terminal.write_raw(self._console.file, "\x1b[?25h\n")
+
+    def close(self):
+        """Draw the last state and leave it on the terminal."""
+        self._live.stop()
+
+    def _render(self):
+        with self._lock:
+            return picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
+
+
+def picture(view, seconds, rich_console, spinner=None, interrupted=False):
+    """Return the renderable for ``view`` at ``seconds`` since the start, fitted to the console's width and height."""
+    plain = not terminal.is_unicode(rich_console.file)
+    width = rich_console.width - 1
+    if width + 1 >= WIDE:
+        left = min(width // 2, width - 60)
+        body = Table.grid(padding=(0, 2, 0, 0))
+        body.add_column(width=left)
+        body.add_column(width=width - left - 2)
+        right = _figures(view, seconds, width - left - 2, plain)
+        body.add_row(_learning(view, seconds, left, len(right.plain.splitlines()) - 2, plain), right)
+    else:
+        chart_height = 2 if rich_console.height >= ROOMY else 1
+        body = Group(
+            _learning(view, seconds, width, chart_height, plain), Text(""), _figures(view, seconds, width, plain)
+        )
+    rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
+    used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
+    space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
+    return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
+
+
+def _title(view, seconds, width, plain):
+    dot = " - " if plain else " · "
+    workers = view.progress.get("workers")
+    names = [view.algorithm, view.env]
+    if workers is not None:
+        names.append("inline" if workers == 0 else f"{workers} worker{'s' if workers > 1 else ''}")
+    head = Text(dot.join(name for name in names if name), style="bold", no_wrap=True)
+    head.truncate(width - 9)
+    elapsed = figures.clock(seconds)
+    head.append(" " * max(1, width - head.cell_len - len(elapsed)) + elapsed, style="not bold cyan")
+    folder = Text(figures.shorten(_with_tilde(view.run_folder), width, plain) or " ", style="dim", no_wrap=True)
+    return Group(head, folder)
+
+
+def _with_tilde(path):
+    home = os.path.expanduser("~").rstrip("/")
+    return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
+
+
+def _row(name, *parts):
+    line = Text(no_wrap=True)
+    line.append(f"{name:<{LABEL}}", style="dim")
+    for part in parts:
+        text, style = part if isinstance(part, tuple) else (part, "")
+        line.append(text, style=style)
+    return line
+
+
+def _learning(view, seconds, width, chart_height, plain):
+    reached = view.target is not None and view.best is not None and view.best >= view.target
+    parts = [
+        (f"{figures.reward(view.reward):>8}", "bold"),
+        ("   best ", "dim"),
+        (figures.reward(view.best), "green" if reached else ""),
+    ]
+    if view.target is not None:
+        parts += [("   target ", "dim"), f"{view.target:,g}"]
+    lines = figures.chart(view.curve.points, width - LABEL, max(1, chart_height), plain)
+    rows = [_row("reward", *parts)]
+    bounds = [""] * len(lines)
+    if len(lines) > 2 and view.curve.points:
+        bounds[0], bounds[-1] = figures.reward(max(view.curve.points)), figures.reward(min(view.curve.points))
+    rows += [_row(f"{bound:>{LABEL - 2}}", (line, "cyan")) for bound, line in zip(bounds, lines, strict=True)]
+    rows.append(_row("evaluation", *_evaluation(view, seconds)))
+    return Group(*rows)
+
+
+def _evaluation(view, seconds):
+    if view.evaluation is None:
+        return [("none yet", "dim")]
+    done = view.evaluation
+    parts = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
+    parts.append((f"   {done.get('episodes')} episodes, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim"))
+    if done.get("confirmed") is not None:
+        fresh = done["confirmed"]
+        good = view.target is None or fresh >= view.target
+        parts.append((f", fresh ones {figures.reward(fresh)}", "green" if good else "yellow"))
+    return parts
+
+
+def _figures(view, seconds, width, plain):
+    now = view.progress
+    episodes = [f"{figures.count(now.get('episodes')):>8}", (f"   iteration {view.iteration}", "dim")]
+    rows = [
+        _row("episodes", *episodes),
+        _row("env steps", *_counter(now.get("env_steps"), now.get("env_steps_per_s"))),
+        _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(now)),
+        _row("replay", *_replay(now, width, plain)),
+        _row("weights", *_weights(now)),
+        _row("waiting", now.get("waiting") or "-"),
+        _row("checkpoint", *_checkpoint(view, seconds)),
+    ]
+    text = Text("\n").join(rows)
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _counter(value, per_second):
+    speed = "" if per_second is None else f"{figures.count(per_second):>10} /s"
+    return [f"{figures.count(value):>8}", (speed, "dim")]
+
+
+def _learner(now):
+    state = now.get("learner") or ""
+    return [] if state in ("", "learning") else [(f"   {state}", "yellow")]
+
+
+def _replay(now, width, plain):
+    size, capacity = now.get("replay_size"), now.get("replay_capacity")
+    if not capacity:
+        return ["-"]
+    text = f"  {figures.count(size)} of {figures.count(capacity)}"
+    room = max(4, min(30, width - LABEL - len(text) - 1))
+    return [(figures.bar((size or 0) / capacity, room, plain), "cyan"), text]
+
+
+def _weights(now):
+    version = now.get("weight_version")
+    if version is None:
+        return ["-"]
+    lag = now.get("weight_lag")
+    behind = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", samples are of the newest"
+    return [f"version {figures.count(version)}", (behind, "dim")]
+
+
+def _checkpoint(view, seconds):
+    coming = view.next_checkpoint()
+    after = f"next at iteration {coming}" if coming else "next when the best improves, or at the end"
+    if view.checkpoint is None:
+        return [("none yet, ", "dim"), (after, "dim")]
+    done = view.checkpoint
+    since = figures.ago(max(0, seconds - done["at"]))
+    return [f"iteration {done['training_iteration']}", (f" ({done['reason']}) {since} ago, {after}", "dim")]
+
+
+def _now(view, spinner, interrupted):
+    if view.finished:
+        good = view.finished.get("state") == "finished"
+        return Text(view.finished.get("state", ""), style="bold green" if good else "bold yellow")
+    if view.phase:
+        if spinner is None:
+            return Text(view.phase)
+        spinner.text = Text(console.STOPPING if interrupted else view.phase, style="yellow" if interrupted else "")
+        return spinner
+    return Text(console.STOPPING if interrupted else " ", style="yellow")
+
+
+def _notices(view, width, space, plain):
+    shown = list(view.notices)[-space:] if space else []
+    lines = []
+    for seconds, text, kind in shown:
+        line = Text(no_wrap=True)
+        line.append(f"{figures.clock(seconds):>7}  ", style="dim")
+        line.append(figures.shorten(" ".join(text.split()), width - 9, plain), style=TONES.get(kind, ""))
+        lines.append(line)
+    return lines

@@ -1,0 +1,208 @@
+"""The two streams of a command: results on stdout, everything else on stderr; colours, encodings, readers that leave.
+
+Used by every command. Sources: no-color.org, force-color.org, clig.dev.
+"""
+
+import errno
+import os
+import select
+import shutil
+import sys
+from dataclasses import dataclass, field
+
+import click
+
+MIN_WIDTH = 20
+GONE = (errno.EPIPE, errno.EBADF, errno.ENOSPC, errno.EIO, errno.ENXIO, errno.ESHUTDOWN)
+
+
+class ReaderGone(Exception):
+    """Whoever read our stdout has left: a read-only command has nothing more to do."""
+
+
+@dataclass
+class Session:
+    """What one call of ``drl`` has learnt about how it may speak.
+
+    debug: show tracebacks. color: True or False when asked for, None to decide by the stream. run_folder: the folder
+    of the run that is going on, whose ``drl.log`` takes tracebacks. stdout_gone: nobody reads stdout any more.
+    arguments: what was typed behind ``drl``.
+    """
+
+    debug: bool = field(default_factory=lambda: os.environ.get("DRL_DEBUG", "") not in ("", "0"))
+    color: bool | None = None
+    run_folder: str | None = None
+    stdout_gone: bool = False
+    arguments: list = field(default_factory=list)
+
+
+def open_standard_streams(session):
+    """Give descriptors 0 to 2 that are closed a harmless target, and let no character of ours fail to encode.
+
+    A closed descriptor would otherwise be handed to the next file that is opened: a checkpoint on descriptor 1.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            session.stdout_gone = session.stdout_gone or number == 1
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def stdout_has_no_reader():
+    """True when stdout is a pipe or socket whose other end is closed, or a device that takes nothing (/dev/full)."""
+    try:
+        number = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    if any(events & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, events in poll.poll(0)):
+        return True
+    try:
+        os.write(number, b"")
+    except OSError:
+        return True
+    return False
+
+
+def forget_stdout(session):
+    """Point stdout at nothing, so that neither a later write nor the flush at exit fails."""
+    session.stdout_gone = True
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    except (AttributeError, OSError, ValueError):
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+
+
+class Output:
+    """Stdout, for results. When its reader leaves, a read-only command ends, one with ``keep_going`` goes on mute."""
+
+    def __init__(self, session, keep_going=False):
+        self._session = session
+        self._keep_going = keep_going
+
+    def line(self, text=""):
+        """Write ``text`` and a line break, and flush. Raises ReaderGone unless ``keep_going``."""
+        if not self._session.stdout_gone:
+            try:
+                sys.stdout.write(text + "\n")
+                sys.stdout.flush()
+                return
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise
+                forget_stdout(self._session)
+        if not self._keep_going:
+            raise ReaderGone
+
+
+def say(text, session=None, color=None):
+    """Write a line to stderr; a stderr that cannot be written is nobody's problem."""
+    stream = Forgiving(sys.stderr)
+    stream.write((click.style(text, fg=color) if color and use_color(stream, session) else text) + "\n")
+    stream.flush()
+
+
+def write_raw(stream, text):
+    """Write ``text`` to the descriptor of ``stream`` in one call: no lock, no buffer, safe in a signal handler."""
+    try:
+        os.write(stream.fileno(), text.encode("ascii", "replace"))
+    except (AttributeError, OSError, ValueError):
+        return
+
+
+class Forgiving:
+    """A text stream around another one that goes silent when that one breaks: a terminal that is gone, a full disk."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text):
+        """Write ``text`` if that is possible; returns its length."""
+        self._guarded(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self):
+        """Flush if that is possible."""
+        self._guarded(self._stream.flush)
+
+    def _guarded(self, call):
+        try:
+            call()
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            return
+
+
+def private_stderr():
+    """Return a forgiving text stream on a copy of stderr's descriptor.
+
+    A screen drawn on it survives, and stays clean, when the run turns descriptor 2 over to its log.
+    """
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):
+        return Forgiving(sys.stderr)
+    stream = open(number, "w", encoding=sys.stderr.encoding or "ascii", errors="replace", buffering=1)  # noqa: SIM115
+    return Forgiving(stream)
+
+
+def is_terminal(stream):
+    """True when ``stream`` is a terminal that can be drawn on."""
+    try:
+        return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+    except (AttributeError, ValueError):
+        return False
+
+
+def in_ci():
+    """True when the variable CI says that a machine reads along."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def use_color(stream, session=None):
+    """--no-color, then NO_COLOR, then FORCE_COLOR, then whether ``stream`` is a terminal."""
+    if session is not None and session.color is not None:
+        return session.color
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "") not in ("", "0"):
+        return True
+    return is_terminal(stream)
+
+
+def width():
+    """Columns to write in: COLUMNS, else the terminal's, else 80; never below 20."""
+    return max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)
+
+
+def is_unicode(stream):
+    """True when ``stream`` can carry block characters."""
+    return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
+
+
+def rich_console(stream, session):
+    """Return a rich Console on ``stream`` under this session's colours and width."""
+    from rich.console import Console
+
+    colored = use_color(stream, session)
+    return Console(
+        file=stream,
+        width=width(),
+        no_color=not colored,
+        force_terminal=colored or is_terminal(stream),
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )

@@ -1,0 +1,184 @@
+"""``drl train``: from what was typed to runs, one after the other, and what to type next.
+
+Reads nothing of configs itself: ``experiment.spec`` turns flags and files into specs, ``experiment.driving`` runs them,
+``console`` shows the events. Results go to stdout (the summary, or JSON lines), all else to stderr. When the reader of
+stdout leaves, training goes on.
+"""
+
+import json
+import math
+import os
+import shlex
+import sys
+
+import click
+
+from drl_cli import events, process
+from drl_cli.cli import console, group, options, terminal
+from drl_cli.cli.view import RunView
+from drl_cli.errors import DrlError
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl train -f lunarlander-continuous-sac
+drl train --run SAC --env Pendulum-v1 --stop evaluation/episode_reward_mean=-200
+drl train --run SAC --env LunarLanderContinuous-v3 --config '{"num_workers": 4}' -s gamma=0.98
+drl train --run SAC --env my_module:MyEnv-v0 --import my_module --seed 1 --json > results.jsonl
+drl train --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps_total=1e6
+drl train --resume
+"""
+INTERRUPTED = (129, 130, 143)
+GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
+
+
+@click.command("train", cls=group.Command, examples=EXAMPLES)
+@options.train_options
+@click.pass_obj
+def train(session, config_file, imports, as_json, **flags):
+    """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
+    flags = {name: _given(value) for name, value in flags.items()}
+    show = Show(session, as_json, bool(flags.pop("quiet")), bool(flags["verbose"]), imports)
+    chosen, told = _specs(config_file, {**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    first_failure = 0
+    for spec in chosen:
+        try:
+            code = show.run(spec, told)
+        except DrlError as error:
+            if len(chosen) == 1:
+                raise
+            terminal.say(f"Error: {error}", session, "red")
+            code = error.exit_code
+        first_failure, told = first_failure or code, []
+        if code in INTERRUPTED:
+            break
+    return first_failure
+
+
+def _specs(config_file, flags):
+    """Return the specs that were asked for, and the events that came up while they were read."""
+    told = []
+    seed = flags.pop("seed")
+    if seed is not None:
+        flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
+    flags["resume"] = True if flags["resume"] == options.NEWEST else flags["resume"]
+    unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
+    try:
+        specs = load("drl_cli.experiment.spec")
+        return (specs.from_file(config_file, flags) if config_file else specs.from_flags(flags)), told
+    finally:
+        unsubscribe()
+
+
+class Show:
+    """Runs specs and shows them: a watcher on stderr, results on stdout."""
+
+    def __init__(self, session, as_json, quiet, verbose, imports=()):
+        self._session = session
+        self._imports = imports
+        self._as_json = as_json
+        self._quiet = quiet
+        self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
+        self._output = terminal.Output(session, keep_going=True)
+
+    def run(self, spec, told=()):
+        """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
+        view = _view_of(spec)
+        watcher = console.open_watcher(view, self._session, self._plain, self._quiet)
+        request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
+        unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
+        try:
+            for kind, fields in told:
+                watcher(kind, fields)
+            outcome = load("drl_cli.experiment.driving").run(spec, request)
+        except BaseException:
+            watcher.close()
+            self._after_failure(view)
+            raise
+        finally:
+            for stop in unsubscribe:
+                stop()
+            watcher.close()
+            request.remove()
+        self._close(outcome, view)
+        return outcome.exit_code
+
+    def _listen(self, kind, fields):
+        if fields.get("run"):
+            self._session.run_folder = str(fields["run"])
+        if kind == "result" and self._as_json:
+            self._output.line(json_line(fields["result"]))
+
+    def _close(self, outcome, view):
+        if outcome.exit_code and outcome.exit_code not in INTERRUPTED:
+            terminal.say(f"Error: {outcome.text}", self._session, "red")
+        if self._as_json:
+            paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
+            told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
+            self._output.line(json_line({"finished": {**told, **{k: v and str(v) for k, v in paths.items()}}}))
+        elif not self._quiet:
+            for line in summary(outcome, view, self._imports):
+                self._output.line(line)
+
+    def _after_failure(self, view):
+        if view.run_folder and view.checkpoint and not self._quiet:
+            terminal.say(f"Last checkpoint: {view.checkpoint['path']}")
+            extra = [word for name in self._imports for word in ("--import", name)]
+            terminal.say(f"Go on with:      {command('train', '--resume', view.run_folder, *extra)}")
+
+
+def summary(outcome, view, imports=()):
+    """Return the lines that end a run: what it reached, where it is, and the commands that come next.
+
+    ``imports``: modules of ``--import``, which the next commands need too.
+    """
+    extra = [word for name in imports for word in ("--import", name)]
+    trust = ["--env", view.env] if ":" in view.env else []  # a checkpoint may not name a module to import
+    why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
+    lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
+    if outcome.best:
+        reward = "" if view.evaluation is None else f"  (reward {view.best:.1f})"
+        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{reward}")
+    if outcome.final:
+        lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
+    checkpoint = outcome.best or outcome.final
+    if checkpoint:
+        play, score = command("rollout", checkpoint, *extra, *trust), command("evaluate", checkpoint, *extra, *trust)
+        lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
+    if outcome.state != "finished" and outcome.run_folder and outcome.final:
+        lines += [f"  Go on     {command('train', '--resume', outcome.run_folder, *extra)}"]
+    return lines
+
+
+def command(*words):
+    """Return ``drl`` and ``words`` as they can be pasted into a shell."""
+    return shlex.join(["drl", *(str(word) for word in words)])
+
+
+def json_line(value):
+    """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
+    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _given(value):
+    """Return what was typed, as plain data: None for a flag or a repeatable option that was left out."""
+    if isinstance(value, tuple):
+        return list(value) or None
+    return None if value is False else value
+
+
+def _view_of(spec):
+    """Return the RunView of a spec before anything happened."""
+    return RunView(
+        algorithm=spec.run,
+        env=spec.env,
+        target=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
+        checkpoint_freq=spec.checkpoint_freq or 0,
+    )

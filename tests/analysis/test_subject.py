@@ -1,0 +1,76 @@
+import pytest
+
+from drl_cli.analysis.subject import open_subject
+from drl_cli.errors import CheckpointError, ConfigError, EnvError
+
+
+def test_run_folder_opens_its_best_checkpoint(pendulum_run):
+    subject = open_subject(pendulum_run)
+    assert (subject.path.name, subject.iteration, subject.env, subject.horizon) == (
+        "checkpoint_000010",
+        10,
+        "Pendulum-v1",
+        None,
+    )
+    assert (subject.notice, subject.frames_per_second) == (None, 30.0)
+    assert subject.render_modes == ("human", "rgb_array")
+
+
+def test_latest_opens_the_newest(pendulum_run):
+    assert open_subject(pendulum_run, latest=True).iteration == 20
+
+
+def test_overrides_are_laid_over_what_was_stored(tmp_path, write_checkpoint):
+    path = write_checkpoint(tmp_path, 1, env_config={"g": 9.0}, horizon=50)
+    assert open_subject(path).env_config == {"g": 9.0}
+    changed = open_subject(path, overrides={"env_config": {"g": 5.0}, "horizon": None})
+    assert (changed.env_config, changed.horizon) == ({"g": 5.0}, None)
+
+
+def test_unknown_override_names_the_nearest(pendulum_run):
+    with pytest.raises(
+        ConfigError, match=r"--config: 'horizn' cannot be set here. Did you mean 'horizon'\? Keys: env_config, horizon."
+    ):
+        open_subject(pendulum_run, overrides={"horizn": 3})
+
+
+@pytest.mark.parametrize("overrides", [{"horizon": 0}, {"horizon": True}, {"horizon": 1.5}, {"env_config": [1]}])
+def test_override_of_the_wrong_type_is_refused(pendulum_run, overrides):
+    with pytest.raises(ConfigError, match="--config"):
+        open_subject(pendulum_run, overrides=overrides)
+
+
+def test_environment_with_other_spaces_is_refused(pendulum_run):
+    with pytest.raises(
+        CheckpointError, match=r"trained on Pendulum-v1, obs of shape \[3\]; MountainCarContinuous-v0 has \[2\]"
+    ):
+        open_subject(pendulum_run, env="MountainCarContinuous-v0")
+
+
+def test_unknown_environment_is_refused(pendulum_run):
+    with pytest.raises(EnvError, match="Pendulum-v1"):
+        open_subject(pendulum_run, env="Pendulumm-v1")
+
+
+def test_retired_id_gives_a_notice(pendulum_run):
+    subject = open_subject(pendulum_run, env="Pendulum-v0")
+    assert (subject.env, subject.notice) == ("Pendulum-v1", "Pendulum-v0 is retired and runs as Pendulum-v1.")
+
+
+def test_module_stored_in_a_checkpoint_is_refused_with_the_command_that_allows_it(tmp_path, write_checkpoint):
+    path = write_checkpoint(tmp_path, 1, env="antigravity:Pendulum-v1")
+    with pytest.raises(EnvError) as refused:
+        open_subject(path, command="drl evaluate")
+    assert str(refused.value) == (
+        f"{path}: its environment antigravity:Pendulum-v1 would import a module. "
+        f"If you trust it, run: drl evaluate {path} --env antigravity:Pendulum-v1"
+    )
+
+
+def test_module_typed_by_the_user_is_imported(pendulum_run):
+    assert open_subject(pendulum_run, env="gymnasium:Pendulum-v1").env == "gymnasium:Pendulum-v1"
+
+
+def test_missing_checkpoint_is_refused(tmp_path):
+    with pytest.raises(CheckpointError):
+        open_subject(tmp_path / "nowhere")

@@ -1,0 +1,159 @@
+import io
+import os
+
+import pytest
+import watched
+
+from drl_cli.cli import console, terminal
+from drl_cli.cli.view import RunView
+
+
+class Clock:
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+
+def written(events, **options):
+    """Send events [(seconds, kind, fields)] to a PlainConsole and return its lines."""
+    stream, clock = io.StringIO(), Clock()
+    plain = console.PlainConsole(stream, RunView(), clock, **options)
+    for clock.seconds, kind, fields in events:
+        plain(kind, fields)
+    return stream.getvalue().splitlines()
+
+
+def test_script_gives_one_line_for_each_thing_worth_knowing():
+    assert written(watched.SCRIPT) == [
+        "   0:00  LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3.",
+        "   0:00  starting Ray, 2 workers",
+        "   0:40  evaluation: reward 214.4 over 10 greedy episodes, fresh ones 205.6 (best so far)",
+        f"   0:40  checkpoint (best) at iteration 20: {watched.RUN}/checkpoint_000020",
+        "   0:45  Warning: worker 1 lost: killed by signal 9",
+        "   0:47  worker 1 started again",
+        "   0:50  target 200 reached: 214.4, confirmed by 205.6 over fresh episodes",
+    ]
+
+
+def test_iteration_line_tells_reward_steps_and_speed():
+    assert written([(3.0, "result", watched.result(7))]) == [
+        "   0:03  iteration 7: reward -93.0, 28 episodes, 7,000 steps (2,000/s), 2,800 updates"
+    ]
+
+
+def test_iterations_come_at_most_every_two_seconds_and_the_last_is_not_lost():
+    events = [(second, "result", watched.result(i)) for i, second in enumerate((0.0, 0.5, 1.0, 2.1, 2.5), 1)]
+    events.append((3.0, "finished", {"state": "finished", "text": "timesteps_total reached 5000"}))
+    lines = written(events)
+    assert [line.split(":")[1].split("  ")[1] for line in lines] == [
+        "iteration 1",
+        "iteration 4",
+        "iteration 5",
+        "finished",
+    ]
+
+
+def test_holding_the_target_is_told():
+    assert written([(9.0, "held", {"target": 200.0, "value": 231.26, "evaluations": 3})]) == [
+        "   0:09  held: mean 231.3 over 3 evaluations after the target"
+    ]
+
+
+def test_worse_evaluation_is_not_called_best():
+    worse = {**watched.EVALUATION, "episode_reward_mean": 100.0, "confirmed": None}
+    lines = written([(1.0, "evaluation", watched.EVALUATION), (2.0, "evaluation", worse)])
+    assert lines[1] == "   0:02  evaluation: reward 100.0 over 10 greedy episodes"
+
+
+def test_quiet_shows_warnings_only():
+    events = [
+        *watched.SCRIPT,
+        (60.0, "result", watched.result(30)),
+        (61.0, "finished", {"state": "failed", "text": "diverged"}),
+    ]
+    assert written(events, quiet=True, color=False) == [
+        "   0:45  Warning: worker 1 lost: killed by signal 9",
+    ]
+
+
+def test_no_escapes_without_color_and_some_with():
+    assert "\x1b" not in "".join(written(watched.SCRIPT))
+    assert "\x1b[33mWarning: worker 1 lost" in "".join(written(watched.SCRIPT, color=True))
+
+
+def test_interrupt_is_said_once():
+    read, write = os.pipe()
+    stream = open(write, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+    plain = console.PlainConsole(stream, RunView(), Clock())
+    plain.interrupt(2)
+    plain("stopping", {"text": console.STOPPING})
+    stream.close()
+    with open(read, encoding="utf-8") as file:
+        assert file.read().count("Stopping: saving a checkpoint (Ctrl-C again to quit without saving).") == 1
+
+
+def test_broken_stderr_silences_the_console_and_raises_nothing():
+    class Broken(io.StringIO):
+        def write(self, _text):
+            raise BrokenPipeError
+
+    plain = console.PlainConsole(terminal.Forgiving(Broken()), RunView(), Clock())
+    plain("notice", {"text": "one"})
+    plain("progress", watched.progress())
+    assert plain.view.progress["env_steps"] == 61_234
+
+
+def test_ascii_stream_gets_question_marks_instead_of_an_error(tmp_path):
+    path = tmp_path / "log"
+    with open(path, "w", encoding="ascii", errors="replace") as stream:
+        console.PlainConsole(stream, RunView(), Clock())("notice", {"text": "Größe ∞ 5"})
+    assert path.read_text(encoding="ascii") == "   0:00  Gr??e ? 5\n"
+
+
+@pytest.fixture
+def a_terminal(monkeypatch):
+    """Stderr that claims to be a terminal of 100 by 40, without CI."""
+    for name in ("CI", "COLUMNS", "LINES", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    class Tty(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+        def fileno(self):
+            return 2
+
+    stream = Tty()
+    monkeypatch.setattr(terminal, "private_stderr", lambda: stream)
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((100, 40)))
+    return stream
+
+
+def kind_opened(**options):
+    watcher = console.open_watcher(RunView(), terminal.Session(), **options)
+    watcher.close()
+    return type(watcher).__name__
+
+
+def test_terminal_gets_the_live_screen(a_terminal):
+    assert kind_opened() == "LiveScreen"
+    assert "reward" in a_terminal.getvalue()
+
+
+@pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("TERM", "dumb"), ("COLUMNS", "40")])
+def test_ci_dumb_and_narrow_terminals_get_plain_lines(a_terminal, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert kind_opened() == "PlainConsole"
+
+
+def test_plain_and_quiet_get_plain_lines(a_terminal):
+    assert [kind_opened(plain=True), kind_opened(quiet=True)] == ["PlainConsole", "PlainConsole"]
+
+
+def test_pipe_gets_plain_lines():
+    assert kind_opened() == "PlainConsole"

@@ -1,0 +1,133 @@
+import json
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import imageio_ffmpeg
+import pytest
+
+from drl_cli import cli, errors
+from drl_cli.cli import rollout
+
+LINE = re.compile(r"Episode #(\d+): reward: (-?\d+\.\d+)( \(cut after \d+ steps\))?")
+
+
+def played(capsys, *arguments, code=0):
+    """Run ``drl rollout`` in this process; return (stdout lines, stderr)."""
+    assert cli.main(["rollout", *(str(word) for word in arguments)]) == code
+    out, err = capsys.readouterr()
+    return out.splitlines(), err
+
+
+def test_rollout_prints_episodes_and_a_summary(pendulum_run, capsys):
+    lines, err = played(capsys, pendulum_run, "--episodes", 2, "--seed", 3, "--config", "{horizon: 20}")
+    assert [LINE.fullmatch(line)[1] for line in lines[:2]] == ["0", "1"]
+    assert re.fullmatch(
+        r"2 episodes: reward -\d+\.\d (±|\+/-) \d+\.\d \(min -.*\), length 20 \(min 20, max 20\)", lines[2]
+    )
+    assert f"Playing {pendulum_run}/checkpoint_000010 (iteration 10) on Pendulum-v1, greedy, seeds from 3.\n" == err
+
+
+def test_same_seed_gives_the_same_rewards_and_exploring_others(pendulum_run, capsys):
+    arguments = (pendulum_run, "--episodes", 1, "--seed", 3, "--config", '{"horizon": 20}')
+    first, again, explored = (played(capsys, *arguments, *more)[0] for more in ([], [], ["--explore"]))
+    assert first == again
+    assert first[0] != explored[0]
+
+
+def test_ten_episodes_unless_told_otherwise(pendulum_run, capsys):
+    lines, _ = played(capsys, pendulum_run, "--config", "<horizon: 2>")
+    assert len(lines) == 11
+
+
+def test_steps_cut_the_last_episode_and_leave_it_out_of_the_summary(pendulum_run, capsys):
+    lines, _ = played(capsys, pendulum_run, "--steps", 30, "--config", "{horizon: 20}")
+    assert [LINE.fullmatch(line)[3] for line in lines[:2]] == [None, " (cut after 10 steps)"]
+    assert lines[2].startswith("1 episode: reward ")
+
+
+def test_no_complete_episode_is_said(pendulum_run, capsys):
+    assert played(capsys, pendulum_run, "--steps", 3)[0][1] == "No complete episode."
+
+
+def test_out_writes_transitions(pendulum_run, capsys, tmp_path):
+    played(
+        capsys, pendulum_run, "--episodes", 2, "--config", "{horizon: 5}", "--out", tmp_path / "t.jsonl", "--seed", 0
+    )
+    episodes = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(e["episode"], e["seed"], len(e["obs"]), len(e["action"])) for e in episodes] == [
+        (0, 0, 6, 5),
+        (1, 1, 6, 5),
+    ]
+    assert (len(episodes[0]["obs"][0]), episodes[0]["truncated"]) == (3, [False, False, False, False, True])
+
+
+def test_out_dash_writes_transitions_to_stdout_and_rewards_to_stderr(pendulum_run, capsys):
+    lines, err = played(capsys, pendulum_run, "--episodes", 1, "--config", "{horizon: 5}", "--out", "-")
+    assert [json.loads(line)["format"] for line in lines] == ["drl-episodes-1"]
+    assert "Episode #0: reward: " in err
+
+
+def test_video_dir_gets_one_file_per_episode(pendulum_run, capsys, tmp_path):
+    _, err = played(
+        capsys, pendulum_run, "--episodes", 2, "--seed", 7, "--config", "{horizon: 3}", "--video-dir", tmp_path / "v"
+    )
+    names = sorted(path.name for path in (tmp_path / "v").iterdir())
+    assert names == ["Pendulum-v1-seed7-episode0000.mp4", "Pendulum-v1-seed7-episode0001.mp4"]
+    reader = imageio_ffmpeg.read_frames(str(tmp_path / "v" / names[0]))
+    assert next(reader)["size"] == (500, 500)
+    assert sum(1 for _ in reader) == 4
+    assert f"Video: {tmp_path}/v/{names[1]}\n" in err
+
+
+def test_render_without_a_display_names_video_dir(pendulum_run, capsys, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(rollout.sys, "platform", "linux")
+    _, err = played(capsys, pendulum_run, "--render", code=2)
+    assert (
+        err == "Error: --render needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set. Use --video-dir DIR.\n"
+    )
+
+
+def test_render_and_video_dir_exclude_one_another(pendulum_run, capsys):
+    assert "exclude one another" in played(capsys, pendulum_run, "--render", "--video-dir", "v", code=2)[1]
+
+
+def test_environment_that_cannot_render_is_refused():
+    subject = SimpleNamespace(env="Mine-v0", render_modes=("ansi",))
+    with pytest.raises(errors.EnvError, match="Mine-v0 cannot render as rgb_array; it has: ansi."):
+        rollout._check_render_mode(subject, "rgb_array")
+
+
+def test_module_in_a_stored_id_is_refused_with_the_command(tmp_path, write_checkpoint, capsys):
+    path = write_checkpoint(tmp_path, 1, env="antigravity:Pendulum-v1")
+    _, err = played(capsys, path, code=2)
+    assert err.endswith(f"If you trust it, run: drl rollout {path} --env antigravity:Pendulum-v1\n")
+
+
+def test_missing_checkpoint_exits_2(tmp_path, capsys):
+    assert played(capsys, tmp_path / "nowhere", code=2)[1].startswith("Error: ")
+
+
+def test_interrupt_prints_what_was_played(capsys):
+    def episodes():
+        yield SimpleNamespace(number=0, complete=True, length=5, reward=3.0)
+        raise KeyboardInterrupt
+
+    lines = []
+    with pytest.raises(KeyboardInterrupt):
+        rollout._play(episodes(), None, lines.append)
+    assert lines[0] == "Episode #0: reward: 3.0"
+    assert lines[1].startswith("1 episode: reward 3.0 ")
+
+
+def test_neither_ray_nor_tensorflow_is_imported(pendulum_run):
+    code = (
+        "import sys; from drl_cli.cli import main;"
+        f"code = main(['rollout', {str(pendulum_run)!r}, '--episodes', '1', '--config', '<horizon: 3>']);"
+        "print(code, [m for m in ('ray', 'tensorflow', 'rich', 'pydantic', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr

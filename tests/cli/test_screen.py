@@ -1,0 +1,132 @@
+import io
+
+import pytest
+import watched
+from rich.console import Console
+
+from drl_cli.cli import screen, terminal
+from drl_cli.cli.view import RunView
+
+
+def drawn(width, height, seconds=52.0, script=watched.SCRIPT, encoding="utf-8", **options):
+    """Return the lines of the picture after the script."""
+    view = RunView("SAC", "LunarLanderContinuous-v3", 200.0, 10)
+    for at, kind, fields in script:
+        view.take(kind, fields, at)
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+    console = Console(file=stream, width=width, height=height, force_terminal=False, color_system=None)
+    console.print(screen.picture(view, seconds, console, **options))
+    stream.flush()
+    return [line.rstrip() for line in stream.buffer.getvalue().decode(encoding).splitlines()]
+
+
+def test_80_by_24_shows_everything_in_fixed_places():
+    lines = drawn(80, 24)
+    assert lines[0] == "SAC · LunarLanderContinuous-v3 · 2 workers" + " " * 33 + "0:52"
+    assert lines[1] == "/results/default/SAC_LunarLanderContinuous-v3_00000_2026-11-21_10-17-38_ab12cd"
+    assert lines[3] == "reward         153.2   best 214.4   target 200"
+    assert lines[6] == "evaluation     214.4   10 episodes, 12 s ago, fresh ones 205.6"
+    assert lines[8:15] == [
+        "episodes         412   iteration 24",
+        "env steps      61.2k     1,712 /s",
+        "updates        24.5k       644 /s",
+        "replay      ██░░░░░░░░░░░░░░░░░░░░░░░░░░░░  61.2k of 1.00M",
+        "weights     version 490, samples are 1.2 versions old",
+        "waiting     learner for samples",
+        "checkpoint  iteration 20 (best) 12 s ago, next at iteration 30",
+    ]
+    assert lines[-1] == "   0:50  target 200 reached: 214.4, confirmed by 205.6 over fresh episodes"
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 18), (80, 24), (100, 30), (120, 24), (160, 45), (250, 60)])
+def test_picture_fits_its_terminal(width, height):
+    lines = drawn(width, height)
+    assert max(len(line) for line in lines) < width
+    assert len(lines) < height
+
+
+def test_160_columns_put_a_chart_with_its_bounds_on_the_left():
+    lines = drawn(160, 45)
+    assert lines[3].startswith("reward         153.2   best 214.4   target 200")
+    assert "episodes         412   iteration 24" in lines[3]
+    assert lines[4].split()[0] == "153.2"
+    assert lines[8].split()[0] == "-180.0"
+
+
+def test_before_the_first_step_there_are_dashes_and_the_phase():
+    lines = drawn(80, 24, 1.0, watched.SCRIPT[:3])
+    assert lines[3] == "reward             -   best -   target 200"
+    assert "starting Ray, 2 workers" in lines
+    assert "checkpoint  none yet, next at iteration 10" in lines
+
+
+def test_no_periodic_checkpoints_says_when_the_next_one_comes():
+    view = RunView()
+    console = Console(file=io.StringIO(), width=80, height=24)
+    console.print(screen.picture(view, 0.0, console))
+    assert "none yet, next when the best improves, or at the end" in console.file.getvalue()
+
+
+def test_loading_learner_is_shown_beside_the_updates():
+    script = [(1.0, "progress", watched.progress(updates=0, updates_per_s=None, learner="loading TensorFlow"))]
+    assert "updates            0   loading TensorFlow" in drawn(80, 24, 2.0, script)
+
+
+def test_inline_run_is_called_inline():
+    assert drawn(80, 24, 2.0, [(1.0, "progress", watched.progress(workers=0))])[0].startswith(
+        "SAC · LunarLanderContinuous-v3 · inline "
+    )
+
+
+def test_ascii_stream_gets_ascii():
+    lines = drawn(80, 24, encoding="ascii")
+    assert lines[0].startswith("SAC - LunarLanderContinuous-v3 - 2 workers")
+    assert "replay      ##............................  61.2k of 1.00M" in lines
+
+
+def test_interrupt_is_shown():
+    assert "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)." in drawn(80, 24, interrupted=True)
+
+
+def test_finished_run_shows_how_it_ended():
+    script = [*watched.SCRIPT, (60.0, "finished", {"state": "finished", "text": "target reached"})]
+    assert "finished" in drawn(80, 24, 60.0, script)
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+def test_live_screen_draws_a_phase_at_once_and_leaves_its_last_picture():
+    stream = Terminal()
+    live = screen.LiveScreen(
+        Console(file=stream, width=80, height=24, force_terminal=True), RunView("SAC", "Pendulum-v1"), lambda: 3.0
+    )
+    live("phase", {"text": "loading TensorFlow"})
+    assert "loading TensorFlow" in stream.getvalue()
+    live("finished", {"state": "interrupted", "text": ""})
+    live.close()
+    assert "interrupted" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[?25h")
+
+
+def test_live_screen_survives_a_terminal_that_is_gone():
+    class Gone(Terminal):
+        broken = False
+
+        def write(self, text):
+            if self.broken:
+                raise OSError(5, "Input/output error")
+            return super().write(text)
+
+    stream = Gone()
+    live = screen.LiveScreen(
+        Console(file=terminal.Forgiving(stream), width=80, height=24, force_terminal=True), RunView(), lambda: 3.0
+    )
+    stream.broken = True
+    live("phase", {"text": "loading TensorFlow"})
+    live.close()
+    assert live.view.phase == "loading TensorFlow"

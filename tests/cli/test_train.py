@@ -1,0 +1,266 @@
+"""``drl train`` against fakes of the spec and of the run: what it hands on, what it prints, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import watched
+
+from drl_cli import cli, errors, events
+from drl_cli.cli import train
+
+
+class World:
+    """The fakes: records what ``train`` hands on, and plays the part of a run."""
+
+    def __init__(self):
+        self.flags = None
+        self.file = None
+        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0)]
+        self.reports = []
+        self.outcomes = []
+        self.runs = 0
+        self.meanwhile = None
+
+    def from_flags(self, flags):
+        self.flags = flags
+        return self.specs
+
+    def from_file(self, name, flags):
+        self.file, self.flags = name, flags
+        return self.specs
+
+    def run(self, spec, stop_request):
+        self.runs += 1
+        self.stop_request = stop_request
+        for kind, fields in self.reports:
+            events.report(kind, **fields)
+        if self.meanwhile:
+            self.meanwhile()
+        outcome = self.outcomes.pop(0) if self.outcomes else ended()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **changes):
+    """An Outcome as ``experiment.driving`` returns it."""
+    fields = {"run_folder": "/r/my run", "final": "/r/my run/checkpoint_000030", "best": "/r/my run/checkpoint_000020"}
+    return SimpleNamespace(state=state, exit_code=exit_code, text=text, **{**fields, **changes})
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = World()
+    monkeypatch.setitem(
+        sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
+    )
+    monkeypatch.setitem(sys.modules, "drl_cli.experiment.driving", SimpleNamespace(run=made.run))
+    return made
+
+
+def test_flags_are_handed_on_unread(world, capsys):
+    typed = [
+        "--run",
+        "SAC",
+        "--env",
+        "X-v0",
+        "--config",
+        "<a>",
+        "--stop",
+        "a=1",
+        "--stop",
+        "{b: 2}",
+        "-s",
+        "gamma=.9",
+        "--seed",
+        "0",
+    ]
+    assert cli.main(["train", *typed, "--resume", "--checkpoint-freq", "0", "-vv"]) == 0
+    assert world.flags == {
+        "run": "SAC",
+        "env": "X-v0",
+        "config": "<a>",
+        "stop": ["a=1", "{b: 2}"],
+        "set": ["gamma=.9", "seed=0"],
+        "imports": [],
+        "command": ["drl", "train", *typed, "--resume", "--checkpoint-freq", "0", "-vv"],
+        "strict_env": None,
+        "experiment_name": None,
+        "local_dir": None,
+        "checkpoint_freq": 0,
+        "checkpoint_at_end": None,
+        "keep_checkpoints_num": None,
+        "checkpoint_score_attr": None,
+        "restore": None,
+        "resume": True,
+        "ray_address": None,
+        "ray_num_cpus": None,
+        "ray_num_gpus": None,
+        "ray_object_store_memory": None,
+        "verbose": 2,
+    }
+
+
+def test_file_is_handed_on_with_the_flags_beside_it(world, capsys):
+    assert cli.main(["train", "-f", "tuned", "--resume=/r/x", "--strict-env"]) == 0
+    assert (world.file, world.flags["resume"], world.flags["strict_env"]) == ("tuned", "/r/x", True)
+
+
+def test_end_names_results_and_the_next_commands(world, capsys):
+    assert cli.main(["train"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "",
+        "SAC on Pendulum-v1 finished: timesteps_total reached 5000",
+        "  Results   /r/my run",
+        "  Best      checkpoint_000020",
+        "  Final     checkpoint_000030",
+        "",
+        "  Play it   drl rollout '/r/my run/checkpoint_000020'",
+        "  Score it  drl evaluate '/r/my run/checkpoint_000020'",
+    ]
+
+
+def test_next_commands_carry_what_the_environment_needs(world, capsys):
+    world.specs[0].env = "mine:My-v0"
+    cli.main(["train", "--import", "mine"])
+    assert "drl rollout '/r/my run/checkpoint_000020' --import mine --env mine:My-v0\n" in capsys.readouterr().out
+
+
+def test_interruption_tells_how_to_go_on(world, capsys):
+    world.outcomes = [ended("interrupted", 130, "interrupted at iteration 30")]
+    assert cli.main(["train"]) == 130
+    assert capsys.readouterr().out.splitlines()[-1] == "  Go on     drl train --resume '/r/my run'"
+
+
+def test_failed_outcome_is_an_error_on_stderr(world, capsys):
+    world.outcomes = [ended("failed", 3, "mean_q is not finite")]
+    assert cli.main(["train"]) == 3
+    assert "Error: mean_q is not finite\n" in capsys.readouterr().err
+
+
+def test_error_after_a_checkpoint_names_it_and_how_to_go_on(world, capsys):
+    world.reports = [("run", {"run": "/r/a"}), ("checkpoint", watched.CHECKPOINT)]
+    world.outcomes = [errors.WorkersFailed("no worker delivers")]
+    assert cli.main(["train"]) == 3
+    assert capsys.readouterr().err.splitlines()[-3:] == [
+        f"Last checkpoint: {watched.CHECKPOINT['path']}",
+        "Go on with:      drl train --resume /r/a",
+        "Error: no worker delivers",
+    ]
+
+
+def test_json_prints_results_and_how_it_ended(world, capsys):
+    world.reports = [("phase", {"text": "starting"}), ("result", watched.result(1, episode_reward_mean=float("nan")))]
+    assert cli.main(["train", "--json"]) == 0
+    first, last = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (first["training_iteration"], first["episode_reward_mean"]) == (1, None)
+    assert last == {
+        "finished": {
+            "state": "finished",
+            "exit_code": 0,
+            "text": "timesteps_total reached 5000",
+            "run": "/r/my run",
+            "final": "/r/my run/checkpoint_000030",
+            "best": "/r/my run/checkpoint_000020",
+        }
+    }
+
+
+def test_progress_goes_to_stderr(world, capfd):
+    world.reports = [("phase", {"text": "starting Ray, 2 workers"})]
+    cli.main(["train", "--json"])
+    out, err = capfd.readouterr()
+    assert "starting Ray, 2 workers\n" in err
+    assert "starting" not in out
+
+
+def test_quiet_says_nothing_when_all_is_well(world, capfd):
+    world.reports = [("phase", {"text": "starting"}), ("result", watched.result(1))]
+    assert cli.main(["train", "-q"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_experiments_of_a_file_run_one_after_the_other_and_the_first_failure_counts(world, capsys):
+    world.specs = world.specs * 3
+    world.outcomes = [ended(), errors.Diverged("too bad"), ended("failed", 5, "disk")]
+    assert cli.main(["train", "-f", "x"]) == 3
+    assert world.runs == 3
+
+
+def test_interruption_ends_all_experiments(world, capsys):
+    world.specs = world.specs * 2
+    world.outcomes = [ended("interrupted", 143)]
+    assert (cli.main(["train", "-f", "x"]), world.runs) == (143, 1)
+
+
+def test_first_signal_only_asks_the_run_to_stop(world, capfd):
+    world.meanwhile = lambda: signal.raise_signal(signal.SIGTERM)
+    world.outcomes = [ended("interrupted", 143)]
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.main(["train"]) == 143
+    assert world.stop_request.signal == signal.SIGTERM
+    assert "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)." in capfd.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_listeners_are_gone_afterwards(world, capsys):
+    cli.main(["train", "--json"])
+    capsys.readouterr()
+    events.report("result", **watched.result(1))
+    assert capsys.readouterr().out == ""
+
+
+def test_negative_count_is_refused(world, capsys):
+    assert cli.main(["train", "--checkpoint-freq", "-1"]) == 2
+    assert "'--checkpoint-freq': -1 is not in the range x>=0." in capsys.readouterr().err
+
+
+def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monkeypatch):
+    def from_flags(flags):
+        events.report("notice", text="X-v2 runs as X-v3")
+        return world.specs
+
+    monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=from_flags))
+    cli.main(["train"])
+    assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
+
+
+def test_goal_among_the_stops_is_the_target_on_the_screen():
+    spec = SimpleNamespace(
+        run="SAC", env="X-v0", stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200}, checkpoint_freq=None
+    )
+    view = train._view_of(spec)
+    assert (view.algorithm, view.env, view.target, view.checkpoint_freq) == ("SAC", "X-v0", 200, 0)
+
+
+def test_best_shows_the_reward_of_its_evaluation(world, capsys):
+    world.reports = [("evaluation", watched.EVALUATION)]
+    cli.main(["train"])
+    assert "  Best      checkpoint_000020  (reward 214.4)\n" in capsys.readouterr().out
+
+
+def test_reader_that_left_does_not_stop_the_training():
+    code = """
+import sys
+from types import SimpleNamespace
+from drl_cli import cli, events
+def run(spec, stop):
+    for i in range(3):
+        events.report("result", result={"training_iteration": i})
+    print("trained to the end", file=sys.stderr)
+    return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
+spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0)
+sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: [spec])
+sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
+sys.exit(cli.main(["train", "--json", "-q"]))
+"""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "trained to the end\n")

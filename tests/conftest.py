@@ -1,0 +1,76 @@
+"""Fixtures that tests of several rooms share: a run folder with checkpoints of a small real policy for Pendulum-v1."""
+
+import json
+
+import numpy as np
+import pytest
+
+from drl_cli.loading import load
+
+SPACES = {
+    "obs": {"shape": [3], "dtype": "float32", "low": [-1.0, -1.0, -8.0], "high": [1.0, 1.0, 8.0]},
+    "action": {"shape": [1], "dtype": "float32", "low": [-2.0], "high": [2.0]},
+}
+POLICY = {
+    "nets": [
+        {
+            "name": "policy",
+            "inputs": [["obs", 3]],
+            "layers": [{"units": 4, "activation": "tanh", "layer_norm": False}],
+            "heads": [["mean", 1], ["log_std", 1]],
+            "copies": 1,
+        }
+    ],
+    "distribution": "squashed_gaussian",
+    "obs_shape": [3],
+    "action": {"low": [-2.0], "high": [2.0], "normalize": True, "clip": True},
+    "state": [],
+}
+SHAPES = {
+    "policy/dense_0/kernel": (3, 4),
+    "policy/dense_0/bias": (4,),
+    "policy/mean/kernel": (4, 1),
+    "policy/mean/bias": (1,),
+    "policy/log_std/kernel": (4, 1),
+    "policy/log_std/bias": (1,),
+}
+
+
+def write_pendulum_checkpoint(run_folder, number, **facts):
+    """Write a checkpoint of a fixed policy into ``run_folder`` and return its path; ``facts`` replaces facts."""
+    checkpoint = load("drl_cli.checkpoint")
+    rng = np.random.default_rng(number)
+    weights = {f"default_policy/{name}": rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in SHAPES.items()}
+    with checkpoint.Writer(run_folder, number) as writer:
+        checkpoint.write_arrays(writer.folder / "weights.safetensors", weights)
+        checkpoint.write_json(writer.folder / "state.json", {})
+        return writer.commit(
+            {
+                "algorithm": "SAC",
+                "env": "Pendulum-v1",
+                "env_asked": "Pendulum-v1",
+                "env_config": {},
+                "horizon": None,
+                "spaces": SPACES,
+                "policies": {"default_policy": POLICY},
+                "counters": {"training_iteration": number, "timesteps_total": 1000 * number},
+                **facts,
+            }
+        )
+
+
+@pytest.fixture
+def pendulum_run(tmp_path):
+    """A run folder with checkpoints 10 (the best) and 20 of Pendulum-v1."""
+    run = tmp_path / "SAC_Pendulum-v1_0000"
+    run.mkdir()
+    best = write_pendulum_checkpoint(run, 10)
+    write_pendulum_checkpoint(run, 20)
+    (run / "best.json").write_text(json.dumps({"checkpoint": best.name}), encoding="utf-8")
+    return run
+
+
+@pytest.fixture
+def write_checkpoint():
+    """The function ``write_pendulum_checkpoint(run_folder, number, **facts)``."""
+    return write_pendulum_checkpoint
