@@ -4,16 +4,14 @@ Who owns a state hands it over as arrays and plain data, the replay writes its o
 data (counters, random states, windows of metrics), ``workers.safetensors`` the actions of running episodes.
 """
 
-import time
-
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 
 
-def save(trainer, run_folder, reason):
+def save(trainer, run_folder):
     """Write a checkpoint of the present moment; returns its path. OSError when the disk refuses."""
-    began = time.monotonic()
     trainer.loop.quiesce()
     parts, config = trainer.parts, trainer.config
     with_replay = config.store_buffer_in_checkpoints
@@ -32,32 +30,18 @@ def save(trainer, run_folder, reason):
         checkpoint.write_arrays(writer.folder / "workers.safetensors", stored)
         state = _state(trainer, trainer.counters()) | {"replay": replay, "workers": facts, "exact": True}
         checkpoint.write_json(writer.folder / "state.json", state)
-        path = writer.commit(_facts(trainer, trainer.counters(), trainer.scored_result()))
-    seconds = time.monotonic() - began
-    events.report(
-        "checkpoint",
-        path=str(path),
-        training_iteration=trainer.iteration,
-        reason=reason,
-        seconds=seconds,
-        replay=with_replay,
-    )
-    return path
+        return writer.commit(_facts(trainer, trainer.counters(), trainer.scored_result()))
 
 
 def save_snapshot(trainer, run_folder, snapshot):
     """Write a checkpoint of a scored snapshot: what the learner was at that moment, without replay; returns its path."""
-    began = time.monotonic()
     number = snapshot.counters["training_iteration"]
     with checkpoint.Writer(run_folder, number) as writer:
         checkpoint.write_arrays(writer.folder / "weights.safetensors", snapshot.arrays)
         checkpoint.write_arrays(writer.folder / "workers.safetensors", {})
         state = _state(trainer, snapshot.counters) | {"replay": None, "workers": {}, "exact": False}
         checkpoint.write_json(writer.folder / "state.json", state)
-        path = writer.commit(_facts(trainer, snapshot.counters, snapshot.result))
-    seconds = time.monotonic() - began
-    events.report("checkpoint", path=str(path), training_iteration=number, reason="best", seconds=seconds, replay=False)
-    return path
+        return writer.commit(_facts(trainer, snapshot.counters, snapshot.result))
 
 
 def _state(trainer, counters):
@@ -80,11 +64,11 @@ def _facts(trainer, counters, scored):
         "algorithm": trainer.row.name,
         "env": trainer.env["id"],
         "env_asked": trainer.env["asked"],
-        "env_config": trainer.env["env_config"],
+        "env_config": redact(trainer.env["env_config"]),
         "horizon": trainer.config.horizon,
         "spaces": trainer.env["spaces"],
         "policies": {DEFAULT_POLICY: trainer.spec.to_dict()},
-        "config": trainer.config.model_dump(mode="json", by_alias=True),
+        "config": redact(trainer.config.model_dump(mode="json", by_alias=True)),
         "counters": counters,
         "score": {
             "episode_reward_mean": trainer.loop.meters.reward_mean(),
@@ -126,7 +110,7 @@ def restore(trainer, ckpt, exact):
     if state["replay"] is not None:
         stored = ckpt.arrays("replay-0") if with_replay else None
         parts.replay.call("load", stored, state["replay"]).result()
-    trainer.adopt(state)
+    trainer.adopt(state, exact)
     trainer.loop.load(state["loop"], with_replay)
     if exact and state["exact"] and len(state["workers"]) == len(parts.pool.handles()):
         _restore_workers(ckpt, state, parts)
