@@ -70,8 +70,8 @@ class WorkerPool:
         """Handles of the running workers by index."""
         return {member.index: member.handle for member in self._members if member.handle is not None}
 
-    def request(self, count, min_version=0):
-        """Ask for up to ``count`` fragments, the least busy workers first."""
+    def request(self, count, min_version=0, max_version=None):
+        """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``)."""
         self._revive()
         for _ in range(count):
             free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
@@ -82,7 +82,7 @@ class WorkerPool:
             barrier = 1 if member.incarnation and min_version == 0 else min_version
             if not member.calls:
                 member.heard = self._clock()
-            member.calls.append(member.handle.call("collect", barrier, returns=2))
+            member.calls.append(member.handle.call("collect", barrier, max_version, returns=2))
 
     def references(self):
         """References to wait for: the oldest token of every worker."""

@@ -1,10 +1,12 @@
 """Runs without workers repeat bit for bit, and go on from a checkpoint as if they had not stopped."""
 
+import threading
+
 import numpy as np
 import pytest
+from runtime_runs import SINCE_RESTORE, small_config, timeless
 
 from drl_cli import checkpoint
-from tests.runtime.conftest import SINCE_RESTORE, small_config, timeless
 
 
 def state_of_run(trainer):
@@ -55,3 +57,45 @@ def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run,
     resumed = run(env_id, config, restore=(checkpoint.load(path), True))
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), end)
+
+
+def test_inline_run_interrupted_before_learning_starts_equals_the_whole_run(run, tmp_path):
+    config = small_config(learning_starts=300)
+    whole = run("Pendulum-v1", config)
+    before, after = results(whole, 1), results(whole, 3)
+    assert before[0]["info"]["num_updates"] == 0
+    assert after[-1]["info"]["num_updates"] > 100
+
+    first = run("Pendulum-v1", config)
+    assert results(first, 1) == before
+    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(first.save(tmp_path)), True))
+    assert results(resumed, 3) == after
+    assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+def test_inline_run_saved_before_its_first_iteration_equals_the_whole_run(run, tmp_path):
+    config = small_config()
+    first = run("Pendulum-v1", config)
+    path = first.save(tmp_path)
+    after = results(first, 2)
+    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(path), True))
+    assert results(resumed, 2) == after
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_inline_run_repeats_whatever_the_threads_do(run, xla):
+    config = small_config(xla=xla, updates_per_call=5, publish_every=5)
+    plain = run("Pendulum-v1", config)
+    expected = results(plain, 3)
+    slow = run("Pendulum-v1", config)
+    worker = slow.parts.pool.handles()[0].part
+    collect = worker.collect
+    pause = threading.Event()
+
+    def late(*versions):
+        pause.wait(0.02)  # the update that runs beside this ends first, and has pushed its weights
+        return collect(*versions)
+
+    worker.collect = late
+    assert results(slow, 3) == expected
+    assert_same_state(state_of_run(slow), state_of_run(plain))

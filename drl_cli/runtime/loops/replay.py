@@ -82,6 +82,11 @@ class ReplayLoop:
             self._prepared = None
             self._pool.watch()
 
+    def settle(self):
+        """Deal with the update that is running: what the learner holds then belongs to the counters."""
+        if self._running is not None:
+            self._deal([self._running[0]])
+
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
@@ -101,7 +106,9 @@ class ReplayLoop:
         coming = self.updates - self._origin[1] + (self._running[1] if self._running else 0)
         room = self._start + coming * self._batch / self.intensity + self._lead - sampled
         if room >= self._fragment:
-            self._pool.request(int(room // self._fragment))
+            # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
+            newest = None if self._cluster.is_remote else self.meters.version
+            self._pool.request(int(room // self._fragment), max_version=newest)
 
     def _owed(self):
         sampled = self.sampled - self._origin[0]
