@@ -15,16 +15,15 @@ import stat
 import tempfile
 import threading
 import time
-import traceback
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
-from drl_cli.errors import ClusterUnavailable, DrlError, RunFolderError
+from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
 from drl_cli.loading import load
-from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved
+from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved, shown
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
 
@@ -37,18 +36,22 @@ class Shell:
         # A terminal sends Ctrl-C to the whole process group; only the driver decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._name = name
-        self._part = load(factory)(*args)
+        self._part = self._failure = None
+        try:
+            self._part = load(factory)(*args)
+        except Exception as error:  # every call reports it; raised here it would look as if the process had died
+            self._failure = shown(name, error)
 
     def invoke(self, method, *args):
         """Call the part's ``method``."""
+        if self._failure is not None:
+            raise self._failure
         try:
             return getattr(self._part, method)(*args)
-        except DrlError:
-            raise
+        except PartLost as lost:  # another part: nobody shall take it for this one
+            raise RunFailed(str(lost)) from None
         except Exception as error:
-            failed = PartFailed(f"{self._name} failed: {type(error).__name__}: {error}")
-            failed.detail = "".join(traceback.format_exception(error))
-            raise failed from None
+            raise shown(self._name, error) from None
 
     def ready(self):
         """Return the process id, once the part is made."""

@@ -9,6 +9,7 @@ import time
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.errors import CheckpointError
+from drl_cli.runtime.cluster import PartLost
 
 
 def save(trainer, run_folder, reason):
@@ -20,18 +21,22 @@ def save(trainer, run_folder, reason):
     with checkpoint.Writer(run_folder, trainer.iteration) as writer:
         arrays = parts.learner.call("state").result()
         checkpoint.write_arrays(writer.folder / "weights.safetensors", arrays)
-        workers = {index: handle.call("state") for index, handle in parts.pool.handles().items()}
+        workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
         if with_replay:
             replay = parts.replay.call("save", writer.folder, config.checkpoint_compress).result()
         else:
             replay = parts.replay.call("facts").result()
         facts, stored = {}, {}
         for index, reference in workers.items():
-            own, facts[str(index)] = reference.result()
+            try:
+                own, facts[str(index)] = reference.result()
+            except PartLost:  # the pool will find out and replace it
+                continue
             stored.update({f"{index}/{name}": array for name, array in own.items()})
         checkpoint.write_arrays(writer.folder / "workers.safetensors", stored)
         present = moment(trainer)
-        state = _state(trainer, present) | {"replay": replay, "workers": facts, "exact": True}
+        whole = len(facts) == max(1, config.num_workers)
+        state = _state(trainer, present) | {"replay": replay, "workers": facts, "exact": whole}
         checkpoint.write_json(writer.folder / "state.json", state)
         path = writer.commit(_facts(trainer, present, trainer.scored_result()))
     seconds = time.monotonic() - began
@@ -158,8 +163,9 @@ def restore(trainer, ckpt, exact):
 
 
 def _restore_workers(ckpt, state, parts):
-    arrays = ckpt.arrays("workers")
-    for index, handle in parts.pool.handles().items():
+    arrays, states = ckpt.arrays("workers"), {}
+    for index in parts.pool.handles():
         prefix = f"{index}/"
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        handle.call("load", own, state["workers"][str(index)]).result()
+        states[index] = (own, state["workers"][str(index)])
+    parts.pool.load(states)
