@@ -72,7 +72,9 @@ class WorkerPool:
 
     def placed(self):
         """Handles of the workers whose actors run already, by index: a call to another one may wait for ever."""
-        return {m.index: m.handle for m in self._members if m.handle is not None and (m.ready is None or m.ready.done())}
+        return {
+            m.index: m.handle for m in self._members if m.handle is not None and (m.ready is None or m.ready.done())
+        }
 
     def load(self, states):
         """Continue every worker from ``states`` {index: (arrays, facts)}; waits until they are placed and have done so."""

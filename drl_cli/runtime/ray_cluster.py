@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import stat
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from drl_cli.loading import load
 from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved, shown
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
+KNOCK_S = 10.0  # for a cluster's address to answer at all
 
 
 class Shell:
@@ -140,10 +142,11 @@ class RayCluster:
 
     def _join(self, address):
         try:
+            _knock(address)
             ray.init(
                 address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}"
             )
-        except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except (RayError, OSError, RuntimeError, ValueError) as error:
             raise ClusterUnavailable(
                 f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} "
                 "Start one with: ray start --head"
@@ -165,7 +168,7 @@ class RayCluster:
                 _temp_dir=str(self._folder),
                 **given,
             )
-        except (RayError, RuntimeError, ValueError, OSError, ConnectionError, TimeoutError) as error:
+        except (RayError, RuntimeError, ValueError, OSError) as error:
             self._remove_folder()
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
@@ -240,6 +243,13 @@ class RayCluster:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def _knock(address):
+    """Raise OSError when nobody listens at host:port. Ray itself would try again in silence for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
 
 
 def private_folder():

@@ -228,7 +228,9 @@ def test_worker_that_is_not_placed_warns_every_ten_seconds_and_ends_the_run_afte
             clock.now += 0.5
             pool.watch()
     assert caught.value.exit_code == 75
-    assert "still waiting for 2 of 3 workers to be placed; the cluster has 4 CPUs, 0.5 of them free." in str(caught.value)
+    assert "still waiting for 2 of 3 workers to be placed; the cluster has 4 CPUs, 0.5 of them free." in str(
+        caught.value
+    )
 
 
 def test_placed_leaves_out_workers_that_wait_for_their_place():

@@ -5,6 +5,7 @@ The tests run in the order of the file: the last one closes the cluster.
 
 import ipaddress
 import os
+import re
 import signal
 
 import psutil
@@ -219,15 +220,17 @@ def test_worker_that_cannot_be_made_ends_in_one_clear_error(beside):
 
 def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, reports, monkeypatch):
     monkeypatch.setattr(pool_module, "PLACEMENT_NOTE_S", 0.5)
-    monkeypatch.setattr(pool_module, "PLACEMENT_S", 1.5)
+    monkeypatch.setattr(pool_module, "PLACEMENT_S", 2.5)
     trainer = beside(num_workers=3, num_cpus_per_worker=2)
     with pytest.raises(ClusterUnavailable) as caught:
         for _ in range(1000):
             trainer.loop.step()
     assert caught.value.exit_code == 75
-    figures = "waiting for 2 of 3 workers to be placed; the cluster has 4 CPUs, 0 of them free"
-    assert figures in str(caught.value)
-    assert figures in [fields["text"] for kind, fields in reports if kind == "warning"]
+    # One of them fits beside the first run's two; on a busy machine its process may still be starting.
+    figures = r"waiting for [23] of 3 workers to be placed; the cluster has 4 CPUs, 0 of them free"
+    assert re.search(rf"^After [23] s still {figures}\. Lower num_workers", str(caught.value))
+    warned = [fields["text"] for kind, fields in reports if kind == "warning"]
+    assert len([text for text in warned if re.fullmatch(figures, text)]) >= 2
 
 
 def test_close_leaves_no_process_and_no_folder(first):
