@@ -99,6 +99,8 @@ class StopRequest:
     def install(self):
         """Take over the signals; returns self."""
         for number in self.HANDLED:
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup: the run shall survive its terminal
             previous = signal.signal(number, self._handle)
             self._previous.setdefault(number, previous)
         return self

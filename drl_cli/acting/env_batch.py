@@ -131,8 +131,8 @@ class EnvBatch:
         """Return ({name: array}, facts): the running episodes as their actions, and how far each stream is."""
         arrays = {}
         for index in range(self.count):
-            # [steps, A], or [0] for an episode that has just begun
-            arrays[f"actions_{index}"] = np.asarray(self._actions[index], np.float32)
+            taken = self._actions[index]
+            arrays[f"actions_{index}"] = np.stack(taken) if taken else np.zeros((0, 1), np.float32)
             arrays[f"obs_{index}"] = self._obs[index].copy()
         return arrays, {"episode": list(self._episode), "failures": list(self._failures)}
 

@@ -8,12 +8,11 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import exploration
+from drl_cli.acting import envs, exploration
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.data.columns import Meta, Token
 from drl_cli.data.randomness import generator, set_state, state_of
-from drl_cli.loading import load
 
 
 class RolloutWorker:
@@ -25,7 +24,7 @@ class RolloutWorker:
         ``server`` is a handle of the parameter server: ``server.call("pull", version)`` returns a reference.
         """
         for module in env.get("imports", ()):
-            load(module)
+            envs.import_module(module)
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])

@@ -4,17 +4,15 @@ Who owns a state hands it over as arrays and plain data, the replay writes its o
 data (counters, random states, windows of metrics), ``workers.safetensors`` the actions of running episodes.
 """
 
-import time
-
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime.cluster import PartLost
 
 
-def save(trainer, run_folder, reason):
+def save(trainer, run_folder):
     """Write a checkpoint of the present moment; returns its path. OSError when the disk refuses."""
-    began = time.monotonic()
     trainer.loop.quiesce()
     parts, config = trainer.parts, trainer.config
     with_replay = config.store_buffer_in_checkpoints
@@ -38,32 +36,18 @@ def save(trainer, run_folder, reason):
         whole = len(facts) == max(1, config.num_workers)
         state = _state(trainer, present) | {"replay": replay, "workers": facts, "exact": whole}
         checkpoint.write_json(writer.folder / "state.json", state)
-        path = writer.commit(_facts(trainer, present, trainer.scored_result()))
-    seconds = time.monotonic() - began
-    events.report(
-        "checkpoint",
-        path=str(path),
-        training_iteration=trainer.iteration,
-        reason=reason,
-        seconds=seconds,
-        replay=with_replay,
-    )
-    return path
+        return writer.commit(_facts(trainer, present, trainer.scored_result()))
 
 
 def save_snapshot(trainer, run_folder, snapshot):
     """Write a checkpoint of a scored snapshot: what the learner was at that moment, without replay; returns its path."""
-    began = time.monotonic()
     number = snapshot.counters["training_iteration"]
     with checkpoint.Writer(run_folder, number) as writer:
         checkpoint.write_arrays(writer.folder / "weights.safetensors", snapshot.arrays)
         checkpoint.write_arrays(writer.folder / "workers.safetensors", {})
         state = _state(trainer, snapshot.moment) | {"replay": None, "workers": {}, "exact": False}
         checkpoint.write_json(writer.folder / "state.json", state)
-        path = writer.commit(_facts(trainer, snapshot.moment, snapshot.result))
-    seconds = time.monotonic() - began
-    events.report("checkpoint", path=str(path), training_iteration=number, reason="best", seconds=seconds, replay=False)
-    return path
+        return writer.commit(_facts(trainer, snapshot.moment, snapshot.result))
 
 
 def moment(trainer):
@@ -85,11 +69,11 @@ def _facts(trainer, present, scored):
         "algorithm": trainer.row.name,
         "env": trainer.env["id"],
         "env_asked": trainer.env["asked"],
-        "env_config": trainer.env["env_config"],
+        "env_config": redact(trainer.env["env_config"]),
         "horizon": trainer.config.horizon,
         "spaces": trainer.env["spaces"],
         "policies": {DEFAULT_POLICY: trainer.spec.to_dict()},
-        "config": trainer.config.model_dump(mode="json", by_alias=True),
+        "config": redact(trainer.config.model_dump(mode="json", by_alias=True)),
         "counters": present["counters"],
         "score": {
             "episode_reward_mean": present["loop"]["meters"]["reward_mean"],
@@ -118,7 +102,7 @@ def restore_counters(trainer, ckpt, exact):
     Workers that do not go on in the middle of their episodes are new incarnations, with environment seeds of their own.
     """
     state = ckpt.json("state")
-    trainer.adopt(state)
+    trainer.adopt(state, exact)
     trainer.loop.load(state["loop"], _with_replay(ckpt, state))
     passed = 0 if _goes_on(trainer, ckpt, exact) else 1
     return {index: incarnation + passed for index, incarnation in state["incarnations"].items()}

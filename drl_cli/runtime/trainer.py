@@ -12,6 +12,7 @@ import time
 from drl_cli import events
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.algorithms import table
+from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
@@ -84,9 +85,7 @@ class Trainer:
         began = time.monotonic()
         config, loop = self.config, self.loop
         first = loop.sampled
-        least_seconds = config.min_iter_time_s
-        if least_seconds is None:
-            least_seconds = 1.0 if self._cluster.is_remote else 0.0
+        least_seconds = min_iter_seconds(config)
         touched = self.scoring.touched
         while loop.sampled - first < config.timesteps_per_iteration or time.monotonic() - began < least_seconds:
             loop.step()
@@ -105,13 +104,13 @@ class Trainer:
         self._time_total += seconds
         return self._result(seconds, loop.sampled - first)
 
-    def adopt(self, state):
-        """Continue the counters of a checkpoint's ``state``."""
+    def adopt(self, state, exact):
+        """Continue the counters of a checkpoint's ``state``; only with ``exact`` a goal that was touched stays so."""
         counters = state["counters"]
         self.iteration, self._time_total = counters["training_iteration"], counters["time_total_s"]
         self._since = {"time": self._time_total, "steps": counters["timesteps_total"], "iterations": self.iteration}
         self.loop.meters.version = state["version"]
-        self.scoring.load(state["scoring"])
+        self.scoring.load(state["scoring"], exact)
 
     def scored_result(self):
         """Return the nested dict of the newest evaluation, None before the first."""
@@ -233,10 +232,10 @@ class Trainer:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def save(self, run_folder, reason="periodic"):
-        """Write a checkpoint of the present moment; returns its path."""
+        """Write a checkpoint of the present moment, for ``reason`` ("periodic", "best", "final"); returns its path."""
         if self._saved is not None and self._saved[:2] == (run_folder, self.iteration) and self._saved[2].exists():
             return self._saved[2]
-        path = saving.save(self, run_folder, reason)
+        path = saving.save(self, run_folder)
         self._saved = (run_folder, self.iteration, path)
         return path
 

@@ -44,11 +44,7 @@ def scored(rewards, goal=200.0, times=1, **over):
     return scoring, tester, completed
 
 
-def goals(reports):
-    return [fields for kind, fields in reports if kind == "goal"]
-
-
-def test_evaluation_below_the_goal_is_complete_at_once(reports):
+def test_evaluation_below_the_goal_is_complete_at_once():
     scoring, tester, completed = scored([199.0])
     assert completed == [[True]]
     assert len(tester.asked) == 1
@@ -65,7 +61,6 @@ def test_evaluation_below_the_goal_is_complete_at_once(reports):
         "confirmed_episodes": None,
     }
     assert scoring.touched is None
-    assert goals(reports) == []
 
 
 def test_evaluation_at_the_goal_asks_for_fresh_episodes_of_the_same_weights():
@@ -76,35 +71,31 @@ def test_evaluation_at_the_goal_asks_for_fresh_episodes_of_the_same_weights():
     assert not set(seeds) & set(fresh)
 
 
-def test_confirmed_evaluation_is_the_touch(reports):
+def test_confirmed_evaluation_is_the_touch():
     scoring, _, _ = scored([205.0, 201.0])
     touched = dict(scoring.touched)
     assert touched.pop("seconds") > 0
     assert touched == {
-        "metric": "evaluation/episode_reward_mean",
         "target": 200.0,
         "value": 205.0,
         "confirmed": 201.0,
         "timesteps_total": 5000,
         "num_updates": 1800,
     }
-    assert goals(reports) == [scoring.touched]
     assert scoring.newest_result["confirmed_reward_mean"] == 201.0
     assert scoring.newest_result["confirmed_episodes"] == 50
 
 
-def test_refuted_evaluation_is_no_touch_and_later_ones_are_asked_again(reports):
+def test_refuted_evaluation_is_no_touch_and_later_ones_are_asked_again():
     scoring, tester, _ = scored([205.0, 199.0, 203.0, 202.0], times=2)
     assert len(tester.asked) == 4
     assert scoring.touched["confirmed"] == 202.0
-    assert [fields["confirmed"] for kind, fields in reports if kind == "evaluation"] == [199.0, 202.0]
-    assert len(goals(reports)) == 1
+    assert scoring.newest_result["confirmed_reward_mean"] == 202.0
 
 
-def test_refuted_evaluation_alone_leaves_the_run_untouched(reports):
+def test_refuted_evaluation_alone_leaves_the_run_untouched():
     scoring, _, _ = scored([205.0, 199.0])
     assert scoring.touched is None
-    assert goals(reports) == []
     assert scoring.newest_result["confirmed_reward_mean"] == 199.0
 
 
@@ -130,7 +121,7 @@ def test_every_evaluation_has_seeds_of_its_own_and_a_restored_one_goes_on_with_t
     seeds = [asked for _, asked in tester.asked]
     assert len({seed for one in seeds for seed in one}) == 30
     again, other, _ = scored([1.0])
-    again.load({"count": 2, "newest": None, "touched": None})
+    again.load({"count": 2, "newest": None, "touched": None}, True)
     other.rewards.append(3.0)
     again.begin(Snapshot(42, {}, {"counters": COUNTERS}))
     assert other.asked[-1][1] == seeds[2]
@@ -140,12 +131,22 @@ def test_every_evaluation_has_seeds_of_its_own_and_a_restored_one_goes_on_with_t
 def test_run_that_had_touched_goes_on_touched():
     scoring, _, _ = scored([205.0, 201.0])
     other, tester, _ = scored([], times=0)
-    other.load(scoring.state())
+    other.load(scoring.state(), True)
     assert other.touched == scoring.touched
     assert other.newest_result == scoring.newest_result
     tester.rewards.append(300.0)
     other.begin(Snapshot(50, {}, {"counters": COUNTERS}))
     assert other.poll() is True
+
+
+def test_touch_does_not_pass_to_another_run_or_another_goal():
+    scoring, _, _ = scored([205.0, 201.0])
+    new, _, _ = scored([], times=0)
+    new.load(scoring.state(), False)
+    assert new.touched is None
+    higher, _, _ = scored([], goal=250.0, times=0)
+    higher.load(scoring.state(), True)
+    assert higher.touched is None
 
 
 def test_lost_testers_do_not_stop_training_and_the_third_is_said(run, reports, monkeypatch):
@@ -177,13 +178,13 @@ def test_tester_that_comes_back_scores_again(run, monkeypatch):
     assert means == [None, None, -500.0, -400.0]
 
 
-def test_touch_inline_ends_with_a_checkpoint_of_what_was_scored(run, tmp_path, monkeypatch, reports):
+def test_touch_inline_ends_with_a_checkpoint_of_what_was_scored(run, tmp_path, monkeypatch):
     monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester([-300.0, -150.0, -160.0]))
     trainer = run("Pendulum-v1", small_config(), options={"goal": -200.0})
     for _ in range(4):
         trainer.train()
     assert trainer.touched["confirmed"] == -160.0
-    assert [fields["timesteps_total"] for fields in goals(reports)] == [800]
+    assert trainer.touched["timesteps_total"] == 800
     trainer.train()
     found = checkpoint.load(trainer.save_evaluated(tmp_path))
     weights = found.arrays("weights")
