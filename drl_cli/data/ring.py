@@ -55,8 +55,7 @@ class Ring:
         which = np.flatnonzero(ended.ravel())
         if len(which):
             ends = self._reserve(len(which))
-            self.obs[ends] = columns["end_obs"]
-            self.link[ends], self.flags[ends] = NONE, 0
+            self._write_ends(ends, columns["end_obs"])
             self.link[rows[which]] = ends
         for env in range(envs):
             if not ended[-1, env]:
@@ -88,9 +87,14 @@ class Ring:
         if serial is None or serial <= self.written - self.capacity:
             return
         row, end = serial % self.capacity, self._reserve(1)
-        self.obs[end], self.link[end], self.flags[end] = next_obs, NONE, 0
+        self._write_ends(end, next_obs)
         self.flags[row] |= ENDED
         self.link[row] = end[0]
+
+    def _write_ends(self, rows, obs):
+        self.obs[rows], self.link[rows], self.flags[rows] = obs, NONE, 0
+        # Nobody reads these, but a checkpoint holds them: equal runs have equal bytes.
+        self.action[rows], self.reward[rows] = 0.0, 0.0
 
     def _reserve(self, count):
         rows = (self.written + np.arange(count)) % self.capacity

@@ -14,10 +14,12 @@ from drl_cli.data.randomness import number
 
 
 class Snapshot:
-    """The learner's state at one moment, the counters that belong to it, and its scores."""
+    """The learner's state at one moment, the plain data that belongs to it, and its scores."""
 
-    def __init__(self, version, arrays, counters):
-        self.version, self.arrays, self.counters = version, arrays, counters
+    def __init__(self, version, arrays, moment):
+        """``moment``: what ``runtime.saving.moment`` returned together with ``version`` and ``arrays``."""
+        self.version, self.arrays, self.moment = version, arrays, moment
+        self.counters = moment["counters"]
         self.result = None  # the nested dict `evaluation` of a result, once it has been scored
 
 

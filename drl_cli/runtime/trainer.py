@@ -41,7 +41,7 @@ class Trainer:
         self._since = {"time": 0.0, "steps": 0, "iterations": 0}  # at the last restore
         self._time_total = 0.0
         self._restored = None  # the checkpoint to continue from once the parts are up
-        self._saved = None  # (iteration, path) of the last save
+        self._saved = None  # (run folder, iteration, path) of the last save
         self.parts = None
         self._testers_lost = 0
         self._busy_before = None
@@ -58,7 +58,7 @@ class Trainer:
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
         self._tester = None
         self.loop.start()
-        self.parts.pool.start(self._restored[0].json("state")["incarnations"] if self._restored else {})
+        self.parts.pool.start(saving.restore_counters(self, *self._restored) if self._restored else {})
         if self._restored is not None:
             saving.restore(self, *self._restored)
         self._start_seconds = time.monotonic() - self._began
@@ -121,9 +121,10 @@ class Trainer:
         due = interval and self.iteration % interval == 0 and self.loop.updates > 0
         if not due or self.scoring.is_busy or self._testers_lost >= ATTEMPTS:
             return
+        self.loop.settle()
         version, arrays = self.parts.learner.call("publish").result()
         self.loop.meters.version = version
-        self.scoring.begin(Snapshot(version, arrays, self.counters()))
+        self.scoring.begin(Snapshot(version, arrays, saving.moment(self)))
         while not self._cluster.is_remote and self.scoring.is_busy:
             self._poll_scoring()
 
@@ -135,6 +136,12 @@ class Trainer:
             self.scoring.abandon()
             self._tester = None
             events.report("worker_lost", worker="tester", incarnation=self._testers_lost - 1, text=str(lost))
+            if self._testers_lost == ATTEMPTS:
+                events.report(
+                    "warning",
+                    text=f"The tester died {ATTEMPTS} times: this run goes on without evaluations, and a stop or a best "
+                    "checkpoint that depends on them will not come.",
+                )
 
     @property
     def touched(self):
@@ -226,10 +233,10 @@ class Trainer:
 
     def save(self, run_folder, reason="periodic"):
         """Write a checkpoint of the present moment, for ``reason`` ("periodic", "best", "final"); returns its path."""
-        if self._saved is not None and self._saved[0] == self.iteration:
-            return self._saved[1]
+        if self._saved is not None and self._saved[:2] == (run_folder, self.iteration) and self._saved[2].exists():
+            return self._saved[2]
         path = saving.save(self, run_folder)
-        self._saved = (self.iteration, path)
+        self._saved = (run_folder, self.iteration, path)
         return path
 
     def save_evaluated(self, run_folder):
