@@ -11,7 +11,18 @@ import psutil
 import pytest
 
 DRL = [sys.executable, "-m", "drl_cli"]
-SMALL = ["--run", "SAC", "--env", "Pendulum-v1", "--seed", "3", "-s", "learning_starts=200", "-s", "evaluation_num_episodes=2"]
+SMALL = [
+    "--run",
+    "SAC",
+    "--env",
+    "Pendulum-v1",
+    "--seed",
+    "3",
+    "-s",
+    "learning_starts=200",
+    "-s",
+    "evaluation_num_episodes=2",
+]
 QUICK = [*SMALL, "-s", "timesteps_per_iteration=200", "-s", "evaluation_interval=2", "-s", "xla=false"]
 ENDLESS = ["--stop", "{}"]
 
@@ -169,7 +180,17 @@ def test_environment_that_fails_in_reset_is_refused_before_anything_starts(tmp_p
         "        raise OSError('no such sensor')\n"
         "gymnasium.register('Broken-v0', entry_point=Broken)\n"
     )
-    words = ["train", "--run", "SAC", "--env", "Broken-v0", "--import", "broken_env", "--local-dir", tmp_path / "results"]
+    words = [
+        "train",
+        "--run",
+        "SAC",
+        "--env",
+        "Broken-v0",
+        "--import",
+        "broken_env",
+        "--local-dir",
+        tmp_path / "results",
+    ]
     done = drl(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert "no such sensor" in done.stderr
@@ -179,18 +200,19 @@ def test_environment_that_fails_in_reset_is_refused_before_anything_starts(tmp_p
 
 @pytest.mark.ray
 def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_process(tmp_path):
-    process = start("train", *QUICK, *ENDLESS, "--local-dir", tmp_path, "-s", "num_workers=2", "-s", "min_iter_time_s=0.5")
+    small = [*QUICK, *ENDLESS, "--local-dir", tmp_path, "-s", "num_workers=2", "-s", "min_iter_time_s=0.5"]
+    process = start("train", *small)
     until(process, "iteration 2")
     family = psutil.Process(process.pid).children(recursive=True)
-    shells = [child for child in family if "Shell" in " ".join(child.cmdline())]
-    assert len(shells) >= 3  # parameter server and two workers
-    seen = []
-    for victim in shells:
-        victim.kill()  # whichever the workers are among them: the parameter server is told apart below
-        seen.append(victim.pid)
-        break
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode in (3, 130), errors
+    worker = next(child for child in family if "Worker1" in " ".join(child.cmdline()))
+    worker.kill()
+    until(process, "worker 1")
+    until(process, "iteration")
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole process group
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
     assert "Traceback" not in errors
+    run = the_run(tmp_path)
+    assert rows(run)[-1]["num_restarts"] == 1
+    assert f"drl train --resume {run}" in output
     assert processes_of(process.pid) == []
