@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -58,10 +59,8 @@ def _options():
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a config key, as drl train -s")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds until a run is stopped")
     parser.add_argument("--json", help="write the rows to this file")
-    parser.add_argument("flags", nargs=argparse.REMAINDER, help="after --: further flags of drl train")
-    options = parser.parse_args()
-    options.flags = [flag for flag in options.flags if flag != "--"]
-    return options
+    parser.add_argument("--flags", type=shlex.split, default=[], help="further words for drl train, in one string")
+    return parser.parse_args()
 
 
 def _run(command, seed, timeout):
