@@ -57,7 +57,7 @@ class EnvBatch:
         try:
             obs, reward, terminated, truncated, _ = self._envs[index].step(action)
             obs, reward = np.asarray(obs, np.float32), as_number(reward)
-            if not _is_finite(obs, reward):
+            if not is_finite(obs, reward):
                 raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
             if obs.shape != self._obs.shape[1:]:
                 raise ValueError(f"an observation of shape {obs.shape} instead of {self._obs.shape[1:]}")
@@ -95,7 +95,7 @@ class EnvBatch:
                 self._replace(index)
                 obs, _ = self._envs[index].reset(seed=seed)
                 obs = np.asarray(obs, np.float32)
-                if not _is_finite(obs, 0.0):
+                if not is_finite(obs, 0.0):
                     raise FloatingPointError("the first observation is not finite")
                 if self._obs is not None and obs.shape != self._obs.shape[1:]:
                     raise ValueError(f"an observation of shape {obs.shape} instead of {self._obs.shape[1:]}")
@@ -193,7 +193,7 @@ def as_number(reward):
     return float(reward) if isinstance(reward, float) else float(np.asarray(reward, np.float64).item())
 
 
-def _is_finite(obs, reward):
+def is_finite(obs, reward):
     """Whether every element of ``obs`` and ``reward`` is finite; the sum of squares settles nearly every case at once."""
     flat = obs.ravel()
     return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))
