@@ -58,6 +58,7 @@ def test_two_step_window_sums_discounted_rewards_and_stops_at_a_real_end():
             "cut": np.array([True]),
         },
     )
+    assert len(ring) == 5  # four steps and what is behind the end
     # 1 + 0.9·10, bootstrapping from 3; 10 + 0.9·100 and 100, both behind a real end; 5 has no successor yet
     _agree(_complete(ring, 2), {1: (10.0, 0.81, 3), 2: (100.0, 0.0, 4), 3: (100.0, 0.0, 4)})
 
