@@ -6,6 +6,7 @@ reports, one report at a time.
 
 Kinds and their fields:
 
+    run          run                              path of the run's folder, once it is open
     phase        text                             something that takes time begins ("starting Ray, 2 workers")
     notice       text                             something the user should know once ("…-v2 runs as …-v3")
     warning      text                             something that is probably not meant
@@ -13,6 +14,7 @@ Kinds and their fields:
     milestone    name ("first_sample" | "learner_ready" | "first_update"), seconds since the process started
     result       result                           the nested result dict of one iteration
     evaluation   training_iteration, timesteps_total, episode_reward_mean, episode_len_mean, episodes, confirmed
+                 (``confirmed``: mean of the fresh episodes of the same weights, None when none were asked for)
     goal         metric, target, value, confirmed, seconds, timesteps_total, num_updates   the touch
     held         target, value, evaluations       mean of the evaluations after the touch
     checkpoint   path, training_iteration, reason ("periodic" | "best" | "final"), seconds, replay (bool)

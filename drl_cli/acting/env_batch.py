@@ -141,7 +141,7 @@ class EnvBatch:
         arrays = {}
         for index in range(self.count):
             taken = self._actions[index]
-            arrays[f"actions_{index}"] = np.stack(taken) if taken else np.empty((0, 0), np.float32)
+            arrays[f"actions_{index}"] = np.stack(taken) if taken else np.zeros((0, 1), np.float32)
             arrays[f"obs_{index}"] = self._obs[index].copy()
         return arrays, {"episode": list(self._episode), "failures": list(self._failures)}
 

@@ -88,7 +88,9 @@ def make(env_id, env_config, render_mode=None):
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*out of date.*")  # ids are chosen in ``resolve``
-            return gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True, **env_config)
+            # Handed over as None, a render_mode is still an argument, which many constructors do not know.
+            rendering = {} if render_mode is None else {"render_mode": render_mode}
+            return gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
     except gymnasium.error.DependencyNotInstalled as error:
         text = "pip install 'box2d>=2.3.10'" if "box2d" in str(error).lower() else " ".join(str(error).split())
         raise EnvError(f"{env_id} needs a package that is not installed: {text}") from error

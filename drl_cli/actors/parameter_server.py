@@ -14,7 +14,8 @@ class ParameterServer:
     """
 
     def __init__(self):
-        self._version, self._weights = 0, None
+        # The newest and the one before it, as one object: without Ray the learner pushes while a worker pulls.
+        self._held = ((0, None), (0, None))
         self._kept = {}
 
     def push(self, weights, keep=False):
@@ -26,19 +27,25 @@ class ParameterServer:
             for name, array in arrays.items():
                 if not np.isfinite(array).all():
                     raise Diverged(f"weights of {policy}/{name} are no longer finite; they were not published")
-        self._version += 1
-        self._weights = weights
+        version = self._held[0][0] + 1
+        self._held = ((version, weights), self._held[0])
         if keep:
-            self._kept[self._version] = weights
-            for version in sorted(self._kept)[:-KEPT]:
-                del self._kept[version]
-        return self._version
+            self._kept[version] = weights
+            for old in sorted(self._kept)[:-KEPT]:
+                del self._kept[old]
+        return version
 
-    def pull(self, have):
-        """Return (version, weights) when there is a newer version than ``have``, else None."""
-        if self._version <= have:
-            return None
-        return self._version, self._weights
+    def pull(self, have, most=None):
+        """Return (version, weights) of the newest version, if it is newer than ``have``, else None.
+
+        With ``most``, versions beyond it are as if they had not been pushed yet; only the newest two are there.
+        """
+        for version, weights in self._held:
+            if version <= have:
+                return None
+            if most is None or version <= most:
+                return version, weights
+        return None
 
     def pull_exact(self, version):
         """Return the weights of ``version``, one of the last that were pushed with ``keep``."""
@@ -46,8 +53,9 @@ class ParameterServer:
 
     def state(self):
         """Return (weights by policy, version)."""
-        return self._weights, self._version
+        version, weights = self._held[0]
+        return weights, version
 
     def load(self, weights, version):
         """Continue with ``weights`` as ``version``."""
-        self._weights, self._version = weights, version
+        self._held = ((version, weights), (0, None))

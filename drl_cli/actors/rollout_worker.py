@@ -8,12 +8,11 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import exploration
+from drl_cli.acting import envs, exploration
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.data.columns import Meta, Token
 from drl_cli.data.randomness import generator, set_state, state_of
-from drl_cli.loading import load
 
 
 class RolloutWorker:
@@ -25,7 +24,7 @@ class RolloutWorker:
         ``server`` is a handle of the parameter server: ``server.call("pull", version)`` returns a reference.
         """
         for module in env.get("imports", ()):
-            load(module)
+            envs.import_module(module)
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
@@ -33,8 +32,7 @@ class RolloutWorker:
         stream = identity["index"] + 100_003 * identity["incarnation"]
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
         self._policy = NumpyPolicy(spec)
-        kind = exploration.BY_NAME[config.exploration_config.type]
-        self._exploration = kind(identity["random_steps"], config.explore)
+        self._exploration = self._explorer(identity["random_steps"])
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
@@ -42,13 +40,21 @@ class RolloutWorker:
         self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
         self._started = False
 
-    def collect(self, min_version=0):
-        """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT)."""
+    def _explorer(self, random_steps):
+        self._random_steps = random_steps
+        kind = exploration.BY_NAME[self._config.exploration_config.type]
+        return kind(random_steps, self._config.explore)
+
+    def collect(self, min_version=0, max_version=None):
+        """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
+
+        Waits for weights of ``min_version`` or newer; does not adopt any beyond ``max_version``.
+        """
         began = time.perf_counter()
         if not self._started:
             self._envs.reset()
             self._started = True
-        self._adopt(min_version)
+        self._adopt(min_version, max_version)
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         columns, episodes, seconds = self._fragment()
         self._sequence += 1
@@ -57,10 +63,10 @@ class RolloutWorker:
         seconds["total"] = time.perf_counter() - began
         return Token(meta, columns["reward"].size, tuple(episodes), bad, notes, seconds), columns
 
-    def _adopt(self, min_version):
+    def _adopt(self, min_version, max_version):
         while True:
             if self._pull is None:
-                self._pull = self._server.call("pull", self._version)
+                self._pull = self._server.call("pull", self._version, max_version)
             if not self._pull.done() and min_version <= self._version:
                 return
             found, self._pull = self._pull.result(), None
@@ -139,6 +145,7 @@ class RolloutWorker:
         arrays, envs = self._envs.state()
         arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
+        facts["random_steps"] = self._random_steps
         return arrays, facts
 
     def load(self, arrays, facts):
@@ -148,6 +155,7 @@ class RolloutWorker:
         set_state(self._rng, facts["rng"])
         self._returns, self._lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         self._sequence, self._steps = facts["sequence"], facts["steps"]
+        self._exploration = self._explorer(facts["random_steps"])
 
     def close(self):
         """Close the environments."""

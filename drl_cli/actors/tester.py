@@ -8,7 +8,6 @@ from drl_cli.acting import envs
 from drl_cli.acting.env_batch import FOREIGN, as_number, is_finite
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.errors import EnvError
-from drl_cli.loading import load
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
 
@@ -106,7 +105,7 @@ class Tester:
     def __init__(self, env, spec, server):
         """``env``: dict(id, env_config, imports, horizon, explore); ``server``: handle of the parameter server."""
         for module in env.get("imports", ()):
-            load(module)
+            envs.import_module(module)
         self._env, self._server = env, server
         self._policy = NumpyPolicy(spec)
         self._version = None

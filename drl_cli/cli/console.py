@@ -11,6 +11,7 @@ import threading
 import click
 
 from drl_cli.cli import figures, terminal
+from drl_cli.loading import load
 from drl_cli.process import seconds_since_start
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
@@ -26,9 +27,7 @@ def open_watcher(view, session, plain=False, quiet=False):
     fits = min(size[0], terminal.width()) >= MIN_SCREEN[0] and size[1] >= MIN_SCREEN[1]
     if plain or quiet or not fits or terminal.in_ci():
         return PlainConsole(stream, view, quiet=quiet, color=terminal.use_color(stream, session))
-    from drl_cli.cli.screen import LiveScreen
-
-    return LiveScreen(terminal.rich_console(stream, session), view)
+    return load("drl_cli.cli.screen:LiveScreen")(terminal.rich_console(stream, session), view)
 
 
 class PlainConsole:

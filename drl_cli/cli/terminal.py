@@ -158,6 +158,34 @@ def private_stderr():
     return Forgiving(stream)
 
 
+class Diversion:
+    """Descriptor 2 turned over to a log: what TensorFlow, XLA and Ray write there does not disturb the screen."""
+
+    def __init__(self):
+        self._kept = None
+
+    def into(self, path):
+        """Append everything written to descriptor 2 to ``path`` from now on; nothing happens when it cannot be opened."""
+        if self._kept is not None:
+            return
+        try:
+            log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError:
+            return
+        sys.stderr.flush()
+        self._kept = os.dup(2)
+        os.dup2(log, 2)
+        os.close(log)
+
+    def end(self):
+        """Give descriptor 2 back."""
+        if self._kept is not None:
+            sys.stderr.flush()
+            os.dup2(self._kept, 2)
+            os.close(self._kept)
+            self._kept = None
+
+
 def is_terminal(stream):
     """True when ``stream`` is a terminal that can be drawn on."""
     try:

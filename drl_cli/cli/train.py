@@ -64,7 +64,7 @@ def _specs(config_file, flags):
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
         specs = load("drl_cli.experiment.spec")
-        return (specs.from_file(config_file, flags) if config_file else specs.from_flags(flags)), told
+        return (specs.from_file(config_file, flags) if config_file else [specs.from_flags(flags)]), told
     finally:
         unsubscribe()
 
@@ -79,6 +79,7 @@ class Show:
         self._quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Output(session, keep_going=True)
+        self._diversion = terminal.Diversion()
 
     def run(self, spec, told=()):
         """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
@@ -95,6 +96,7 @@ class Show:
             self._after_failure(view)
             raise
         finally:
+            self._diversion.end()
             for stop in unsubscribe:
                 stop()
             watcher.close()
@@ -105,6 +107,8 @@ class Show:
     def _listen(self, kind, fields):
         if fields.get("run"):
             self._session.run_folder = str(fields["run"])
+        if kind == "run":
+            self._diversion.into(os.path.join(fields["run"], "drl.log"))
         if kind == "result" and self._as_json:
             self._output.line(json_line(fields["result"]))
 

@@ -138,8 +138,7 @@ class _Builder:
         else:
             container[pending] = value
             self._stack[-1][2] = None
-            path = (*path, pending)
-            return path
+            return (*path, pending)
         self.lines[path] = event.start_mark.line + 1
         return path
 

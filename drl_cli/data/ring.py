@@ -90,8 +90,9 @@ class Ring:
         self.link[row] = self._end_rows(next_obs[None])[0]
 
     def _end_rows(self, obs):
-        """Write ``obs`` [E, …] as end rows; returns where they are. No step of the past is left in them."""
+        """Write ``obs`` [E, …] as end rows; returns where they are."""
         rows = self._reserve(len(obs))
+        # Nobody reads their actions and rewards, but a checkpoint holds them: equal runs have equal bytes.
         self.obs[rows], self.action[rows], self.reward[rows] = obs, 0.0, 0.0
         self.link[rows], self.flags[rows] = NONE, 0
         return rows

@@ -94,14 +94,14 @@ class _Drive:
         start = self._opening.start
         ending = Ending(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
-            trainer = trainer_class(
-                spec.run, spec.config, spec.env_facts, goal=ending.goal, stop_requested=lambda: bool(self._stop_request)
-            )
+            env = {**spec.env_facts, "imports": tuple(spec.imports)}
+            options = {"goal": ending.goal, "ray": spec.ray}
+            trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
             stack.callback(trainer.close)
+            if start:
+                trainer.restore(start, exact=self._opening.exact)
             trainer.start()
             self._install_signals()
-            if start and not self._stop_request:
-                trainer.restore(start, exact=self._opening.exact)
             self._keeping = Keeping(spec, self._opening, trainer, self._clock)
             loggers = Loggers(self._path, self._opening.joined_at)
             stack.callback(loggers.close)
@@ -120,7 +120,8 @@ class _Drive:
         while not self._stop_request:
             result = trainer.train()
             reason = ending.check(result, trainer.touched)
-            self._result = {**result, "done": reason is not None}
+            identity = {"experiment_id": self._path.name.rpartition("_")[2], "trial_id": self._path.name}
+            self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)
             events.report("result", result=self._result)
             if reason is not None:

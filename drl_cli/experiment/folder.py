@@ -23,7 +23,7 @@ MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
 
 def now():
     """Return the time as UTC ISO 8601 with milliseconds."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class RunFolder:

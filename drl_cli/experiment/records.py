@@ -6,18 +6,12 @@ Values under keys that look like secrets are written as ``***``; environment var
 import importlib.metadata
 import os
 import platform
-import re
 import subprocess
 
 from drl_cli import __version__
+from drl_cli.configs.secrets import redact, redact_command
 from drl_cli.experiment.folder import now
 
-SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
-SECRET_IN_TEXT = re.compile(
-    r"""(["']?[\w.-]*(?:token|secret|passw|api_?key|credential)[\w-]*["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,}]+)""",
-    re.IGNORECASE,
-)
-HIDDEN = "***"
 PACKAGES = (
     "ray",
     "tensorflow",
@@ -36,24 +30,6 @@ PACKAGES = (
     "click",
     "rich",
 )
-
-
-def redact(data):
-    """Return plain data with the value of every key that looks like a secret replaced by ``***``."""
-    if isinstance(data, dict):
-        return {key: HIDDEN if SECRET.search(str(key)) else redact(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [redact(item) for item in data]
-    return data
-
-
-def redact_command(arguments):
-    """Return the words of a command line with values of secret-looking keys and options replaced by ``***``."""
-    words, hide = [], False
-    for word in arguments:
-        words.append(HIDDEN if hide else SECRET_IN_TEXT.sub(rf"\g<1>{HIDDEN}", word))
-        hide = not hide and word.startswith("-") and "=" not in word and bool(SECRET.search(word))
-    return words
 
 
 def params(spec):

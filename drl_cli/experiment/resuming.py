@@ -10,7 +10,8 @@ from pathlib import Path
 from drl_cli.configs.allowed import shown
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.flags import load_file
-from drl_cli.errors import ConfigError, RunFolderError, suggestion
+from drl_cli.errors import RunFolderError, suggestion
+from drl_cli.experiment.folder import find_unfinished
 
 CHANGEABLE = ("num_workers", "log_level")
 """Config keys that a resumed run may change, beside stop rules and checkpoint settings."""
@@ -64,7 +65,7 @@ def find_run(target, local_dir, experiment):
     """
     home = local_dir / experiment
     if target is True:
-        return _newest_unfinished(home)
+        return find_unfinished(local_dir, experiment)
     path = Path(target).expanduser()
     for candidate in (path, home / target, local_dir / target):
         for folder in (candidate, *list(candidate.absolute().parents)[:2]):
@@ -78,26 +79,6 @@ def _runs(home):
     """The run folders of an experiment, the one started last first."""
     found = [params.parent for params in home.glob("*/params.json")]
     return sorted(found, key=lambda folder: (folder / "params.json").stat().st_mtime_ns, reverse=True)
-
-
-def _newest_unfinished(home):
-    runs = _runs(home)
-    for folder in runs:
-        if _state(folder) != "finished":
-            return folder
-    if runs:
-        raise RunFolderError(
-            f"All {len(runs)} runs in {home} are finished. To go on with one, name it and a later stop: "
-            f"--resume {runs[0]} --stop timesteps_total=…"
-        )
-    raise RunFolderError(f"There is no run to resume in {home}.")
-
-
-def _state(folder):
-    try:
-        return load_file(folder / "status.json")[0].get("state")
-    except ConfigError:  # none was written, or a crash cut it off: not finished either way
-        return None
 
 
 def _texts(value):

@@ -6,22 +6,22 @@ order in which they were made, never by timing, so that a run is repeatable bit 
 same verbs over Ray actors.
 """
 
+import concurrent.futures
 import threading
 import traceback
 from concurrent.futures import Future
 
-from drl_cli.errors import DrlError
+from drl_cli.errors import DrlError, RunFailed
 from drl_cli.loading import load
 
 HERE, THREAD, ACTOR = "here", "thread", "actor"  # where a part is placed
 
 
-class PartLost(Exception):
-    """The process of a part has died; ``name`` tells which."""
+class PartLost(RunFailed):
+    """The process of a part has died. Workers and testers are replaced; without any other part the run cannot go on."""
 
     def __init__(self, name, text):
-        super().__init__(f"{name}: {text}")
-        self.name = name
+        super().__init__(f"{name} was lost: {text}")
 
 
 class PartFailed(DrlError):
@@ -80,7 +80,10 @@ class LocalHandle:
 
     def __init__(self, name, factory, args):
         self.name = name
-        self.part = _made(factory, args)
+        try:
+            self.part = _made(factory, args)
+        except Exception as error:
+            raise shown(name, error) from error
 
     def call(self, method, *args, returns=1):
         """Call ``method``; returns one reference, or a tuple of ``returns`` of them for a method that returns so many."""
@@ -88,7 +91,7 @@ class LocalHandle:
         try:
             future.set_result(getattr(self.part, method)(*resolved(args)))
         except Exception as error:  # handed on to whoever asks for the result
-            future.set_exception(_shown(self.name, error))
+            future.set_exception(shown(self.name, error))
         return _split(Reference(future), returns)
 
     def close(self):
@@ -131,7 +134,7 @@ class ThreadHandle:
         try:
             self.part = _made(factory, args)
         except Exception as error:  # every call reports it
-            failure = _shown(self.name, error)
+            failure = shown(self.name, error)
         while True:
             with self._changed:
                 while not self._queue and not self._closed:
@@ -144,7 +147,7 @@ class ThreadHandle:
                     raise failure
                 future.set_result(getattr(self.part, method)(*resolved(arguments)))
             except Exception as error:  # handed on to whoever asks for the result
-                future.set_exception(_shown(self.name, error))
+                future.set_exception(shown(self.name, error))
 
 
 class InlineCluster:
@@ -166,7 +169,7 @@ class InlineCluster:
         """Wait for the first of ``references`` (in their order) and return it in a list, [] after ``timeout`` seconds."""
         try:
             references[0].result(timeout)
-        except TimeoutError:
+        except concurrent.futures.TimeoutError:  # in Python 3.10 not yet the built-in one
             if not references[0].done():
                 return []
         except Exception:
@@ -195,9 +198,9 @@ def _close(part):
         part.close()
 
 
-def _shown(name, error):
+def shown(name, error):
     """Turn what a part raised into an error that carries the part's name and its traceback."""
-    if isinstance(error, (DrlError, PartLost)):
+    if isinstance(error, DrlError):
         return error
     text = "".join(traceback.format_exception(error))
     failed = PartFailed(f"{name} failed: {type(error).__name__}: {error}")

@@ -100,6 +100,7 @@ class Meters:
             "episodes": self.episodes,
             "bad_transitions": self.bad_transitions,
             "stats": self._stats,
+            "reward_mean": self.reward_mean(),  # for who looks into the file
         }
 
     def load(self, facts):

@@ -13,7 +13,8 @@ from drl_cli.runtime.cluster import PartLost
 
 MAX_DEATHS = 10  # of one worker in a row without a fragment
 MAX_DELAY_S = 30.0
-SILENCE_S = 60.0  # a worker that has delivered before may take so long for a fragment, or 20 times its slowest
+FIRST_S = 300.0  # for its first fragment a worker may take so long: some environments start slowly
+SILENCE_S = 60.0  # for any other so long, or 20 times as long as for its slowest
 PLACEMENT_S, PLACEMENT_NOTE_S = 120.0, 10.0
 
 
@@ -29,8 +30,8 @@ class _Member:
         self.due = 0.0  # when to start the next incarnation
         self.ready = None  # reference that is done when the actor runs, until it is
         self.heard = self.spawned = 0.0
-        self.delivered = False
         self.slowest = 0.0
+        self.cause = None  # of the first of these deaths
 
 
 class WorkerPool:
@@ -43,7 +44,6 @@ class WorkerPool:
         self.restarts = 0
         self.fragments_lost = 0
         self.lost_workers = []  # indices whose streams were cut since the loop last looked
-        self._first_cause = None
         self._noted = 0.0
 
     def start(self, incarnations):
@@ -70,8 +70,23 @@ class WorkerPool:
         """Handles of the running workers by index."""
         return {member.index: member.handle for member in self._members if member.handle is not None}
 
-    def request(self, count, min_version=0):
-        """Ask for up to ``count`` fragments, the least busy workers first."""
+    def placed(self):
+        """Handles of the workers whose actors run already, by index: a call to another one may wait for ever."""
+        return {
+            m.index: m.handle for m in self._members if m.handle is not None and (m.ready is None or m.ready.done())
+        }
+
+    def load(self, states):
+        """Continue every worker from ``states`` {index: (arrays, facts)}; waits until they are placed and have done so."""
+        calls = [handle.call("load", *states[index]) for index, handle in self.handles().items()]
+        while calls:
+            for done in self._cluster.wait(calls, 0.25):
+                done.result()
+                calls.remove(done)
+            self.watch()
+
+    def request(self, count, min_version=0, max_version=None):
+        """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``)."""
         self._revive()
         for _ in range(count):
             free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
@@ -82,7 +97,7 @@ class WorkerPool:
             barrier = 1 if member.incarnation and min_version == 0 else min_version
             if not member.calls:
                 member.heard = self._clock()
-            member.calls.append(member.handle.call("collect", barrier, returns=2))
+            member.calls.append(member.handle.call("collect", barrier, max_version, returns=2))
 
     def references(self):
         """References to wait for: the oldest token of every worker."""
@@ -99,22 +114,24 @@ class WorkerPool:
         _, columns = member.calls.pop(0)
         now = self._clock()
         member.slowest = max(member.slowest, now - member.heard)
-        member.heard, member.deaths, member.delivered, member.ready = now, 0, True, None
+        member.heard, member.deaths, member.ready = now, 0, None
         return token, columns
 
     def watch(self):
         """Look after silent workers and workers that the cluster has not placed; call it now and then."""
         now = self._clock()
         for member in self._members:
-            limit = max(SILENCE_S, 20 * member.slowest)
-            if member.delivered and member.calls and now - member.heard > limit:
+            if member.ready is not None and not member.ready.done():
+                member.heard = now  # it cannot answer yet
+            limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else FIRST_S
+            if member.calls and now - member.heard > limit:
                 self._cluster.kill(member.handle)
                 self._lose(member, f"silent for {now - member.heard:.0f} s")
         if self._cluster.is_remote:
             self._watch_placement(now)
 
     def _watch_placement(self, now):
-        waiting = [m for m in self._members if m.ready is not None and not m.delivered and not m.ready.done()]
+        waiting = [m for m in self._members if m.handle is not None and m.ready is not None and not m.ready.done()]
         if not waiting:
             return
         longest = now - min(member.spawned for member in waiting)
@@ -132,13 +149,13 @@ class WorkerPool:
 
     def _spawn(self, member):
         member.handle = self._make(member.index, member.incarnation)
-        member.delivered = False
         member.spawned = member.heard = self._clock()
         member.ready = member.handle.ready() if member.handle.is_remote else None
         events.report("worker_started", worker=member.index, incarnation=member.incarnation)
 
     def _lose(self, member, text):
-        self._first_cause = self._first_cause or text
+        if member.deaths == 0:
+            member.cause = text
         self.fragments_lost += len(member.calls)
         member.calls, member.handle = [], None
         member.deaths += 1
@@ -149,7 +166,7 @@ class WorkerPool:
         member.due = self._clock() + delay if member.deaths < MAX_DEATHS else float("inf")
         if all(m.handle is None and m.due == float("inf") for m in self._members):
             raise WorkersFailed(
-                f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._first_cause}"
+                f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._members[0].cause}"
             )
 
     def _revive(self):

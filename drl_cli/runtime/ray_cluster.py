@@ -11,22 +11,23 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import stat
 import tempfile
 import threading
 import time
-import traceback
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
-from drl_cli.errors import ClusterUnavailable, DrlError, RunFolderError
+from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
 from drl_cli.loading import load
-from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved
+from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved, shown
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
+KNOCK_S = 10.0  # for a cluster's address to answer at all
 
 
 class Shell:
@@ -37,18 +38,22 @@ class Shell:
         # A terminal sends Ctrl-C to the whole process group; only the driver decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._name = name
-        self._part = load(factory)(*args)
+        self._part = self._failure = None
+        try:
+            self._part = load(factory)(*args)
+        except Exception as error:  # every call reports it; raised here it would look as if the process had died
+            self._failure = shown(name, error)
 
     def invoke(self, method, *args):
         """Call the part's ``method``."""
+        if self._failure is not None:
+            raise self._failure
         try:
             return getattr(self._part, method)(*args)
-        except DrlError:
-            raise
+        except PartLost as lost:  # another part: nobody shall take it for this one
+            raise RunFailed(str(lost)) from None
         except Exception as error:
-            failed = PartFailed(f"{self._name} failed: {type(error).__name__}: {error}")
-            failed.detail = "".join(traceback.format_exception(error))
-            raise failed from None
+            raise shown(self._name, error) from None
 
     def ready(self):
         """Return the process id, once the part is made."""
@@ -119,7 +124,7 @@ class RayCluster:
     is_remote = True
 
     def __init__(self, options, num_cpus):
-        """``options``: dict(address, num_cpus, num_gpus, object_store_memory), values None where not given.
+        """``options``: dict(address, num_cpus, num_gpus, object_store_memory, log_to_driver), None where not given.
 
         ``num_cpus`` is the demand: a Ray of our own is told to have so many, on purpose more than there are cores.
         """
@@ -137,10 +142,11 @@ class RayCluster:
 
     def _join(self, address):
         try:
+            _knock(address)
             ray.init(
                 address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}"
             )
-        except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except (RayError, OSError, RuntimeError, ValueError) as error:
             raise ClusterUnavailable(
                 f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} "
                 "Start one with: ray start --head"
@@ -156,13 +162,13 @@ class RayCluster:
                 num_cpus=int(options.get("num_cpus") or num_cpus),
                 object_store_memory=int(options.get("object_store_memory") or OBJECT_STORE_BYTES),
                 include_dashboard=False,
-                log_to_driver=False,
+                log_to_driver=bool(options.get("log_to_driver")),
                 configure_logging=False,
                 namespace=f"drl-{secrets.token_hex(4)}",
                 _temp_dir=str(self._folder),
                 **given,
             )
-        except (RayError, RuntimeError, ValueError, OSError, ConnectionError, TimeoutError) as error:
+        except (RayError, RuntimeError, ValueError, OSError) as error:
             self._remove_folder()
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
@@ -183,7 +189,9 @@ class RayCluster:
                 # What holds state stays on the driver's node: a lost node then costs workers only.
                 here = ray.get_runtime_context().get_node_id()
                 wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
-            actor = ray.remote(Shell).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
+            # The class's name is what ps and Ray's tools show of the process.
+            kind = type(name.title().replace(" ", ""), (Shell,), {})
+            actor = ray.remote(kind).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
             handle = RemoteHandle(name, actor)
         self._handles.append(handle)
         return handle
@@ -237,6 +245,13 @@ class RayCluster:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+
+def _knock(address):
+    """Raise OSError when nobody listens at host:port. Ray itself would try again in silence for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
 
 
 def private_folder():

@@ -4,74 +4,63 @@ Who owns a state hands it over as arrays and plain data, the replay writes its o
 data (counters, random states, windows of metrics), ``workers.safetensors`` the actions of running episodes.
 """
 
-import time
-
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
+from drl_cli.runtime.cluster import PartLost
 
 
-def save(trainer, run_folder, reason):
+def save(trainer, run_folder):
     """Write a checkpoint of the present moment; returns its path. OSError when the disk refuses."""
-    began = time.monotonic()
     trainer.loop.quiesce()
     parts, config = trainer.parts, trainer.config
     with_replay = config.store_buffer_in_checkpoints
     with checkpoint.Writer(run_folder, trainer.iteration) as writer:
         arrays = parts.learner.call("state").result()
         checkpoint.write_arrays(writer.folder / "weights.safetensors", arrays)
-        workers = {index: handle.call("state") for index, handle in parts.pool.handles().items()}
+        workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
         if with_replay:
             replay = parts.replay.call("save", writer.folder, config.checkpoint_compress).result()
         else:
             replay = parts.replay.call("facts").result()
         facts, stored = {}, {}
         for index, reference in workers.items():
-            own, facts[str(index)] = reference.result()
+            try:
+                own, facts[str(index)] = reference.result()
+            except PartLost:  # the pool will find out and replace it
+                continue
             stored.update({f"{index}/{name}": array for name, array in own.items()})
         checkpoint.write_arrays(writer.folder / "workers.safetensors", stored)
-        state = _state(trainer, trainer.counters()) | {"replay": replay, "workers": facts, "exact": True}
+        present = moment(trainer)
+        whole = len(facts) == max(1, config.num_workers)
+        state = _state(trainer, present) | {"replay": replay, "workers": facts, "exact": whole}
         checkpoint.write_json(writer.folder / "state.json", state)
-        path = writer.commit(_facts(trainer, trainer.counters(), trainer.scored_result()))
-    seconds = time.monotonic() - began
-    events.report(
-        "checkpoint",
-        path=str(path),
-        training_iteration=trainer.iteration,
-        reason=reason,
-        seconds=seconds,
-        replay=with_replay,
-    )
-    return path
+        return writer.commit(_facts(trainer, present, trainer.scored_result()))
 
 
 def save_snapshot(trainer, run_folder, snapshot):
     """Write a checkpoint of a scored snapshot: what the learner was at that moment, without replay; returns its path."""
-    began = time.monotonic()
     number = snapshot.counters["training_iteration"]
     with checkpoint.Writer(run_folder, number) as writer:
         checkpoint.write_arrays(writer.folder / "weights.safetensors", snapshot.arrays)
         checkpoint.write_arrays(writer.folder / "workers.safetensors", {})
-        state = _state(trainer, snapshot.counters) | {"replay": None, "workers": {}, "exact": False}
+        state = _state(trainer, snapshot.moment) | {"replay": None, "workers": {}, "exact": False}
         checkpoint.write_json(writer.folder / "state.json", state)
-        path = writer.commit(_facts(trainer, snapshot.counters, snapshot.result))
-    seconds = time.monotonic() - began
-    events.report("checkpoint", path=str(path), training_iteration=number, reason="best", seconds=seconds, replay=False)
-    return path
+        return writer.commit(_facts(trainer, snapshot.moment, snapshot.result))
 
 
-def _state(trainer, counters):
-    loop = trainer.loop.state() | {"sampled": counters["timesteps_total"], "updates": counters["num_updates"]}
-    return {
-        "counters": counters,
-        "loop": loop,
-        "scoring": trainer.scoring.state(),
-        "version": trainer.loop.meters.version,
-        "incarnations": {str(index): number for index, number in trainer.parts.pool.incarnations().items()},
-    }
+def moment(trainer):
+    """Return the plain data that belongs to what the learner holds at present."""
+    return {"counters": trainer.counters(), "loop": trainer.loop.state(), "version": trainer.loop.meters.version}
 
 
-def _facts(trainer, counters, scored):
+def _state(trainer, present):
+    incarnations = {str(index): number for index, number in trainer.parts.pool.incarnations().items()}
+    return present | {"scoring": trainer.scoring.state(), "incarnations": incarnations}
+
+
+def _facts(trainer, present, scored):
     scored = scored or {}
     confirmed = scored.get("confirmed_reward_mean")
     mean = scored.get("episode_reward_mean")
@@ -80,14 +69,14 @@ def _facts(trainer, counters, scored):
         "algorithm": trainer.row.name,
         "env": trainer.env["id"],
         "env_asked": trainer.env["asked"],
-        "env_config": trainer.env["env_config"],
+        "env_config": redact(trainer.env["env_config"]),
         "horizon": trainer.config.horizon,
         "spaces": trainer.env["spaces"],
         "policies": {DEFAULT_POLICY: trainer.spec.to_dict()},
-        "config": trainer.config.model_dump(mode="json", by_alias=True),
-        "counters": counters,
+        "config": redact(trainer.config.model_dump(mode="json", by_alias=True)),
+        "counters": present["counters"],
         "score": {
-            "episode_reward_mean": trainer.loop.meters.reward_mean(),
+            "episode_reward_mean": present["loop"]["meters"]["reward_mean"],
             "evaluation_reward_mean": mean if confirmed is None else confirmed,
         },
         "seed": trainer.config.seed,
@@ -107,8 +96,31 @@ def check_fits(trainer, ckpt):
             raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {mine!r}.")
 
 
+def restore_counters(trainer, ckpt, exact):
+    """Continue the counters of ``ckpt``, before any worker is made; returns the incarnations to start them with.
+
+    Workers that do not go on in the middle of their episodes are new incarnations, with environment seeds of their own.
+    """
+    state = ckpt.json("state")
+    trainer.adopt(state, exact)
+    trainer.loop.load(state["loop"], _with_replay(ckpt, state))
+    passed = 0 if _goes_on(trainer, ckpt, exact) else 1
+    return {index: incarnation + passed for index, incarnation in state["incarnations"].items()}
+
+
+def _with_replay(ckpt, state):
+    return ckpt.has("replay") and state["replay"] is not None
+
+
+def _goes_on(trainer, ckpt, exact):
+    """Whether the workers can go on in the middle of their episodes."""
+    state, before, now = ckpt.json("state"), ckpt.facts["config"], trainer.config
+    same = all(before[name] == getattr(now, name) for name in ("num_workers", "num_envs_per_worker"))
+    return exact and state["exact"] and same
+
+
 def restore(trainer, ckpt, exact):
-    """Put the parts of ``trainer`` into the state of ``ckpt``.
+    """Put the parts of ``trainer`` into the state of ``ckpt``; after ``restore_counters``.
 
     With ``exact``, workers go on in the middle of their episodes; otherwise, or where the checkpoint does not hold
     that, they begin new ones.
@@ -122,13 +134,11 @@ def restore(trainer, ckpt, exact):
     events.report("phase", text=f"restoring {ckpt.path.name}")
     parts.learner.call("load", arrays, state["version"]).result()
     parts.server.call("load", {DEFAULT_POLICY: acting}, state["version"]).result()
-    with_replay = ckpt.has("replay") and state["replay"] is not None
+    with_replay = _with_replay(ckpt, state)
     if state["replay"] is not None:
         stored = ckpt.arrays("replay-0") if with_replay else None
         parts.replay.call("load", stored, state["replay"]).result()
-    trainer.adopt(state)
-    trainer.loop.load(state["loop"], with_replay)
-    if exact and state["exact"] and len(state["workers"]) == len(parts.pool.handles()):
+    if _goes_on(trainer, ckpt, exact):
         _restore_workers(ckpt, state, parts)
     else:
         parts.replay.call("forget_streams").result()
@@ -137,8 +147,9 @@ def restore(trainer, ckpt, exact):
 
 
 def _restore_workers(ckpt, state, parts):
-    arrays = ckpt.arrays("workers")
-    for index, handle in parts.pool.handles().items():
+    arrays, states = ckpt.arrays("workers"), {}
+    for index in parts.pool.handles():
         prefix = f"{index}/"
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        handle.call("load", own, state["workers"][str(index)]).result()
+        states[index] = (own, state["workers"][str(index)])
+    parts.pool.load(states)

@@ -9,17 +9,17 @@ mean is at the goal too, that is the touch.
 
 import time
 
-from drl_cli import events, process
+from drl_cli import process
 from drl_cli.data.randomness import number
-
-GOAL_METRIC = "evaluation/episode_reward_mean"
 
 
 class Snapshot:
-    """The learner's state at one moment, the counters that belong to it, and its scores."""
+    """The learner's state at one moment, the plain data that belongs to it, and its scores."""
 
-    def __init__(self, version, arrays, counters):
-        self.version, self.arrays, self.counters = version, arrays, counters
+    def __init__(self, version, arrays, moment):
+        """``moment``: what ``runtime.saving.moment`` returned together with ``version`` and ``arrays``."""
+        self.version, self.arrays, self.moment = version, arrays, moment
+        self.counters = moment["counters"]
         self.result = None  # the nested dict `evaluation` of a result, once it has been scored
 
 
@@ -82,9 +82,6 @@ class Scoring:
         result["confirmed_episodes"] = len(confirming) if confirming else None
         self._snapshot.result = result
         self.newest, self.newest_result = self._snapshot, result
-        shown = ("training_iteration", "timesteps_total", "episode_reward_mean", "episode_len_mean")
-        fields = {name: result[name] for name in shown}
-        events.report("evaluation", episodes=result["episodes_this_iter"], confirmed=mean, **fields)
         reached = self._first["episode_reward_mean"] if mean is None else mean
         if self._goal is not None and self.touched is None and reached >= self._goal:
             self._touch(result)
@@ -92,7 +89,6 @@ class Scoring:
 
     def _touch(self, result):
         self.touched = {
-            "metric": GOAL_METRIC,
             "target": self._goal,
             "value": result["episode_reward_mean"],
             "confirmed": result["confirmed_reward_mean"],
@@ -100,15 +96,16 @@ class Scoring:
             "timesteps_total": result["timesteps_total"],
             "num_updates": result["num_updates"],
         }
-        events.report("goal", **self.touched)
 
     def state(self):
         """Return what a checkpoint keeps."""
         return {"count": self.count, "newest": self.newest_result, "touched": self.touched}
 
-    def load(self, facts):
-        """Continue from ``state``."""
-        self.count, self.newest_result, self.touched = facts["count"], facts["newest"], facts["touched"]
+    def load(self, facts, exact):
+        """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already."""
+        self.count, self.newest_result = facts["count"], facts["newest"]
+        if exact and facts["touched"] and facts["touched"]["target"] == self._goal:
+            self.touched = facts["touched"]
 
     def abandon(self):
         """Forget an evaluation whose tester was lost."""

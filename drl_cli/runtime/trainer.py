@@ -9,9 +9,10 @@ import os
 import socket
 import time
 
-from drl_cli import events
+from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.algorithms import table
+from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
@@ -40,7 +41,7 @@ class Trainer:
         self._since = {"time": 0.0, "steps": 0, "iterations": 0}  # at the last restore
         self._time_total = 0.0
         self._restored = None  # the checkpoint to continue from once the parts are up
-        self._saved = None  # (iteration, path) of the last save
+        self._saved = None  # (run folder, iteration, path) of the last save
         self.parts = None
         self._testers_lost = 0
         self._busy_before = None
@@ -57,7 +58,7 @@ class Trainer:
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
         self._tester = None
         self.loop.start()
-        self.parts.pool.start(self._restored[0].json("state")["incarnations"] if self._restored else {})
+        self.parts.pool.start(saving.restore_counters(self, *self._restored) if self._restored else {})
         if self._restored is not None:
             saving.restore(self, *self._restored)
         self._start_seconds = time.monotonic() - self._began
@@ -84,9 +85,7 @@ class Trainer:
         began = time.monotonic()
         config, loop = self.config, self.loop
         first = loop.sampled
-        least_seconds = config.min_iter_time_s
-        if least_seconds is None:
-            least_seconds = 1.0 if self._cluster.is_remote else 0.0
+        least_seconds = min_iter_seconds(config)
         touched = self.scoring.touched
         while loop.sampled - first < config.timesteps_per_iteration or time.monotonic() - began < least_seconds:
             loop.step()
@@ -105,13 +104,13 @@ class Trainer:
         self._time_total += seconds
         return self._result(seconds, loop.sampled - first)
 
-    def adopt(self, state):
-        """Continue the counters of a checkpoint's ``state``."""
+    def adopt(self, state, exact):
+        """Continue the counters of a checkpoint's ``state``; only with ``exact`` a goal that was touched stays so."""
         counters = state["counters"]
         self.iteration, self._time_total = counters["training_iteration"], counters["time_total_s"]
         self._since = {"time": self._time_total, "steps": counters["timesteps_total"], "iterations": self.iteration}
         self.loop.meters.version = state["version"]
-        self.scoring.load(state["scoring"])
+        self.scoring.load(state["scoring"], exact)
 
     def scored_result(self):
         """Return the nested dict of the newest evaluation, None before the first."""
@@ -122,9 +121,10 @@ class Trainer:
         due = interval and self.iteration % interval == 0 and self.loop.updates > 0
         if not due or self.scoring.is_busy or self._testers_lost >= ATTEMPTS:
             return
+        self.loop.settle()
         version, arrays = self.parts.learner.call("publish").result()
         self.loop.meters.version = version
-        self.scoring.begin(Snapshot(version, arrays, self.counters()))
+        self.scoring.begin(Snapshot(version, arrays, saving.moment(self)))
         while not self._cluster.is_remote and self.scoring.is_busy:
             self._poll_scoring()
 
@@ -136,6 +136,12 @@ class Trainer:
             self.scoring.abandon()
             self._tester = None
             events.report("worker_lost", worker="tester", incarnation=self._testers_lost - 1, text=str(lost))
+            if self._testers_lost == ATTEMPTS:
+                events.report(
+                    "warning",
+                    text=f"The tester died {ATTEMPTS} times: this run goes on without evaluations, and a stop or a best "
+                    "checkpoint that depends on them will not come.",
+                )
 
     @property
     def touched(self):
@@ -158,7 +164,8 @@ class Trainer:
         closed = self.loop.meters.close_iteration()
         learner, lag, timers = closed.pop("learner"), closed.pop("weight_lag_mean"), closed.pop("timers")
         trained, sampled = self.loop.trained(), self.loop.sampled
-        wait = {"start_s": self._start_seconds, "prepare_s": self.loop.meters.prepare_seconds}
+        idle = max(0.0, seconds - timers["learn_s"]) if self.loop.is_learning else None
+        wait = {"start_s": self._start_seconds, "prepare_s": self.loop.meters.prepare_seconds, "wait_s": idle}
         result = self.counters() | closed
         del result["num_updates"]
         result |= {
@@ -171,12 +178,14 @@ class Trainer:
             "timestamp": int(time.time()),
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
+            "node_ip": "127.0.0.1" if not self._options["ray"].get("address") else socket.gethostname(),
             "num_healthy_workers": self.parts.pool.healthy,
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
             "evaluation": self.scored_result(),
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
+            "perf": self._perf(),
             "done": False,
         }
         result["info"] = {
@@ -193,6 +202,10 @@ class Trainer:
             "learner": {DEFAULT_POLICY: learner},
         }
         return result
+
+    def _perf(self):
+        cpu, memory, self._busy_before = process.use_of_machine(self._busy_before)
+        return {"cpu_util_percent": cpu, "ram_util_percent": memory}
 
     def _progress(self):
         now = time.monotonic()
@@ -226,11 +239,11 @@ class Trainer:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def save(self, run_folder, reason="periodic"):
-        """Write a checkpoint of the present moment; returns its path."""
-        if self._saved is not None and self._saved[0] == self.iteration:
-            return self._saved[1]
-        path = saving.save(self, run_folder, reason)
-        self._saved = (self.iteration, path)
+        """Write a checkpoint of the present moment, for ``reason`` ("periodic", "best", "final"); returns its path."""
+        if self._saved is not None and self._saved[:2] == (run_folder, self.iteration) and self._saved[2].exists():
+            return self._saved[2]
+        path = saving.save(self, run_folder)
+        self._saved = (run_folder, self.iteration, path)
         return path
 
     def save_evaluated(self, run_folder):

@@ -11,7 +11,8 @@ from drl_cli.loading import load
 def test_sac_is_found_with_its_parts():
     row = table.find("SAC")
     assert load(row.config) is SACConfig
-    assert row[2:] == ("drl_cli.algorithms.sac", "n_step", "drl_cli.runtime.loops.replay", ("Box",), ("Box1d",))
+    assert row[2:4] == ("drl_cli.algorithms.sac_nets", "drl_cli.algorithms.sac")
+    assert row[4:] == ("n_step", "drl_cli.runtime.loops.replay", ("Box",), ("Box1d",))
 
 
 @pytest.mark.parametrize(

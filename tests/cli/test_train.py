@@ -28,7 +28,7 @@ class World:
 
     def from_flags(self, flags):
         self.flags = flags
-        return self.specs
+        return self.specs[0]
 
     def from_file(self, name, flags):
         self.file, self.flags = name, flags
@@ -223,7 +223,7 @@ def test_negative_count_is_refused(world, capsys):
 def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monkeypatch):
     def from_flags(flags):
         events.report("notice", text="X-v2 runs as X-v3")
-        return world.specs
+        return world.specs[0]
 
     monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=from_flags))
     cli.main(["train"])
@@ -255,7 +255,7 @@ def run(spec, stop):
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
 spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0)
-sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: [spec])
+sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
 sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
 sys.exit(cli.main(["train", "--json", "-q"]))
 """

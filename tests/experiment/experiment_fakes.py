@@ -79,8 +79,8 @@ class Trainer:
 
     script, fail, made, start_error = {}, {}, [], None
 
-    def __init__(self, algorithm, config, env, goal=None, stop_requested=None):
-        self.given = (algorithm, config, env, goal)
+    def __init__(self, algorithm, config, env, options, stop_requested):
+        self.given = (algorithm, config, env, options["goal"])
         self.iteration = self.saves = 0
         self.evaluation = None
         self.touched = None

@@ -69,7 +69,7 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
     request, made = StopRequest(), trainer()
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})
     drive(spec, made, request)
-    assert made.made[0].given == ("SAC", spec.config, spec.env_facts, 200)
+    assert made.made[0].given == ("SAC", spec.config, {**spec.env_facts, "imports": ()}, 200)
     assert request.installed == 1
 
 
@@ -275,7 +275,7 @@ def test_resume_goes_on_in_the_folder_with_joined_logs(tmp_path, heard):
     made = trainer({5: {"evaluation": 7.0}, 6: {"evaluation": 20.0}})
     second = drive(dataclasses.replace(spec, resume=True), made)
     assert second.run_folder == first.run_folder
-    assert made.made[0].calls[:2] == ["start", ("restore", 3, True)]
+    assert made.made[0].calls[:2] == [("restore", 3, True), "start"]
     assert iterations(second) == [1, 2, 3, 4, 5, 6]
     assert (second.best.name, second.exit_code) == ("checkpoint_000006", 0)
     assert left(second.run_folder) == {3: False, 6: True}
@@ -311,7 +311,7 @@ def test_resume_skips_a_damaged_checkpoint_and_tells_what_is_lost(tmp_path, hear
     (first.run_folder / "checkpoint_000003" / "state.json").write_text("{}")
     made = trainer()
     second = drive(dataclasses.replace(spec, resume=first.run_folder), made)
-    assert made.made[0].calls[1] == ("restore", 2, True)
+    assert made.made[0].calls[0] == ("restore", 2, True)
     assert iterations(second) == [1, 2, 3, 4, 5, 6]
     told = [f["text"] for f in fields(heard, "notice")]
     assert "checkpoint_000003/state.json: has 2 bytes" in told[0]
@@ -329,7 +329,8 @@ def test_resume_beyond_which_lies_the_best_never_overwrites_it_with_a_worse_one(
     (first.run_folder / "best.json").write_text(json.dumps(data))
     made = trainer({4: {"evaluation": 7.0}})
     second = drive(dataclasses.replace(spec, resume=first.run_folder), made)
-    assert made.made[0].calls[1:-1] == [("restore", 2, True), ("periodic", 5), ("periodic", 6), ("periodic", 8)]
+    assert made.made[0].calls[:2] == [("restore", 2, True), "start"]
+    assert made.made[0].calls[2:-1] == [("periodic", 5), ("periodic", 6), ("periodic", 8)]
     assert (second.best.name, best(second)["value"]) == ("checkpoint_000004", 50.0)
 
 
@@ -357,7 +358,7 @@ def test_restore_starts_a_new_run_whose_counters_go_on(tmp_path):
     spec = Spec(tmp_path, restore=first.run_folder, stop={"training_iteration": 5})
     second = drive(spec, made)
     assert second.run_folder != first.run_folder
-    assert made.made[0].calls[1] == ("restore", 2, False)
+    assert made.made[0].calls[0] == ("restore", 2, False)
     assert iterations(second) == [3, 4, 5] and second.final.name == "checkpoint_000005"
     assert left(first.run_folder) == {2: False, 3: True}
 

@@ -349,13 +349,9 @@ def test_secret_that_was_not_recorded_is_asked_for_again(write):
 
 
 def test_resume_alone_takes_the_newest_unfinished_run(write, tmp_path):
-    finished = record(write, "run_c", "finished")
-    wanted = record(write, "run_b", "failed")
-    earlier = record(write, "run_a", "interrupted")
-    for age, folder in enumerate((finished, wanted, earlier)):
-        path = folder / "params.json"
-        stamp = 2_000_000_000 - 1000 * age
-        subprocess.run(["touch", "-d", f"@{stamp}", str(path)], check=True)
+    record(write, "SAC_Pendulum-v1_00000_2026-01-03_00-00-00_0123abcd", "finished")
+    wanted = record(write, "SAC_Pendulum-v1_00000_2026-01-02_00-00-00_0123abcd", "failed")
+    record(write, "SAC_Pendulum-v1_00000_2026-01-01_00-00-00_0123abcd", "interrupted")
     flags = {"resume": True, "local_dir": str(tmp_path / "results"), "experiment_name": "old"}
     assert spec.from_flags(flags).resume == wanted
 
@@ -370,10 +366,10 @@ def test_resume_finds_a_run_by_its_checkpoint_or_name(write, tmp_path):
 
 def test_resume_of_nothing_is_refused(write, tmp_path):
     home = {"local_dir": str(tmp_path / "results"), "experiment_name": "old"}
-    with pytest.raises(RunFolderError, match="There is no run to resume in"):
+    with pytest.raises(RunFolderError, match="there is no unfinished run to resume"):
         spec.from_flags({"resume": True, **home})
-    folder = record(write, state="finished")
-    with pytest.raises(RunFolderError, match="All 1 runs in .* are finished"):
+    folder = record(write, "SAC_Pendulum-v1_00000_2026-01-01_00-00-00_0123abcd", "finished")
+    with pytest.raises(RunFolderError, match="Found:\n  SAC_Pendulum-v1_.*: finished"):
         spec.from_flags({"resume": True, **home})
     with pytest.raises(RunFolderError, match=f"Did you mean '{folder.name}'"):
         spec.from_flags({"resume": folder.name + "x", **home})

@@ -82,6 +82,11 @@ class ReplayLoop:
             self._prepared = None
             self._pool.watch()
 
+    def settle(self):
+        """Deal with the update that is running: what the learner holds then belongs to the counters."""
+        if self._running is not None:
+            self._deal([self._running[0]])
+
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
@@ -101,7 +106,9 @@ class ReplayLoop:
         coming = self.updates - self._origin[1] + (self._running[1] if self._running else 0)
         room = self._start + coming * self._batch / self.intensity + self._lead - sampled
         if room >= self._fragment:
-            self._pool.request(int(room // self._fragment))
+            # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
+            newest = None if self._cluster.is_remote else self.meters.version
+            self._pool.request(int(room // self._fragment), max_version=newest)
 
     def _owed(self):
         sampled = self.sampled - self._origin[0]
@@ -155,15 +162,16 @@ class ReplayLoop:
         if not self.meters.has_sampled:
             _milestone("first_sample")
         stored = self._replay.call("add", token, columns).result()
+        if not stored:
+            return  # it had been seen, or its worker has been replaced
         self.sampled += stored
         self.meters.sampled(token, stored)
         for note in token.notes:
             events.report("warning", text=note)
         bad = self.meters.bad_transitions
         if bad > BAD_LEAST and bad > BAD_SHARE * self.sampled:
-            raise RunFailed(
-                f"{bad} of {self.sampled + bad} env steps were spoilt by the environment. The last: {token.notes}"
-            )
+            last = f" The last: {token.notes[-1]}" if token.notes else ""
+            raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment.{last}")
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
@@ -171,6 +179,7 @@ class ReplayLoop:
             "sampled": self.sampled,
             "updates": self.updates,
             "origin": list(self._origin),
+            "pace": self._pace(),
             "meters": self.meters.state(),
         }
 
@@ -178,7 +187,13 @@ class ReplayLoop:
         """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""
         self.sampled, self.updates = facts["sampled"], facts["updates"]
         self._origin = tuple(facts["origin"]) if with_replay else (self.sampled, self.updates)
+        if facts["pace"] != self._pace() and self.sampled - self._origin[0] >= self._start:
+            # Another pace holds from now on: nothing is owed, in either direction, for what was sampled before.
+            self._origin = (self.sampled - self._start, self.updates)
         self.meters.load(facts["meters"])
+
+    def _pace(self):
+        return [self._start, self.intensity, self._batch]
 
 
 def _milestone(name):

@@ -1,0 +1,38 @@
+"""A Trainer that is always closed, and what was reported during a test."""
+
+from drl_cli import process
+
+process.prepare()
+
+import pytest  # noqa: E402
+from runtime_runs import env_facts  # noqa: E402
+
+from drl_cli import events  # noqa: E402
+from drl_cli.runtime.trainer import Trainer  # noqa: E402
+
+
+@pytest.fixture
+def run():
+    """Function (env_id, config, restore=(checkpoint, exact), **Trainer's keywords) → a started Trainer."""
+    trainers = []
+
+    def start(env_id, config, restore=None, **keywords):
+        trainer = Trainer("SAC", config, env_facts(env_id), **keywords)
+        trainers.append(trainer)
+        if restore:
+            trainer.restore(*restore)
+        trainer.start()
+        return trainer
+
+    yield start
+    for trainer in trainers:
+        trainer.close()
+
+
+@pytest.fixture
+def reports():
+    """The (kind, fields) reported during the test."""
+    seen = []
+    unsubscribe = events.subscribe(lambda kind, fields: seen.append((kind, fields)))
+    yield seen
+    unsubscribe()

@@ -1,0 +1,252 @@
+"""The pool of workers over a fake cluster and clock: successors, back-off, giving up, silence, placement."""
+
+import pytest
+from runtime_fakes import Clock, Cluster, Later, Makes
+
+from drl_cli.errors import ClusterUnavailable, WorkersFailed
+from drl_cli.runtime.pool import WorkerPool
+
+
+def make_pool(size=1, most=2, **keywords):
+    clock = Clock()
+    cluster = Cluster(clock, **keywords)
+    makes = Makes(cluster)
+    pool = WorkerPool(cluster, makes, size, most, clock)
+    return pool, makes, cluster, clock
+
+
+def kill(pool, makes, index=0):
+    """Let the running worker ``index`` die and the pool find out."""
+    worker = [w for w in makes.made if w.index == index][-1]
+    worker.die(f"death of {index}.{worker.incarnation}")
+    if not worker.open:
+        pool.request(pool._most)
+    reference = next(r for r in pool.references() if any(r is token for token, _ in worker.open))
+    assert pool.take(reference) is None
+
+
+def texts(reports, kind):
+    return [fields["text"] for name, fields in reports if name == kind]
+
+
+def test_request_fills_the_least_busy_workers_first():
+    pool, makes, _, _ = make_pool(size=3)
+    pool.start({})
+    pool.request(4)
+    assert [len(worker.open) for worker in makes.made] == [2, 1, 1]
+    pool.request(10)
+    assert [len(worker.open) for worker in makes.made] == [2, 2, 2]
+    assert pool.outstanding == 6
+
+
+def test_take_returns_token_and_columns_of_the_oldest_call():
+    pool, makes, _, _ = make_pool()
+    pool.start({})
+    pool.request(2)
+    token, columns = pool.take(makes.made[0].deliver())
+    assert token.meta == (0, 0, 0, 1)
+    assert columns.result() == ("columns", (0, 0, 0, 1))
+    assert pool.outstanding == 1
+
+
+def test_dead_worker_is_replaced_at_once_by_the_next_incarnation(reports):
+    pool, makes, _, _ = make_pool(size=2)
+    pool.start({})
+    pool.request(4)
+    kill(pool, makes)
+    assert (pool.healthy, pool.fragments_lost, pool.lost_workers, pool.restarts) == (1, 2, [0], 0)
+    pool.request(4)
+    assert (pool.healthy, pool.restarts) == (2, 1)
+    assert (makes.made[-1].index, makes.made[-1].incarnation) == (0, 1)
+    assert texts(reports, "worker_lost") == ["worker 0 was lost: death of 0.0"]
+    started = [(f["worker"], f["incarnation"]) for kind, f in reports if kind == "worker_started"]
+    assert started == [(0, 0), (1, 0), (0, 1)]
+
+
+def test_successor_waits_for_weights_before_it_acts():
+    pool, makes, _, _ = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    assert makes.made[0].asked == [(0, None)]
+    kill(pool, makes)
+    pool.request(1)
+    assert makes.made[1].asked == [(1, None)]
+
+
+def test_worker_of_a_checkpoint_keeps_its_incarnation():
+    pool, makes, _, _ = make_pool(size=2)
+    pool.start({"0": 3})
+    assert [worker.incarnation for worker in makes.made] == [3, 0]
+    assert pool.incarnations() == {0: 3, 1: 0}
+
+
+def test_worker_that_dies_before_it_delivers_is_replaced_later_each_time():
+    pool, makes, _, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    waits = []
+    for _ in range(8):
+        kill(pool, makes)
+        began = clock.now
+        while pool.healthy == 0:
+            pool.request(1)
+            if pool.healthy == 0:
+                clock.now += 0.5
+        waits.append(clock.now - began)
+    assert waits == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+
+
+def test_delivered_fragment_ends_the_back_off():
+    pool, makes, _, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    kill(pool, makes)
+    pool.request(1)
+    kill(pool, makes)
+    clock.now += 1.0
+    pool.request(1)
+    assert pool.take(makes.made[-1].deliver()) is not None
+    pool.request(1)
+    kill(pool, makes)
+    pool.request(1)
+    assert pool.healthy == 1
+
+
+def exhaust(pool, makes, clock, index=0):
+    for _ in range(10):
+        clock.now += 31.0
+        pool.request(10)
+        kill(pool, makes, index)
+
+
+def test_worker_that_died_ten_times_in_a_row_is_given_up_and_the_others_go_on():
+    pool, makes, _, clock = make_pool(size=2, most=1)
+    pool.start({})
+    exhaust(pool, makes, clock)
+    clock.now += 1e6
+    pool.request(10)
+    assert [worker.incarnation for worker in makes.made if worker.index == 0] == list(range(10))
+    assert (pool.healthy, pool.restarts) == (1, 9)
+
+
+def test_last_worker_given_up_ends_the_run_with_the_first_cause():
+    pool, makes, _, clock = make_pool(size=2, most=1)
+    pool.start({})
+    exhaust(pool, makes, clock)
+    with pytest.raises(WorkersFailed) as caught:
+        exhaust(pool, makes, clock, 1)
+    assert str(caught.value) == (
+        "Every rollout worker died 10 times in a row. The first cause: worker 0 was lost: death of 0.0"
+    )
+    assert caught.value.exit_code == 3
+
+
+def test_first_cause_is_that_of_the_present_row_of_deaths_not_of_one_long_ago():
+    pool, makes, _, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    kill(pool, makes)
+    pool.request(1)
+    pool.take(makes.made[-1].deliver())
+    with pytest.raises(WorkersFailed, match=r"first cause: worker 0 was lost: death of 0\.1$"):
+        exhaust(pool, makes, clock)
+
+
+def test_silent_worker_is_killed_after_its_limit(reports):
+    pool, makes, cluster, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    clock.now += 1.0
+    pool.take(makes.made[0].deliver())
+    pool.request(1)
+    clock.now += 60.0
+    pool.watch()
+    assert cluster.killed == []
+    clock.now += 0.5
+    pool.watch()
+    assert cluster.killed == [makes.made[0]]
+    assert texts(reports, "worker_lost") == ["silent for 60 s"]
+    pool.request(1)
+    assert makes.made[-1].incarnation == 1
+
+
+def test_slow_worker_may_take_twenty_times_its_slowest():
+    pool, makes, cluster, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    clock.now += 10.0
+    pool.take(makes.made[0].deliver())
+    pool.request(1)
+    clock.now += 199.0
+    pool.watch()
+    assert cluster.killed == []
+    clock.now += 2.0
+    pool.watch()
+    assert cluster.killed == [makes.made[0]]
+
+
+def test_pause_without_a_call_is_not_silence():
+    pool, makes, cluster, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    pool.take(makes.made[0].deliver())
+    clock.now += 1000.0
+    pool.watch()
+    pool.request(1)
+    clock.now += 30.0
+    pool.watch()
+    assert cluster.killed == []
+
+
+def test_worker_that_hangs_in_its_very_first_fragment_is_killed_too():
+    pool, makes, cluster, clock = make_pool(most=1)
+    pool.start({})
+    pool.request(1)
+    clock.now += 299.0
+    pool.watch()
+    assert cluster.killed == []
+    clock.now += 2.0
+    pool.watch()
+    assert cluster.killed == [makes.made[0]]
+
+
+def test_worker_that_is_not_placed_warns_every_ten_seconds_and_ends_the_run_after_two_minutes(reports):
+    pool, makes, _, clock = make_pool(size=3, cpus=(4.0, 0.5))
+    makes.placed = False
+    pool.start({})
+    makes.made[0].placed = pool._members[0].ready.finish(1)
+    pool.request(6)
+    pool.watch()
+    for _ in range(240):
+        clock.now += 0.5
+        pool.watch()
+    warned = texts(reports, "warning")
+    assert len(warned) == 12
+    assert set(warned) == {"waiting for 2 of 3 workers to be placed; the cluster has 4 CPUs, 0.5 of them free"}
+    with pytest.raises(ClusterUnavailable) as caught:
+        for _ in range(21):
+            clock.now += 0.5
+            pool.watch()
+    assert caught.value.exit_code == 75
+    assert "still waiting for 2 of 3 workers to be placed; the cluster has 4 CPUs, 0.5 of them free." in str(
+        caught.value
+    )
+
+
+def test_placed_leaves_out_workers_that_wait_for_their_place():
+    pool, makes, _, _ = make_pool(size=2)
+    makes.placed = False
+    pool.start({})
+    assert pool.placed() == {}
+    makes.made[1].placed.finish(1)
+    assert pool.placed() == {1: makes.made[1]}
+
+
+def test_load_waits_for_placement_with_the_same_patience(reports):
+    pool, makes, cluster, clock = make_pool()
+    makes.placed = False
+    pool.start({})
+    makes.made[0].call = lambda method, *args: Later()  # what an actor without a place answers
+    with pytest.raises(ClusterUnavailable, match="waiting for 1 of 1 workers"):
+        pool.load({0: ({}, {})})
+    assert clock.now - 1000.0 == pytest.approx(120, abs=15)

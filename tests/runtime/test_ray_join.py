@@ -1,0 +1,93 @@
+"""A run that joins a Ray which somebody else has started, and leaves it as it was."""
+
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from runtime_runs import env_facts, small_config
+
+from drl_cli import process
+from drl_cli.errors import ClusterUnavailable
+from drl_cli.runtime.trainer import Trainer
+
+pytestmark = pytest.mark.ray
+
+CONFIG = {
+    "num_workers": 1,
+    "learning_starts": 400,
+    "timesteps_per_iteration": 400,
+    "min_iter_time_s": 0,
+    "evaluation_interval": None,
+}
+STARTED = b"Ray runtime started"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.fixture
+def foreign():
+    """The address of a Ray with 2 CPUs in processes of its own, ended by their ids."""
+    process.prepare_ray()  # loopback, and a token that this process knows
+    folder = Path(f"/tmp/drl-test-{secrets.token_hex(4)}")
+    port = free_port()
+    options = f"start --head --block --num-cpus 2 --port {port} --node-ip-address 127.0.0.1 --include-dashboard false"
+    command = [str(Path(sys.executable).with_name("ray")), *options.split(), "--temp-dir", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as head:
+        try:
+            for line in head.stdout:
+                if STARTED in line:
+                    break
+            yield f"127.0.0.1:{port}", psutil.Process(head.pid)
+        finally:
+            family = psutil.Process(head.pid).children(recursive=True) if head.poll() is None else []
+            head.send_signal(signal.SIGTERM)
+            _, alive = psutil.wait_procs([psutil.Process(head.pid), *family], timeout=8)
+            for one in alive:
+                one.kill()
+            head.stdout.close()
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign):
+    address, head = foreign
+    daemons = {p.name() for p in head.children(recursive=True)}
+    assert {"raylet", "gcs_server"} <= daemons
+    trainer = Trainer("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
+    try:
+        trainer.start()
+        own = [p for p in psutil.Process().children(recursive=True) if head not in [p, *p.parents()]]
+        assert own == []  # nothing was started beside the Ray that is there
+        worker = psutil.Process(trainer.parts.pool.handles()[0].ready().result())
+        assert head in worker.parents()
+        while trainer.loop.updates == 0:
+            result = trainer.train()
+        assert result["timesteps_total"] >= 400
+        assert trainer._cluster._folder is None
+    finally:
+        trainer.close()
+    psutil.wait_procs([worker], timeout=10)
+    assert not worker.is_running()
+    assert {"raylet", "gcs_server"} <= {p.name() for p in head.children(recursive=True)}
+
+
+def test_address_where_no_ray_is_ends_in_one_clear_error_at_once():
+    address = f"127.0.0.1:{free_port()}"
+    trainer = Trainer("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
+    try:
+        with pytest.raises(ClusterUnavailable) as caught:
+            trainer.start()
+        assert str(caught.value) == (
+            f"No Ray cluster could be joined at --ray-address {address}: [Errno 111] Connection refused "
+            "Start one with: ray start --head"
+        )
+    finally:
+        trainer.close()

@@ -1,0 +1,246 @@
+"""A run over Ray: one cluster of our own, shared by the tests of this file, in which short runs live side by side.
+
+The tests run in the order of the file: the last one closes the cluster.
+"""
+
+import ipaddress
+import os
+import re
+import signal
+
+import psutil
+import pytest
+from runtime_runs import env_facts, small_config
+
+from drl_cli import checkpoint
+from drl_cli.errors import ClusterUnavailable, DrlError
+from drl_cli.runtime import pool as pool_module
+from drl_cli.runtime.trainer import Trainer
+
+pytestmark = pytest.mark.ray
+
+QUICK = {
+    "num_workers": 2,
+    "num_envs_per_worker": 2,
+    "learning_starts": 400,
+    "timesteps_per_iteration": 400,
+    "min_iter_time_s": 0,
+    "evaluation_interval": None,
+    "buffer_size": 100_000,
+}
+
+
+@pytest.fixture(scope="module")
+def first():
+    """The run that starts Ray."""
+    trainer = Trainer("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.path.dirname(__file__), prepend=os.pathsep)  # for runtime_envs
+        trainer.start()
+        until_learning(trainer)
+        yield trainer
+    trainer.close()
+
+
+@pytest.fixture
+def beside(first):
+    """Function as ``run`` for a run in the Ray that is there; it takes no CPUs of Ray's count."""
+    trainers = []
+
+    def start(restore=None, env=None, **over):
+        config = small_config(**(QUICK | {"num_cpus_per_worker": 0} | over))
+        trainer = Trainer("SAC", config, env or env_facts("Pendulum-v1"))
+        trainers.append(trainer)
+        if restore:
+            trainer.restore(*restore)
+        trainer.start()
+        return trainer
+
+    yield start
+    for trainer in trainers:
+        trainer.close()
+
+
+def until_learning(trainer, iterations=200):
+    for _ in range(iterations):
+        result = trainer.train()
+        if result["info"]["num_updates"] > 0:
+            return result
+    raise AssertionError("no update was made")
+
+
+def is_loopback(text):
+    address = ipaddress.ip_address(text)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def pid_of(trainer, index):
+    return trainer.parts.pool.handles()[index].ready().result()
+
+
+def test_every_listening_socket_is_on_loopback(first):
+    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    assert {"raylet", "gcs_server"} <= {process.name() for process in ours}
+    listening = [c for process in ours for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert len(listening) >= 5
+    assert [c.laddr for c in listening if not is_loopback(c.laddr.ip)] == []
+
+
+def test_weights_move_through_ray_s_tensorflow_variables(first):
+    learner = first.parts.learner.part
+    made = type(learner._published._variables)
+    assert (made.__module__, made.__name__) == ("ray.rllib.utils.tf_utils", "TensorFlowVariables")
+    weights, version = first.parts.server.call("state").result()
+    assert version > 1
+    before = first.loop.meters.version
+    until = first.loop.updates + 20
+    while first.loop.updates < until:
+        first.train()
+    assert first.loop.meters.version > before
+    published = learner._published.get()
+    assert sorted(f"default_policy/{name}" for name in weights["default_policy"]) == sorted(published)
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_the_actors(first):
+    pids = [pid_of(first, 0), pid_of(first, 1), first.parts.server.ready().result()]
+    for child in psutil.Process().children(recursive=True):
+        child.send_signal(signal.SIGINT)  # a terminal sends it to every process of the group
+    sampled = first.loop.sampled
+    result = first.train()
+    assert result["timesteps_total"] >= sampled + 400
+    assert (result["num_restarts"], result["num_healthy_workers"]) == (0, 2)
+    assert [pid_of(first, 0), pid_of(first, 1), first.parts.server.ready().result()] == pids
+
+
+def test_killed_worker_is_replaced_and_its_streams_are_cut(first, reports, monkeypatch):
+    replay, cut = first.parts.replay.part, []
+    original = replay.cut
+    monkeypatch.setattr(replay, "cut", lambda worker: cut.append(worker) or original(worker))
+    os.kill(pid_of(first, 0), signal.SIGKILL)
+    result = first.train()
+    while result["num_healthy_workers"] < 2 or replay._seen[0][0] == 0:
+        result = first.train()
+    assert result["num_restarts"] == 1
+    assert cut == [0]
+    assert replay._seen[0][0] == 1  # fragments of the next incarnation come
+    assert result["transitions_lost"] in (20, 40)  # what was in flight: one or two fragments of 2 · 10 steps
+    lost = [(f["worker"], f["incarnation"]) for kind, f in reports if kind == "worker_lost"]
+    assert lost == [(0, 0)]
+
+
+def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
+    path = first.save(tmp_path)
+    saved, found = first.counters(), checkpoint.load(path)
+    seen = dict(first.parts.replay.part._seen)
+    assert first.train()["timesteps_total"] > saved["timesteps_total"]  # saving does not end the run
+
+    other = beside(restore=(found, True))
+    assert other.parts.pool.incarnations() == {0: 1, 1: 0}
+    assert other.counters() == saved
+    assert other.parts.replay.part._seen == seen
+    size = other.parts.replay.part.size()
+    result = until_learning(other)
+    while result["info"]["num_updates"] == saved["num_updates"]:
+        result = other.train()
+    assert result["training_iteration"] > saved["training_iteration"]
+    grown = result["timesteps_total"] - saved["timesteps_total"]
+    assert grown >= 400
+    # Every step is there once: a row for each, and one for every episode that ended meanwhile.
+    ended = result["episodes_total"] - saved["episodes_total"]
+    assert other.parts.replay.part.size() - size == grown + ended
+    assert all(other.parts.replay.part._seen[worker] > seen[worker] for worker in (0, 1))
+
+
+def test_save_survives_a_worker_that_has_just_died(beside, tmp_path):
+    trainer = beside()
+    until_learning(trainer)
+    trainer.loop.quiesce()
+    pid = pid_of(trainer, 1)
+    os.kill(pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
+    found = checkpoint.load(trainer.save(tmp_path))
+    state = found.json("state")
+    assert (sorted(state["workers"]), state["exact"]) == (["0"], False)
+    other = beside(restore=(found, True))
+    assert other.parts.pool.incarnations() == {0: 1, 1: 1}
+    assert other.train()["timesteps_total"] >= found.facts["counters"]["timesteps_total"] + 400
+
+
+def test_best_checkpoint_holds_the_updates_that_its_counters_say(beside, tmp_path):
+    trainer = beside(evaluation_interval=1, evaluation_num_episodes=1)
+    until_learning(trainer)
+    while trainer.scoring.newest is None:
+        trainer.train()
+    trainer.train()
+    found = checkpoint.load(trainer.save_evaluated(tmp_path))
+    weights = found.arrays("weights")
+    assert found.facts["counters"]["num_updates"] == int(weights["default_policy/num_updates"]) > 0
+    assert found.json("state")["loop"]["updates"] == found.facts["counters"]["num_updates"]
+    assert found.json("state")["loop"]["meters"]["episodes"] == found.facts["counters"]["episodes_total"]
+
+
+def test_learner_and_replay_train_as_actors_too(beside, tmp_path):
+    trainer = beside(num_workers=1, learner_actor=True, num_replay_shards=1)
+    result = until_learning(trainer)
+    while result["info"]["num_updates"] < 50:
+        result = trainer.train()
+    assert result["info"]["replay_size"] >= 400
+    pids = {part.ready().result() for part in (trainer.parts.learner, trainer.parts.replay, trainer.parts.server)}
+    assert len(pids | {os.getpid()}) == 4
+    found = checkpoint.load(trainer.save(tmp_path))
+    updates = found.facts["counters"]["num_updates"]
+    assert found.has("replay")
+    assert int(found.arrays("weights")["default_policy/num_updates"]) == updates
+
+
+def test_lost_learner_ends_the_run_with_one_clear_error(beside):
+    trainer = beside(num_workers=1, learner_actor=True)
+    os.kill(trainer.parts.learner.ready().result(), signal.SIGKILL)
+    with pytest.raises(DrlError, match="^learner was lost: ") as caught:
+        for _ in range(50):
+            trainer.train()
+    assert caught.value.exit_code == 3
+
+
+def test_environment_that_raises_in_the_worker_ends_in_one_clear_error(beside):
+    env = env_facts("Pendulum-v1") | {"id": "RaisesInConstructor-v0", "imports": ("runtime_envs",)}
+    with pytest.raises(DrlError) as caught:
+        beside(env=env, num_workers=1).train()
+    assert "no licence for the simulator" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_worker_that_cannot_be_made_ends_in_one_clear_error(beside):
+    env = env_facts("Pendulum-v1") | {"imports": ("no_such_module_anywhere",)}
+    with pytest.raises(DrlError) as caught:
+        beside(env=env, num_workers=1).train()
+    assert "no_such_module_anywhere" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, reports, monkeypatch):
+    monkeypatch.setattr(pool_module, "PLACEMENT_NOTE_S", 0.5)
+    monkeypatch.setattr(pool_module, "PLACEMENT_S", 2.5)
+    trainer = beside(num_workers=3, num_cpus_per_worker=2)
+    with pytest.raises(ClusterUnavailable) as caught:
+        for _ in range(1000):
+            trainer.loop.step()
+    assert caught.value.exit_code == 75
+    # One of them fits beside the first run's two; on a busy machine its process may still be starting.
+    figures = r"waiting for [23] of 3 workers to be placed; the cluster has 4 CPUs, 0 of them free"
+    assert re.search(rf"^After [23] s still {figures}\. Lower num_workers", str(caught.value))
+    warned = [fields["text"] for kind, fields in reports if kind == "warning"]
+    assert len([text for text in warned if re.fullmatch(figures, text)]) >= 2
+
+
+def test_close_leaves_no_process_and_no_folder(first):
+    folder = first._cluster._folder
+    assert os.path.isdir(folder)
+    assert os.stat(os.path.dirname(folder)).st_mode & 0o077 == 0  # Ray opens its own folder to everybody
+    ours = psutil.Process().children(recursive=True)
+    assert len(ours) >= 4
+    first.close()
+    _, alive = psutil.wait_procs(ours, timeout=10)
+    assert [process.cmdline() for process in alive] == []
+    assert not os.path.exists(folder)
+    first.close()  # again, without harm
