@@ -1,5 +1,10 @@
 """Fixtures that tests of several rooms share: a run folder with checkpoints of a small real policy for Pendulum-v1."""
 
+# ruff: noqa: E402 - thread counts and TensorFlow's variables only count before NumPy and TensorFlow are imported
+from drl_cli import process
+
+process.prepare()
+
 import json
 
 import numpy as np

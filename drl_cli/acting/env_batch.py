@@ -6,6 +6,7 @@ replayed from its actions: ``reset(seed)`` on a used BipedalWalker differs from 
 
 An environment that raises, or whose observation or reward is not finite, spoils only its running episode: the step is
 not stored, a new episode begins, the stream is cut. Failures in a row beyond a limit end the run with their first cause.
+The same goes for an observation of another shape and for an environment that exits.
 """
 
 import math
@@ -16,6 +17,7 @@ from drl_cli.acting import envs
 from drl_cli.data.randomness import number
 from drl_cli.errors import CheckpointError, WorkersFailed
 
+FOREIGN = (Exception, SystemExit)  # an environment is foreign code: whatever it raises costs an episode, not the run
 MAX_FAILURES = 10  # in a row, of one environment, before the run is given up
 
 
@@ -29,7 +31,7 @@ class EnvBatch:
         self.notes = []  # texts about what broke, taken by the worker
         self.bad_steps = 0
         self._failures = [0] * count
-        self._first_failure = None
+        self._first_failures = [None] * count  # of the present row of failures
         self._envs = [None] * count
         self._episode = [0] * count
         self._actions = [[] for _ in range(count)]  # of the running episode, for exact resume
@@ -51,16 +53,19 @@ class EnvBatch:
         Returns (reward, terminated, truncated, real next observation), or None when the step broke the episode: a new
         one has begun, the step has not happened, and what came before it in the stream was cut.
         """
+        given = action.copy()  # what is replayed must be what was meant, also where an environment writes to its input
         try:
             obs, reward, terminated, truncated, _ = self._envs[index].step(action)
-            obs, reward = np.asarray(obs, np.float32), float(reward)
-            if not _is_finite(obs, reward):
+            obs, reward = np.asarray(obs, np.float32), as_number(reward)
+            if not is_finite(obs, reward):
                 raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
-        except Exception as error:  # an environment is foreign code: whatever it raises costs an episode, not the run
+            if obs.shape != self._obs.shape[1:]:
+                raise ValueError(f"an observation of shape {obs.shape} instead of {self._obs.shape[1:]}")
+        except FOREIGN as error:
             self._failed(index, error)
             return None
         self._failures[index] = 0
-        self._actions[index].append(action)
+        self._actions[index].append(given)
         if self._horizon is not None and len(self._actions[index]) >= self._horizon and not terminated:
             truncated = True
         if terminated or truncated:
@@ -90,10 +95,12 @@ class EnvBatch:
                 self._replace(index)
                 obs, _ = self._envs[index].reset(seed=seed)
                 obs = np.asarray(obs, np.float32)
-                if not _is_finite(obs, 0.0):
+                if not is_finite(obs, 0.0):
                     raise FloatingPointError("the first observation is not finite")
+                if self._obs is not None and obs.shape != self._obs.shape[1:]:
+                    raise ValueError(f"an observation of shape {obs.shape} instead of {self._obs.shape[1:]}")
                 break
-            except Exception as error:  # foreign code, as in step
+            except FOREIGN as error:
                 self._note(index, error, "reset")
         if self._obs is None:
             self._obs = np.empty((self.count, *obs.shape), np.float32)
@@ -119,13 +126,15 @@ class EnvBatch:
         episode = self._episode[index] - (0 if where == "reset" else 1)
         seed = number(self._key[0], "env", self._key[1], index, max(episode, 0))
         text = f"{self._name['id']} failed in {where} of an episode with seed {seed}: {type(error).__name__}: {error}"
-        self._first_failure = self._first_failure or text
+        if self._failures[index] == 0 or self._first_failures[index] is None:
+            self._first_failures[index] = text
         self._failures[index] += 1
         self.notes.append(text)
         if where == "reset":
             self._episode[index] += 1
         if self._failures[index] > MAX_FAILURES:
-            raise WorkersFailed(f"{MAX_FAILURES} failures in a row; the first: {self._first_failure}") from error
+            first = self._first_failures[index]
+            raise WorkersFailed(f"more than {MAX_FAILURES} failures in a row; the first: {first}") from error
 
     def state(self):
         """Return ({name: array}, facts): the running episodes as their actions, and how far each stream is."""
@@ -141,18 +150,35 @@ class EnvBatch:
 
         Raises CheckpointError when an observation differs: the environment is not reproducible, or another version.
         """
-        self._episode = [episode - 1 for episode in facts["episode"]]
-        for index in range(self.count):
+        try:
+            episodes, failures = list(facts["episode"]), list(facts["failures"])
+            running = [(arrays[f"actions_{index}"], arrays[f"obs_{index}"]) for index in range(self.count)]
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{self._name['id']}: the state of its environments is incomplete ({error})."
+            ) from error
+        if not len(episodes) == len(failures) == self.count:
+            raise CheckpointError(
+                f"{self._name['id']}: {len(episodes)} environments were saved; this run has {self.count}."
+            )
+        self._episode = [episode - 1 for episode in episodes]
+        for index, (actions, obs) in enumerate(running):
             self._begin(index)
-            for step, action in enumerate(arrays[f"actions_{index}"]):
-                obs, _, terminated, truncated, _ = self._envs[index].step(action)
-                if terminated or truncated:
-                    raise CheckpointError(self._differs(index, step))
+            self._replay(index, actions)
+            if not np.array_equal(self._obs[index], obs):
+                raise CheckpointError(self._differs(index, len(actions)))
+        self._failures = failures
+
+    def _replay(self, index, actions):
+        for step, action in enumerate(actions):
+            try:
+                obs, _, terminated, truncated, _ = self._envs[index].step(action.copy())
                 self._obs[index] = obs
-                self._actions[index].append(action)
-            if not np.array_equal(self._obs[index], arrays[f"obs_{index}"]):
-                raise CheckpointError(self._differs(index, len(self._actions[index])))
-        self._failures = list(facts["failures"])
+            except FOREIGN as error:
+                raise CheckpointError(self._differs(index, step)) from error
+            if terminated or truncated:
+                raise CheckpointError(self._differs(index, step))
+            self._actions[index].append(action)
 
     def _differs(self, index, step):
         return (
@@ -162,7 +188,12 @@ class EnvBatch:
         )
 
 
-def _is_finite(obs, reward):
+def as_number(reward):
+    """Return a reward as a float; an array of one element is one too (``float`` refuses it from NumPy 2.4 on)."""
+    return float(reward) if isinstance(reward, float) else float(np.asarray(reward, np.float64).item())
+
+
+def is_finite(obs, reward):
     """Whether every element of ``obs`` and ``reward`` is finite; the sum of squares settles nearly every case at once."""
     flat = obs.ravel()
     return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))

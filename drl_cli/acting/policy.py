@@ -70,7 +70,13 @@ def policy_from_checkpoint(checkpoint):
 
     Raises CheckpointError when the description or the weights do not fit one another.
     """
-    spec = PolicySpec.from_dict(checkpoint.facts["policies"][DEFAULT_POLICY])
+    policies = checkpoint.facts.get("policies")
+    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
+        raise CheckpointError(f"{checkpoint.path}: the manifest holds no policy named {DEFAULT_POLICY}.")
+    try:
+        spec = PolicySpec.from_dict(policies[DEFAULT_POLICY])
+    except CheckpointError as error:
+        raise CheckpointError(f"{checkpoint.path}: {error}") from error
     prefix = DEFAULT_POLICY + "/"
     stored = checkpoint.arrays("weights", names=[prefix + name for name in spec.weight_names()], finite=True)
     weights = {name.removeprefix(prefix): array for name, array in stored.items()}

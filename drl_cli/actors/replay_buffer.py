@@ -32,8 +32,11 @@ class ReplayBuffer:
         """Store a fragment; returns the env steps stored, 0 for one that has been seen or is of a dead incarnation."""
         meta = token.meta
         mark = (meta.incarnation, meta.sequence)
-        if mark <= self._seen.get(meta.worker, (-1, -1)):
+        before = self._seen.get(meta.worker)
+        if before is not None and mark <= before:
             return 0
+        if before is not None and mark != (before[0], before[1] + 1):
+            self._ring.cut(meta.worker)  # a fragment between them was lost: their steps do not follow one another
         self._seen[meta.worker] = mark
         self._ring.add(meta.worker, columns)
         return columns["reward"].size
@@ -80,11 +83,12 @@ class ReplayBuffer:
 
     def load(self, arrays, facts):
         """Continue from ``save``; with ``arrays`` None only the random state."""
-        set_state(self._rng, facts["rng"])
-        self._seen = {worker: (incarnation, sequence) for worker, incarnation, sequence in facts["seen"]}
-        if arrays is None:
-            return
         try:
-            self._ring.load(arrays, facts["ring"])
-        except ValueError as error:
+            set_state(self._rng, facts["rng"])
+            self._seen = {worker: (incarnation, sequence) for worker, incarnation, sequence in facts["seen"]}
+            if arrays is not None:
+                self._ring.load(arrays, facts["ring"])
+        except KeyError as error:
+            raise CheckpointError(f"The replay does not fit this run: {error} is missing.") from error
+        except (ValueError, TypeError) as error:
             raise CheckpointError(f"The replay does not fit this run: {error}.") from error

@@ -5,7 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from drl_cli.acting import envs
+from drl_cli.acting.env_batch import FOREIGN, as_number, is_finite
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.errors import EnvError
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
 
@@ -23,7 +25,8 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None):
     """Play one episode for each of ``seeds`` and return a list of Episode in their order.
 
     ``policy`` is a NumpyPolicy; each episode has an environment of its own, reset with its seed, and (with ``explore``)
-    a generator of its own, so that a score depends on nothing but the weights and the seed.
+    a generator of its own, so that a score depends on nothing but the weights and the seed. Raises EnvError, which names
+    the seed and the step, when an environment breaks: a score without that episode would be another score.
     """
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
@@ -32,36 +35,68 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None):
 
 
 def _play(policy, env_id, env_config, seeds, explore, horizon):
-    running, obs, totals, results = [], [], [0.0] * len(seeds), [None] * len(seeds)
-    lengths = [0] * len(seeds)
+    totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
     made = [envs.make(env_id, env_config) for _ in seeds]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
+        # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
+        # and a score must not depend on who plays beside it.
+        obs = np.zeros((SIDE_BY_SIDE, *policy.spec.obs_shape), np.float32)
         for index, (env, seed) in enumerate(zip(made, seeds, strict=True)):
-            obs.append(np.asarray(env.reset(seed=seed)[0], np.float32))
-            running.append(index)
+            obs[index] = _begun(env, env_id, seed)
+        running = list(range(len(seeds)))
         while running:
-            if explore:  # each row with its own generator
-                rows = [policy.act(obs[i][None], policy.initial_state(1), rngs[i], True)[0][0] for i in running]
-                actions = policy.to_env(np.stack(rows))
-            else:
-                batch = np.stack([obs[i] for i in running])
-                actions = policy.to_env(policy.act(batch, policy.initial_state(len(running)), None, False)[0])
-            still = []
-            for row, index in enumerate(running):
-                next_obs, reward, terminated, truncated, _ = made[index].step(actions[row])
-                obs[index] = np.asarray(next_obs, np.float32)
-                totals[index] += float(reward)
+            actions = _actions(policy, obs, running, rngs if explore else None)
+            for index in running:
+                outcome = _stepped(made[index], actions[index], env_id, (seeds[index], lengths[index]))
+                obs[index], reward, terminated, truncated = outcome
+                totals[index] += reward
                 lengths[index] += 1
                 if terminated or truncated or (horizon is not None and lengths[index] >= horizon):
-                    results[index] = Episode(totals[index], lengths[index], seeds[index], bool(terminated))
-                else:
-                    still.append(index)
-            running = still
+                    results[index] = Episode(totals[index], lengths[index], seeds[index], terminated)
+            running = [index for index in running if results[index] is None]
     finally:
         for env in made:
             env.close()
     return results
+
+
+def _actions(policy, obs, running, rngs):
+    """Return {index: the environment's action}; with ``rngs`` each row is drawn with a generator of its own."""
+    if rngs is None:
+        return policy.to_env(policy.act(obs, policy.initial_state(len(obs)), None, False)[0])
+    rows = [policy.act(obs[i : i + 1], policy.initial_state(1), rngs[i], True)[0][0] for i in running]
+    return dict(zip(running, policy.to_env(np.stack(rows)), strict=True))
+
+
+def _begun(env, env_id, seed):
+    try:
+        obs = np.asarray(env.reset(seed=seed)[0], np.float32)
+        _expect_finite(obs)
+    except FOREIGN as error:
+        raise _failed(env_id, "reset", seed, error) from error
+    return obs
+
+
+def _stepped(env, action, env_id, place):
+    """Return (obs, reward, terminated, truncated); ``place``: (seed, steps so far) for the message when it breaks."""
+    seed, step = place
+    try:
+        obs, reward, terminated, truncated, _ = env.step(action)
+        obs, reward = np.asarray(obs, np.float32), as_number(reward)
+        _expect_finite(obs, reward)
+    except FOREIGN as error:
+        raise _failed(env_id, f"step {step}", seed, error) from error
+    return obs, reward, bool(terminated), bool(truncated)
+
+
+def _expect_finite(obs, reward=0.0):
+    if not is_finite(obs, reward):
+        raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
+
+
+def _failed(env_id, where, seed, error):
+    return EnvError(f"{env_id} failed in {where} of an episode with seed {seed}: {type(error).__name__}: {error}")
 
 
 class Tester:

@@ -136,7 +136,8 @@ class _Update:
             "policy_entropy": -tf.reduce_mean(logp),
             "grad_norm_actor": norm,
         }
-        return gradients, tf.gradients(alpha_loss, [log_alpha]), stats
+        entropy_gradients, _ = clipped(tf.gradients(alpha_loss, [log_alpha]), self._config.grad_clip)
+        return gradients, entropy_gradients, stats
 
     def apply(self, parts, rates, number):
         """See LearnerGraph: change the weights with ``parts``, then let the targets follow."""

@@ -15,9 +15,10 @@ from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
 def policy_spec(config, spaces):
     """Return the PolicySpec of a squashed Gaussian policy for ``spaces`` (see ``acting.envs.describe``)."""
     obs_size = int(np.prod(spaces["obs"]["shape"]))
+    low, high = (_bounds(spaces["action"], side) for side in ("low", "high"))
     action = ActionSpec(
-        low=tuple(float(x) for x in np.ravel(spaces["action"]["low"])),
-        high=tuple(float(x) for x in np.ravel(spaces["action"]["high"])),
+        low=low,
+        high=high,
         normalize=config.normalize_actions,
         clip=config.clip_actions,
     )
@@ -76,6 +77,11 @@ def target_of(critic):
 def target_name(name):
     """Return the target critics' name for the critics' variable ``name``."""
     return "target_" + name
+
+
+def _bounds(space, side):
+    """One float per dimension; ``describe`` writes a single one where many bounds are equal."""
+    return tuple(float(x) for x in np.broadcast_to(space[side], space["shape"]).ravel())
 
 
 def _layers(model):

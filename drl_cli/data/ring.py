@@ -15,6 +15,7 @@ from drl_cli.data.columns import BATCH
 
 STEP, ENDED, TERMINATED = 1, 2, 4  # bits of `flags`; an end row has none of them
 NONE = -1
+COLUMNS = ("obs", "action", "reward", "link", "flags")
 MAX_DRAWS = 1000  # rounds of drawing before it is plain that hardly any window is complete
 
 
@@ -54,9 +55,7 @@ class Ring:
         self.link[rows] = following
         which = np.flatnonzero(ended.ravel())
         if len(which):
-            ends = self._reserve(len(which))
-            self._write_ends(ends, columns["end_obs"])
-            self.link[rows[which]] = ends
+            self.link[rows[which]] = self._end_rows(columns["end_obs"])
         for env in range(envs):
             if not ended[-1, env]:
                 serial = first + (steps - 1) * envs + env
@@ -86,15 +85,17 @@ class Ring:
         serial, next_obs = self._heads.pop((worker, env), (None, None))
         if serial is None or serial <= self.written - self.capacity:
             return
-        row, end = serial % self.capacity, self._reserve(1)
-        self._write_ends(end, next_obs)
+        row = serial % self.capacity
         self.flags[row] |= ENDED
-        self.link[row] = end[0]
+        self.link[row] = self._end_rows(next_obs[None])[0]
 
-    def _write_ends(self, rows, obs):
-        self.obs[rows], self.link[rows], self.flags[rows] = obs, NONE, 0
-        # Nobody reads these, but a checkpoint holds them: equal runs have equal bytes.
-        self.action[rows], self.reward[rows] = 0.0, 0.0
+    def _end_rows(self, obs):
+        """Write ``obs`` [E, …] as end rows; returns where they are."""
+        rows = self._reserve(len(obs))
+        # Nobody reads their actions and rewards, but a checkpoint holds them: equal runs have equal bytes.
+        self.obs[rows], self.action[rows], self.reward[rows] = obs, 0.0, 0.0
+        self.link[rows], self.flags[rows] = NONE, 0
+        return rows
 
     def _reserve(self, count):
         rows = (self.written + np.arange(count)) % self.capacity
@@ -143,8 +144,7 @@ class Ring:
     def state(self):
         """Return ({name: array}, {name: plain data}): the rows present and the heads of the streams."""
         size = len(self)
-        names = ("obs", "action", "reward", "link", "flags")
-        arrays = {name: getattr(self, name)[:size] for name in names}
+        arrays = {name: getattr(self, name)[:size] for name in COLUMNS}
         heads = sorted(self._heads)
         shape = (0, *self.obs.shape[1:])
         arrays["head_obs"] = np.stack([self._heads[h][1] for h in heads]) if heads else np.zeros(shape, np.float32)
@@ -152,18 +152,36 @@ class Ring:
         return arrays, facts
 
     def load(self, arrays, facts):
-        """Restore what ``state`` returned; ValueError when capacity or shapes differ or a link points outside."""
-        size = min(facts["written"], facts["capacity"])
+        """Restore what ``state`` returned; ValueError, and nothing changed, when it does not fit or cannot be a ring's."""
         if facts["capacity"] != self.capacity:
             raise ValueError(f"a replay of {facts['capacity']} rows; this run's buffer_size is {self.capacity}")
-        for name in ("obs", "action", "reward", "link", "flags"):
+        written, heads = facts["written"], facts["heads"]
+        if not isinstance(written, int) or written < 0:
+            raise ValueError(f"written is {str(written)[:40]!r}, no number of rows")
+        if not isinstance(heads, list) or not all(_is_head(head, written) for head in heads):
+            raise ValueError("a head of its streams is no step that was written")
+        size = min(written, self.capacity)
+        for name in COLUMNS:
             mine = getattr(self, name)
-            if arrays[name].shape != (size, *mine.shape[1:]):
-                raise ValueError(f"replay column {name}: {arrays[name].shape}, expected {(size, *mine.shape[1:])}")
+            _expect(name, arrays, (size, *mine.shape[1:]), mine.dtype)
+        _expect("head_obs", arrays, (len(heads), *self.obs.shape[1:]), self.obs.dtype)
         if size and (arrays["link"].min() < NONE or arrays["link"].max() >= size):
             raise ValueError("a link of the replay points outside of it")
-        for name in ("obs", "action", "reward", "link", "flags"):
+        if size and arrays["flags"].max() > STEP | ENDED | TERMINATED:
+            raise ValueError("flags of the replay that this version does not know")
+        for name in COLUMNS:
             getattr(self, name)[:size] = arrays[name]
-        self.written = facts["written"]
-        rows = zip(facts["heads"], arrays["head_obs"], strict=True)
+        self.written = written
+        rows = zip(heads, arrays["head_obs"], strict=True)
         self._heads = {(worker, env): (serial, obs.copy()) for (worker, env, serial), obs in rows}
+
+
+def _is_head(head, written):
+    whole = isinstance(head, list) and len(head) == 3 and all(isinstance(number, int) for number in head)
+    return whole and 0 <= head[2] < written
+
+
+def _expect(name, arrays, shape, dtype):
+    found = (arrays[name].shape, arrays[name].dtype) if name in arrays else "nothing"
+    if found != (shape, dtype):
+        raise ValueError(f"replay column {name}: {found}, expected {(shape, dtype)}")

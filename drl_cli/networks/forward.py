@@ -37,6 +37,8 @@ class Forward:
             if name not in weights or tuple(weights[name].shape) != shape:
                 found = tuple(weights[name].shape) if name in weights else "missing"
                 raise ValueError(f"{name}: expected shape {shape}, found {found}")
+            if weights[name].dtype != np.float32:
+                raise ValueError(f"{name}: expected float32, found {weights[name].dtype}")
         self._layers = []
         for index, layer in enumerate(net.layers):
             scope = f"{net.name}/dense_{index}"

@@ -7,6 +7,7 @@ tester, rollout and evaluate (which run them) and the checkpoint (which stores `
 """
 
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -14,8 +15,9 @@ import numpy as np
 from drl_cli.errors import CheckpointError
 
 ACTIVATIONS = ("relu", "tanh", "elu", "swish", "linear")
-DISTRIBUTIONS = ("squashed_gaussian",)
-MAX_UNITS = 65_536  # a manifest from elsewhere must not make us allocate without bound
+HEADS = {"squashed_gaussian": ("mean", "log_std")}  # distribution -> the heads that it reads, each of the action's size
+MAX_UNITS, MAX_LAYERS = 65_536, 64  # a manifest from elsewhere must not make us allocate without bound
+_MOST = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,16 +148,37 @@ class PolicySpec:
                 clip=bool(data["action"]["clip"]),
             )
             spec = cls(nets, str(data["distribution"]), _sizes(data["obs_shape"]), action, tuple(data["state"]))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise CheckpointError(
-                f"The policy's description cannot be read ({type(error).__name__}: {error})."
-            ) from error
-        if spec.distribution not in DISTRIBUTIONS or len(action.low) != len(action.high) or spec.state != ():
-            raise CheckpointError(
-                f"The policy's description asks for what this version cannot run: distribution {spec.distribution!r}, "
-                f"state {spec.state!r}. Known distributions: {', '.join(DISTRIBUTIONS)}."
-            )
+            # Whatever the conversions above bent ("false", 64.5) or left out (a key of another version) shows here.
+            if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(data)):
+                raise ValueError("it has keys or values that no description of this version has")
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
+            raise CheckpointError(f"The policy's description cannot be read ({reason}).") from error
+        problem = spec.misfit()
+        if problem:
+            raise CheckpointError(f"The policy's description asks for what this version cannot run: {problem}.")
         return spec
+
+    def misfit(self):
+        """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
+        action, size = self.action, self.action.size
+        if self.distribution not in HEADS or self.state != ():
+            known = ", ".join(HEADS)
+            return (
+                f"distribution {self.distribution[:60]!r}, state {str(self.state)[:60]}. Known distributions: {known}"
+            )
+        if len(self.nets) != 1 or self.nets[0].copies != 1:
+            return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
+        if self.nets[0].input_size != math.prod(self.obs_shape):
+            return f"a net of {self.nets[0].input_size} inputs for observations of shape {self.obs_shape}"
+        expected = tuple((head, size) for head in HEADS[self.distribution])
+        if size < 1 or self.nets[0].heads != expected:
+            return f"heads {str(self.nets[0].heads)[:100]} for {size} action dimensions"
+        if len(action.high) != size or not all(
+            -_MOST < low < high < _MOST for low, high in zip(action.low, action.high)
+        ):
+            return f"action bounds from {str(action.low)[:60]} to {str(action.high)[:60]}"
+        return None
 
 
 def _sizes(values):
@@ -170,6 +193,8 @@ def _net_from(data):
         Dense(_sizes([layer["units"]])[0], str(layer["activation"]), bool(layer["layer_norm"]))
         for layer in data["layers"]
     )
+    if len(layers) > MAX_LAYERS:
+        raise ValueError(f"{len(layers)} layers; at most {MAX_LAYERS} are allowed")
     if any(layer.activation not in ACTIVATIONS for layer in layers):
         raise ValueError(f"an activation that is none of {', '.join(ACTIVATIONS)}")
     pairs = [tuple((str(name), _sizes([size])[0]) for name, size in data[key]) for key in ("inputs", "heads")]

@@ -51,7 +51,7 @@ class Weights:
         return dict(self._variables.get_weights())
 
     def set(self, values):
-        """Assign ``values`` ({name: array}); ValueError when a name is missing or unknown or a shape differs."""
+        """Assign ``values`` ({name: array}); ValueError when a name is missing or unknown or a shape or dtype differs."""
         missing, unknown = self._names - set(values), set(values) - self._names
         if missing or unknown:
             raise ValueError(f"weights do not match: missing {sorted(missing)[:5]}, unknown {sorted(unknown)[:5]}")
@@ -60,4 +60,6 @@ class Weights:
                 raise ValueError(
                     f"{name}: shape {tuple(values[name].shape)}, expected {tuple(variable.shape.as_list())}"
                 )
+            if values[name].dtype != variable.dtype.base_dtype.as_numpy_dtype:
+                raise ValueError(f"{name}: {values[name].dtype}, expected {variable.dtype.base_dtype.name}")
         self._variables.set_weights(values)

@@ -1,0 +1,145 @@
+"""The policy that acts in NumPy: its actions, what the environment gets, how it comes out of a checkpoint; exploration."""
+
+import copy
+
+import numpy as np
+import pytest
+from conftest import POLICY
+
+from drl_cli import checkpoint
+from drl_cli.acting.exploration import StochasticSampling
+from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint
+from drl_cli.errors import CheckpointError
+from drl_cli.networks.spec import ActionSpec, NetSpec, PolicySpec
+
+
+def _policy(mean=(0.5, -0.5), log_std=-1.0, low=(-2.0, 0.0), high=(4.0, 1.0), **action):
+    """A policy whose heads are constants."""
+    net = NetSpec("policy", (("obs", 3),), (), (("mean", 2), ("log_std", 2)))
+    weights = {
+        "policy/mean/kernel": np.zeros((3, 2), np.float32),
+        "policy/mean/bias": np.float32(mean),
+        "policy/log_std/kernel": np.zeros((3, 2), np.float32),
+        "policy/log_std/bias": np.full(2, log_std, np.float32),
+    }
+    return NumpyPolicy(PolicySpec((net,), "squashed_gaussian", (3,), ActionSpec(low, high, **action)), weights)
+
+
+OBS = np.zeros((4, 3), np.float32)
+
+
+def test_greedy_action_is_the_same_for_every_row_and_needs_no_generator():
+    action, state, columns = _policy().act(OBS, (), None, False)
+    np.testing.assert_allclose(action, [[0.46211716, -0.46211716]] * 4, rtol=1e-6)  # tanh(0.5)
+    assert (state, columns, action.dtype) == ((), {}, np.float32)
+
+
+def test_explored_actions_differ_by_row_and_repeat_with_the_generator():
+    first, again = (_policy().act(OBS, (), np.random.default_rng(3), True)[0] for _ in range(2))
+    assert len(np.unique(first)) == 8 and np.array_equal(first, again)
+
+
+def test_not_normalised_policy_acts_in_the_environments_units():
+    action, _, _ = _policy(normalize=False).act(OBS[:1], (), None, False)
+    np.testing.assert_allclose(action, [[0.46211716 * 3 + 1, -0.46211716 * 0.5 + 0.5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"normalize": True, "clip": True}, [[-2.0, 1.0], [4.0, 0.0], [1.0, 0.5], [4.0, 0.0]]),
+        ({"normalize": True, "clip": False}, [[-2.0, 1.0], [4.0, 0.0], [1.0, 0.5], [7.0, -0.5]]),
+        ({"normalize": False, "clip": True}, [[-1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]),
+        ({"normalize": False, "clip": False}, [[-1.0, 1.0], [1.0, -1.0], [0.0, 0.0], [2.0, -2.0]]),
+    ],
+)
+def test_to_env_rescales_and_clips_as_the_spec_says(keys, expected):
+    action = np.float32([[-1.0, 1.0], [1.0, -1.0], [0.0, 0.0], [2.0, -2.0]])
+    before = action.copy()
+    found = _policy(**keys).to_env(action)
+    assert found.tolist() == expected and found.dtype == np.float32
+    assert np.array_equal(action, before)
+
+
+def test_random_actions_fill_the_bounds_evenly():
+    action = _policy(normalize=False).random(20_000, np.random.default_rng(0))
+    assert action.dtype == np.float32 and action.shape == (20_000, 2)
+    np.testing.assert_allclose(action.min(axis=0), [-2.0, 0.0], atol=0.01)
+    np.testing.assert_allclose(action.max(axis=0), [4.0, 1.0], atol=0.01)
+    np.testing.assert_allclose(action.mean(axis=0), [1.0, 0.5], atol=0.05)
+
+
+def test_exploration_is_uniform_for_its_first_steps_then_the_policys():
+    policy, kind = _policy(log_std=-20.0), StochasticSampling(random_steps=10, explore=True)
+    uniform = [kind.act(policy, OBS, (), np.random.default_rng(n), steps)[0] for n, steps in ((0, 0), (1, 9))]
+    assert min(len(np.unique(action)) for action in uniform) == 8
+    np.testing.assert_allclose(
+        kind.act(policy, OBS, (), np.random.default_rng(0), 10)[0], [[0.4621, -0.4621]] * 4, atol=1e-4
+    )
+
+
+def test_exploration_off_is_greedy_behind_the_first_steps():
+    policy, kind = _policy(log_std=2.0), StochasticSampling(random_steps=0, explore=False)
+    np.testing.assert_allclose(kind.act(policy, OBS, (), None, 0)[0], [[0.46211716, -0.46211716]] * 4, rtol=1e-6)
+
+
+def test_exploration_without_weights_stays_uniform():
+    policy = NumpyPolicy(_policy().spec)
+    assert not policy.has_weights
+    action, _, _ = StochasticSampling(0, False).act(policy, OBS, (), np.random.default_rng(0), 10**6)
+    assert len(np.unique(action)) == 8
+
+
+# -- out of a checkpoint ----------------------------------------------------------------------------------------
+
+
+def test_policy_of_a_checkpoint_acts(tmp_path, write_checkpoint):
+    ckpt = checkpoint.load(write_checkpoint(tmp_path, 10))
+    policy = policy_from_checkpoint(ckpt)
+    action, _, _ = policy.act(np.float32([[1.0, 0.0, 0.5]]), (), None, False)
+    stored = {name.removeprefix("default_policy/"): array for name, array in ckpt.arrays("weights").items()}
+    hidden = np.tanh([1.0, 0.0, 0.5] @ stored["policy/dense_0/kernel"] + stored["policy/dense_0/bias"])
+    expected = np.tanh(hidden @ stored["policy/mean/kernel"] + stored["policy/mean/bias"])
+    np.testing.assert_allclose(action[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(policy.to_env(action)[0], 2 * expected, rtol=1e-5)
+
+
+def _changed(*path, value):
+    data = copy.deepcopy(POLICY)
+    at = data
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return {"default_policy": data}
+
+
+@pytest.mark.parametrize(
+    ("policies", "said"),
+    [
+        (None, "holds no policy"),
+        ([], "holds no policy"),
+        ({}, "holds no policy"),
+        ({"other": POLICY}, "holds no policy"),
+        ({"default_policy": None}, "description cannot be read"),
+        (_changed("nets", 0, "layers", 0, "units", value=5), "do not fit the policy's description"),
+        (_changed("nets", 0, "layers", value=[]), "do not fit the policy's description"),
+        (_changed("nets", 0, "name", value="other"), "has no array named 'default_policy/other/"),
+    ],
+)
+def test_policy_of_a_checkpoint_that_does_not_fit_is_refused(tmp_path, write_checkpoint, policies, said):
+    ckpt = checkpoint.load(write_checkpoint(tmp_path, 10, policies=policies))
+    with pytest.raises(CheckpointError, match=said):
+        policy_from_checkpoint(ckpt)
+
+
+def test_policy_with_weights_that_are_not_finite_is_refused(tmp_path):
+    spec = PolicySpec.from_dict(POLICY)
+    weights = {name: np.zeros(shape, np.float32) for name, shape in spec.weight_shapes().items()}
+    weights["policy/mean/bias"] = np.float32([np.nan])
+    with checkpoint.Writer(tmp_path, 1) as writer:
+        named = {f"default_policy/{name}": array for name, array in weights.items()}
+        checkpoint.write_arrays(writer.folder / "weights.safetensors", named)
+        checkpoint.write_json(writer.folder / "state.json", {})
+        path = writer.commit({"policies": {"default_policy": POLICY}})
+    with pytest.raises(CheckpointError, match="policy/mean/bias holds values that are not finite"):
+        policy_from_checkpoint(checkpoint.load(path))

@@ -1,0 +1,93 @@
+"""Scores: they depend on weights and seeds alone, come in order, and say what broke."""
+
+import numpy as np
+import pytest
+from parts import server, spec, weights
+from scripted_envs import HIGH, LOW, Scripted
+
+from drl_cli.acting.policy import NumpyPolicy
+from drl_cli.actors import tester
+from drl_cli.actors.tester import SIDE_BY_SIDE, Episode, score
+from drl_cli.errors import EnvError
+
+SPEC = spec(2, (LOW,), (HIGH,))
+LANDER = spec(8, (-1.0, -1.0), (1.0, 1.0), units=64)
+
+
+def _score(*plan, seeds=(5,), **keys):
+    Scripted.begin(*plan)
+    return score(NumpyPolicy(SPEC, weights(SPEC)), "Scripted-v0", {}, list(seeds), **keys)
+
+
+def test_scores_come_in_the_order_of_their_seeds_whoever_ends_first():
+    plan = [{"ends": (3, "terminated")}, {"ends": (1, "truncated")}, {"ends": (2, "terminated truncated")}]
+    assert _score(*plan, seeds=(9, 4, 9)) == [
+        Episode(0.0 + 1.0 + 2.0, 3, 9, True),
+        Episode(100.0, 1, 4, False),
+        Episode(200.0 + 201.0, 2, 9, True),
+    ]
+    assert Scripted.seeds == [9, 4, 9]
+
+
+def test_more_episodes_than_go_side_by_side_are_all_played():
+    count = 2 * SIDE_BY_SIDE + 3
+    found = _score(*[{"ends": (1, "terminated")}] * count, seeds=range(count))
+    assert [episode.seed for episode in found] == list(range(count))
+    assert [episode.reward for episode in found] == [100.0 * index for index in range(count)]
+
+
+def test_no_seeds_are_no_episodes():
+    assert _score(seeds=()) == []
+
+
+def test_horizon_ends_an_episode_that_would_go_on():
+    assert _score({}, {"ends": (2, "terminated")}, seeds=(1, 2), horizon=4) == [
+        Episode(0.0 + 1 + 2 + 3, 4, 1, False),
+        Episode(100.0 + 101, 2, 2, True),
+    ]
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_a_score_does_not_depend_on_who_plays_beside_it(explore):
+    policy, seeds = NumpyPolicy(LANDER, weights(LANDER, 3)), [11, 12, 13, 14, 15]
+    together = score(policy, "LunarLanderContinuous-v3", {}, seeds, explore, horizon=250)
+    assert together == score(policy, "LunarLanderContinuous-v3", {}, seeds, explore, horizon=250)
+    for index, seed in enumerate(seeds):
+        assert score(policy, "LunarLanderContinuous-v3", {}, [seed], explore, horizon=250) == [together[index]]
+    assert score(policy, "LunarLanderContinuous-v3", {}, seeds[::-1], explore, horizon=250) == together[::-1]
+
+
+def test_exploring_scores_differ_from_greedy_ones():
+    policy = NumpyPolicy(LANDER, weights(LANDER, 3))
+    greedy, exploring = (score(policy, "LunarLanderContinuous-v3", {}, [1], e, 50)[0].reward for e in (False, True))
+    assert greedy != exploring
+
+
+@pytest.mark.parametrize("how", ["raise", "nan obs", "nan reward", "exit", "word"])
+def test_an_episode_that_breaks_is_named_with_its_seed_and_step(how):
+    with pytest.raises(EnvError, match="^Scripted-v0 failed in step 2 of an episode with seed 6: "):
+        _score({}, {"breaks": (2, how)}, seeds=(5, 6), horizon=50)
+
+
+@pytest.mark.parametrize("how", ["raise", "nan"])
+def test_an_episode_that_cannot_begin_is_named_with_its_seed(how):
+    with pytest.raises(EnvError, match="^Scripted-v0 failed in reset of an episode with seed 6: "):
+        _score({}, {"reset": how}, seeds=(5, 6), horizon=50)
+
+
+def test_a_reward_in_an_array_of_one_counts():
+    assert _score({"ends": (3, "terminated"), "reward": "array"}) == [Episode(3.0, 3, 5, True)]
+
+
+def test_tester_scores_the_version_it_is_asked_for():
+    started, env = server(), {"id": "Scripted-v0", "env_config": {}, "horizon": 3, "explore": False}
+    first, second = weights(SPEC, 0), weights(SPEC, 1)
+    for version, value in ((1, first), (2, second)):
+        assert started.call("push", {"default_policy": value}, True).result() == version
+    made = tester.Tester(env, SPEC, started)
+    for version, value in ((2, second), (1, first), (2, second)):
+        Scripted.begin({})
+        assert made.evaluate(version, [1]) == [Episode(3.0, 3, 1, False)]
+        policy = NumpyPolicy(SPEC, value)
+        expected = policy.to_env(policy.act(np.float32([[0, 0]]), (), None, False)[0])[0]
+        np.testing.assert_allclose(Scripted.actions[0], expected, rtol=1e-5)

@@ -1,0 +1,86 @@
+"""SAC's graph in a session of its own, for tests: ``Machine(config, spaces).run(block, count)``."""
+
+import numpy as np
+
+from drl_cli.algorithms import sac, sac_nets
+from drl_cli.configs.sac import Optimization, SACConfig
+from drl_cli.tf1.repeat import repeated
+from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.weights import Weights
+
+RATES = {"actor_learning_rate": 1e-2, "critic_learning_rate": 1e-2, "entropy_learning_rate": 1e-2}
+SCOPE = "default_policy/"
+
+
+def spaces(obs, action, low=-1.0, high=1.0):
+    """Return spaces as ``acting.envs.describe`` does, with bounds of the actions."""
+    return {
+        "obs": {"shape": [obs]},
+        "action": {"shape": [action], "low": [low] * action, "high": [high] * action},
+    }
+
+
+def config(**keys):
+    """Return a SACConfig of a small net and batch; ``hiddens``, ``activation``, ``layer_norm`` are those of both nets."""
+    model = {
+        "fcnet_hiddens": keys.pop("hiddens", (3,)),
+        "fcnet_activation": keys.pop("activation", "tanh"),
+        "layer_norm": keys.pop("layer_norm", False),
+    }
+    defaults = {"train_batch_size": 4, "updates_per_call": 8, "Q_model": model, "policy_model": model}
+    return SACConfig(**(defaults | {"optimization": Optimization(**RATES)} | keys))
+
+
+class Machine:
+    """The graph for ``config`` over observations and actions of the given sizes; ``seed`` draws weights and noise."""
+
+    def __init__(self, made, of_spaces, seed=5, xla=False):
+        self.config, self.spec = made, sac_nets.policy_spec(made, of_spaces)
+        self.initial = sac_nets.initial_weights(made, self.spec, seed)
+        with tf.Graph().as_default() as graph:
+            self.graph = sac.build(made, self.spec, self.initial, seed, SCOPE)
+            self.loop = repeated(self.graph, made.updates_per_call, made.train_batch_size, xla)
+            self.session = tf.Session(graph=graph)
+            self.session.run(tf.variables_initializer(list(self.graph.variables.values())))
+            named = {variable.op.name: variable for variable in self.graph.variables.values()}
+            self._weights = Weights(self.session, named, with_ray=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.session.close()
+
+    def run(self, block, count, **rates):
+        """Make ``count`` updates; returns the fetches."""
+        feeds = {self.loop.block[name]: block[name] for name in self.loop.block} | {self.loop.count: count}
+        feeds |= {self.loop.rates[name]: value for name, value in (RATES | rates).items()}
+        return self.session.run(self.loop.fetches, feeds)
+
+    def values(self):
+        """Return {name without the scope: array} of every variable."""
+        return {name.removeprefix(SCOPE): value for name, value in self._weights.get().items()}
+
+    def set(self, **values):
+        """Give variables (names without the scope) new values."""
+        self._weights.set({SCOPE + name: value for name, value in (self.values() | values).items()})
+
+    def changed(self, block, count, **rates):
+        """Return the names of the variables that ``count`` updates change."""
+        before = self.values()
+        self.run(block, count, **rates)
+        after = self.values()
+        return {name for name in before if not np.array_equal(before[name], after[name])}
+
+
+def random_block(made, obs, action, seed=0):
+    """Return a block of random transitions of every kind of discount."""
+    rng = np.random.default_rng(seed)
+    lead = (made.updates_per_call, made.train_batch_size)
+    return {
+        "obs": rng.normal(0, 1, (*lead, obs)).astype(np.float32),
+        "action": rng.uniform(-1, 1, (*lead, action)).astype(np.float32),
+        "reward": rng.normal(0, 1, lead).astype(np.float32),
+        "discount": rng.choice(np.float32([0.0, 0.9, 0.81]), lead),
+        "next_obs": rng.normal(0, 1, (*lead, obs)).astype(np.float32),
+    }
