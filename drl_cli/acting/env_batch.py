@@ -56,7 +56,7 @@ class EnvBatch:
             obs, reward = np.asarray(obs, np.float32), float(reward)
             if not _is_finite(obs, reward):
                 raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
-        except Exception as error:  # an environment is foreign code: whatever it raises costs an episode, not the run
+        except (Exception, SystemExit) as error:  # an environment is foreign code: whatever it raises costs an episode, not the run
             self._failed(index, error)
             return None
         self._failures[index] = 0
@@ -93,7 +93,7 @@ class EnvBatch:
                 if not _is_finite(obs, 0.0):
                     raise FloatingPointError("the first observation is not finite")
                 break
-            except Exception as error:  # foreign code, as in step
+            except (Exception, SystemExit) as error:  # foreign code, as in step
                 self._note(index, error, "reset")
         if self._obs is None:
             self._obs = np.empty((self.count, *obs.shape), np.float32)

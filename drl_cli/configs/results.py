@@ -71,6 +71,7 @@ NUMBER_FIELDS = (
         )
     ),
     "timers/start_s",
+    "timers/prepare_s",
     "timers/sample_s",
     "timers/learn_s",
     "timers/wait_s",
