@@ -56,10 +56,7 @@ class EnvBatch:
             obs, reward = np.asarray(obs, np.float32), float(reward)
             if not _is_finite(obs, reward):
                 raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # an environment is foreign code: whatever it raises costs an episode, not the run
+        except (Exception, SystemExit) as error:  # foreign code: whatever it raises costs an episode, not the run
             self._failed(index, error)
             return None
         self._failures[index] = 0
