@@ -46,8 +46,12 @@ RAY_DEFAULTS = {
 }
 
 
-def prepare_tensorflow(intra, inter, num_gpus, environ=os.environ):
-    """Set the thread counts and the visibility of GPUs for a TensorFlow that is about to be loaded here."""
+TF_LOG_LEVELS = {"DEBUG": "0", "INFO": "0", "WARN": "2", "ERROR": "3"}  # the least severe that TensorFlow still prints
+
+
+def prepare_tensorflow(intra, inter, num_gpus, log_level="WARN", environ=os.environ):
+    """Set thread counts, the visibility of GPUs and the log level for a TensorFlow that is about to be loaded here."""
+    environ["TF_CPP_MIN_LOG_LEVEL"] = TF_LOG_LEVELS[log_level]
     environ["TF_NUM_INTRAOP_THREADS"], environ["TF_NUM_INTEROP_THREADS"] = str(intra), str(inter)
     if num_gpus == 0:
         environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -58,6 +62,25 @@ def prepare_ray(environ=os.environ):
     for name, value in RAY_DEFAULTS.items():
         environ.setdefault(name, value)
     environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+def use_of_machine(before=None):
+    """Return (busy share of all CPUs since ``before`` in percent, memory in use in percent, a mark for the next call).
+
+    None for what /proc does not tell, and for the CPUs at the first call.
+    """
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [int(word) for word in file.readline().split()[1:9]]
+        with open("/proc/meminfo", encoding="ascii") as file:
+            memory = {line.split(":")[0]: int(line.split()[1]) for line in file if line[:3] == "Mem"}
+    except (OSError, ValueError, IndexError):
+        return None, None, None
+    mark = (sum(ticks), ticks[3] + ticks[4])  # all, idle and waiting for disks
+    used = 100.0 * (1.0 - memory["MemAvailable"] / memory["MemTotal"])
+    if before is None or mark[0] <= before[0]:
+        return None, used, mark
+    return 100.0 * (1.0 - (mark[1] - before[1]) / (mark[0] - before[0])), used, mark
 
 
 def seconds_since_start():

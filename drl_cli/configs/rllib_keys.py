@@ -157,12 +157,67 @@ UNBUILT_SECTIONS = frozenset({"replay_buffer_config"})
 """Keys of NOT_YET that hold a mapping of which parts are read, so that the other parts are named one by one."""
 
 MODEL_NOT_YET = frozenset(
-    ["conv_filters", "conv_activation", "free_log_std", "no_final_linear", "vf_share_layers", "use_lstm", "max_seq_len", "lstm_cell_size", "lstm_use_prev_action_reward", "lstm_use_prev_action", "lstm_use_prev_reward", "framestack", "dim", "grayscale", "zero_mean", "custom_model", "custom_model_config", "custom_action_dist", "custom_preprocessor", "post_fcnet_hiddens", "post_fcnet_activation", "use_attention", "attention_num_transformer_units", "attention_dim", "attention_num_heads", "attention_head_dim", "attention_memory_inference", "attention_memory_training", "attention_position_wise_mlp_dim", "attention_init_gru_gate_bias", "attention_use_n_prev_actions", "attention_use_n_prev_rewards", "_disable_preprocessor_api"]
+    [
+        "conv_filters",
+        "conv_activation",
+        "free_log_std",
+        "no_final_linear",
+        "vf_share_layers",
+        "use_lstm",
+        "max_seq_len",
+        "lstm_cell_size",
+        "lstm_use_prev_action_reward",
+        "lstm_use_prev_action",
+        "lstm_use_prev_reward",
+        "framestack",
+        "dim",
+        "grayscale",
+        "zero_mean",
+        "custom_model",
+        "custom_model_config",
+        "custom_action_dist",
+        "custom_preprocessor",
+        "post_fcnet_hiddens",
+        "post_fcnet_activation",
+        "use_attention",
+        "attention_num_transformer_units",
+        "attention_dim",
+        "attention_num_heads",
+        "attention_head_dim",
+        "attention_memory_inference",
+        "attention_memory_training",
+        "attention_position_wise_mlp_dim",
+        "attention_init_gru_gate_bias",
+        "attention_use_n_prev_actions",
+        "attention_use_n_prev_rewards",
+        "_disable_preprocessor_api",
+    ]
 )
 """Keys of a network (MODEL_DEFAULTS) that are not built yet."""
 
 EXPLORATION_NOT_YET = frozenset(
-    ["random_timesteps", "initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_schedule", "stddev", "initial_scale", "final_scale", "scale_timesteps", "scale_schedule", "ou_theta", "ou_sigma", "ou_base_scale", "initial_stddev", "sub_exploration", "temperature", "feature_dim", "beta", "eta", "lr"]
+    [
+        "random_timesteps",
+        "initial_epsilon",
+        "final_epsilon",
+        "epsilon_timesteps",
+        "epsilon_schedule",
+        "stddev",
+        "initial_scale",
+        "final_scale",
+        "scale_timesteps",
+        "scale_schedule",
+        "ou_theta",
+        "ou_sigma",
+        "ou_base_scale",
+        "initial_stddev",
+        "sub_exploration",
+        "temperature",
+        "feature_dim",
+        "beta",
+        "eta",
+        "lr",
+    ]
 )
 """Arguments of exploration classes that are not built yet."""
 

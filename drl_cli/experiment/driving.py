@@ -120,7 +120,8 @@ class _Drive:
         while not self._stop_request:
             result = trainer.train()
             reason = ending.check(result, trainer.touched)
-            self._result = {**result, "done": reason is not None}
+            identity = {"experiment_id": self._path.name.rpartition("_")[2], "trial_id": self._path.name}
+            self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)
             events.report("result", result=self._result)
             if reason is not None:

@@ -44,7 +44,7 @@ def open_cluster(config, ray_options):
     """Return the cluster for ``config``; starts or joins Ray when it needs one, with TensorFlow loading meanwhile."""
     threads = config.tf_session_args
     process.prepare_tensorflow(
-        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus
+        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus, config.log_level
     )
     if not needs_ray(config):
         events.report("phase", text="loading TensorFlow")
@@ -64,7 +64,7 @@ def open_cluster(config, ray_options):
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
     demand = math.ceil(config.num_workers * config.num_cpus_per_worker) + 2
-    return module.RayCluster(ray_options, demand)
+    return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
 def make_parts(row, config, env, spec, cluster):

@@ -125,7 +125,7 @@ class RayCluster:
     is_remote = True
 
     def __init__(self, options, num_cpus):
-        """``options``: dict(address, num_cpus, num_gpus, object_store_memory), values None where not given.
+        """``options``: dict(address, num_cpus, num_gpus, object_store_memory, log_to_driver), None where not given.
 
         ``num_cpus`` is the demand: a Ray of our own is told to have so many, on purpose more than there are cores.
         """
@@ -163,7 +163,7 @@ class RayCluster:
                 num_cpus=int(options.get("num_cpus") or num_cpus),
                 object_store_memory=int(options.get("object_store_memory") or OBJECT_STORE_BYTES),
                 include_dashboard=False,
-                log_to_driver=False,
+                log_to_driver=bool(options.get("log_to_driver")),
                 configure_logging=False,
                 namespace=f"drl-{secrets.token_hex(4)}",
                 _temp_dir=str(self._folder),
@@ -190,7 +190,9 @@ class RayCluster:
                 # What holds state stays on the driver's node: a lost node then costs workers only.
                 here = ray.get_runtime_context().get_node_id()
                 wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
-            actor = ray.remote(Shell).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
+            # The class's name is what ps and Ray's tools show of the process.
+            kind = type(name.title().replace(" ", ""), (Shell,), {})
+            actor = ray.remote(kind).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
             handle = RemoteHandle(name, actor)
         self._handles.append(handle)
         return handle

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 
-from drl_cli import events
+from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
@@ -164,7 +164,8 @@ class Trainer:
         closed = self.loop.meters.close_iteration()
         learner, lag, timers = closed.pop("learner"), closed.pop("weight_lag_mean"), closed.pop("timers")
         trained, sampled = self.loop.trained(), self.loop.sampled
-        wait = {"start_s": self._start_seconds, "prepare_s": self.loop.meters.prepare_seconds}
+        idle = max(0.0, seconds - timers["learn_s"]) if self.loop.is_learning else None
+        wait = {"start_s": self._start_seconds, "prepare_s": self.loop.meters.prepare_seconds, "wait_s": idle}
         result = self.counters() | closed
         del result["num_updates"]
         result |= {
@@ -177,12 +178,14 @@ class Trainer:
             "timestamp": int(time.time()),
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
+            "node_ip": "127.0.0.1" if not self._options["ray"].get("address") else socket.gethostname(),
             "num_healthy_workers": self.parts.pool.healthy,
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
             "evaluation": self.scored_result() or {},  # no empty column before the first
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
+            "perf": self._perf(),
             "done": False,
         }
         result["info"] = {
@@ -199,6 +202,10 @@ class Trainer:
             "learner": {DEFAULT_POLICY: learner},
         }
         return result
+
+    def _perf(self):
+        cpu, memory, self._busy_before = process.use_of_machine(self._busy_before)
+        return {"cpu_util_percent": cpu, "ram_util_percent": memory}
 
     def _progress(self):
         now = time.monotonic()

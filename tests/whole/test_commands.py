@@ -1,0 +1,218 @@
+"""The commands as a user types them, in processes of their own: train, interrupt, resume, roll out, evaluate."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+DRL = [sys.executable, "-m", "drl_cli"]
+SMALL = [
+    "--run",
+    "SAC",
+    "--env",
+    "Pendulum-v1",
+    "--seed",
+    "3",
+    "-s",
+    "learning_starts=200",
+    "-s",
+    "evaluation_num_episodes=2",
+]
+QUICK = [*SMALL, "-s", "timesteps_per_iteration=200", "-s", "evaluation_interval=2", "-s", "xla=false"]
+ENDLESS = ["--stop", "{}"]
+
+
+def drl(*words, timeout=120, **options):
+    return subprocess.run([*DRL, *map(str, words)], capture_output=True, text=True, timeout=timeout, **options)
+
+
+def start(*words):
+    return subprocess.Popen(
+        [*DRL, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def until(process, word):
+    """Read the run's plain lines until one holds ``word``; returns what was read."""
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if word in line:
+            return "".join(seen)
+    raise AssertionError(f"no {word!r} in:\n{''.join(seen)}")
+
+
+def the_run(folder):
+    (run,) = (path.parent for path in Path(folder).glob("*/*/params.json"))
+    return run
+
+
+def rows(run):
+    return [json.loads(line) for line in (run / "result.json").read_text().splitlines()]
+
+
+def processes_of(session):
+    """Processes that belong to the session that ``start`` opened, Ray's included."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, ProcessLookupError):
+            continue
+    return found
+
+
+def test_run_leaves_files_behind_that_rollout_and_evaluate_play(tmp_path):
+    done = drl("train", *QUICK, "--local-dir", tmp_path, "--stop", "timesteps_total=1200", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["training_iteration"] for line in lines[:-1]] == [1, 2, 3, 4, 5, 6]
+    assert lines[-1]["finished"]["state"] == "finished"
+    run = the_run(tmp_path)
+    made = {path.name for path in run.iterdir()}
+    wanted = {"params.json", "result.json", "progress.csv", "versions.json", "drl.log", "events.jsonl", "best.json"}
+    assert wanted <= made
+    assert any(name.startswith("events.out.tfevents") for name in made)
+    assert (run / "checkpoint_000006" / "COMMIT").is_file()
+    params = json.loads((run / "params.json").read_text())
+    assert (params["config"]["learning_starts"], params["config"]["gamma"], params["seed"]) == (200, 0.99, 3)
+
+    played = drl("rollout", run, "--episodes", 2, "--seed", 7)
+    assert played.returncode == 0, played.stderr
+    assert [line.split(": reward:")[0] for line in played.stdout.splitlines()[:2]] == ["Episode #0", "Episode #1"]
+    again = drl("rollout", run / "checkpoint_000006" / "manifest.json", "--episodes", 2, "--seed", 7)
+    assert again.returncode == 0, again.stderr
+    scored = drl("evaluate", run, run / "checkpoint_000006", "--episodes", 3, "--json")
+    assert scored.returncode == 0, scored.stderr
+    assert [entry["greedy"]["episodes"] for entry in json.loads(scored.stdout)["checkpoints"]] == [3, 3]
+
+
+def test_inline_run_imports_no_ray(tmp_path):
+    code = (
+        "import sys; from drl_cli.cli import main; "
+        f"code = main({['train', *QUICK, '--local-dir', str(tmp_path), '--stop', 'timesteps_total=400']!r}); "
+        "print(code, 'ray' in sys.modules, 'tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "0 False True", done.stderr
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_saves_and_resume_joins_the_curves(tmp_path, sent, code):
+    process = start("train", *QUICK, *ENDLESS, "--local-dir", tmp_path)
+    until(process, "iteration 3")
+    os.kill(process.pid, sent)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == code, errors
+    run = the_run(tmp_path)
+    last = rows(run)[-1]["training_iteration"]
+    assert (run / f"checkpoint_{last:06d}" / "COMMIT").is_file()
+    assert f"drl train --resume {run}" in output
+
+    steps = 200 * (last + 3)
+    resumed = drl("train", "--resume", run, "--stop", f"timesteps_total={steps}")
+    assert resumed.returncode == 0, resumed.stderr
+    assert [row["training_iteration"] for row in rows(run)] == list(range(1, last + 4))
+    assert f"resuming {run.name}" in resumed.stderr
+
+
+def test_second_interrupt_quits_at_once_and_leaves_earlier_checkpoints_alone(tmp_path):
+    process = start("train", *QUICK, *ENDLESS, "--local-dir", tmp_path, "--checkpoint-freq", "1")
+    until(process, "iteration 3")
+    os.kill(process.pid, signal.SIGSTOP)  # both signals arrive before the run can act on the first
+    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, signal.SIGCONT)
+    until(process, "Stopping")
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=5)
+    assert process.returncode == 130
+    checked = drl("rollout", the_run(tmp_path), "--latest", "--episodes", 1)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_second_run_on_a_folder_is_refused_and_names_the_holder(tmp_path):
+    process = start("train", *QUICK, *ENDLESS, "--local-dir", tmp_path)
+    until(process, "iteration 1")
+    refused = drl("train", "--resume", the_run(tmp_path))
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert refused.returncode == 2
+    assert str(process.pid) in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_reader_of_stdout_that_leaves_does_not_stop_training(tmp_path):
+    process = start("train", *QUICK, "--local-dir", tmp_path, "--stop", "timesteps_total=1000", "--json")
+    process.stdout.close()
+    process.stdout = None
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert rows(the_run(tmp_path))[-1]["timesteps_total"] >= 1000
+
+
+def test_resume_skips_a_damaged_checkpoint_and_an_explicit_one_is_refused(tmp_path):
+    stop = ["--stop", "timesteps_total=1000", "--checkpoint-freq", "1"]
+    done = drl("train", *QUICK, "--local-dir", tmp_path, *stop)
+    assert done.returncode == 0, done.stderr
+    run = the_run(tmp_path)
+    weights = run / "checkpoint_000005" / "weights.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[len(data) // 2] ^= 1
+    weights.write_bytes(data)
+    refused = drl("rollout", run / "checkpoint_000005", "--episodes", 1)
+    assert refused.returncode == 2
+    assert "weights.safetensors" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_environment_that_fails_in_reset_is_refused_before_anything_starts(tmp_path):
+    (tmp_path / "broken_env.py").write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control.pendulum import PendulumEnv\n"
+        "class Broken(PendulumEnv):\n"
+        "    def reset(self, **options):\n"
+        "        raise OSError('no such sensor')\n"
+        "gymnasium.register('Broken-v0', entry_point=Broken)\n"
+    )
+    words = [
+        "train",
+        "--run",
+        "SAC",
+        "--env",
+        "Broken-v0",
+        "--import",
+        "broken_env",
+        "--local-dir",
+        tmp_path / "results",
+    ]
+    done = drl(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no such sensor" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.ray
+def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_process(tmp_path):
+    small = [*QUICK, *ENDLESS, "--local-dir", tmp_path, "-s", "num_workers=2", "-s", "min_iter_time_s=0.5"]
+    process = start("train", *small)
+    until(process, "iteration 2")
+    family = psutil.Process(process.pid).children(recursive=True)
+    worker = next(child for child in family if "Worker1" in " ".join(child.cmdline()))
+    worker.kill()
+    until(process, "worker 1")
+    until(process, "iteration")
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole process group
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    run = the_run(tmp_path)
+    assert rows(run)[-1]["num_restarts"] == 1
+    assert f"drl train --resume {run}" in output
+    assert processes_of(process.pid) == []
