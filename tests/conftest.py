@@ -4,6 +4,7 @@
 from drl_cli import process
 
 process.prepare()
+process.prepare_ray()  # whichever test imports Ray first
 
 import json
 

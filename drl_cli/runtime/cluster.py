@@ -167,6 +167,8 @@ class InlineCluster:
 
     def wait(self, references, timeout=None):
         """Wait for the first of ``references`` (in their order) and return it in a list, [] after ``timeout`` seconds."""
+        if not references:
+            return []
         try:
             references[0].result(timeout)
         except concurrent.futures.TimeoutError:  # in Python 3.10 not yet the built-in one

@@ -7,6 +7,7 @@ it joins and neither configures nor shuts Ray down.
 Sources: Ray 2.60 ``ray.init``; token authentication in its security documentation; socket addresses measured.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -231,15 +232,18 @@ class RayCluster:
 
     def close(self):
         """End all parts, and Ray if it is ours."""
-        for handle in reversed(self._handles):
-            if handle.is_remote:
-                ray.kill(handle.actor, no_restart=True)
-            else:
-                handle.close()
-        self._handles.clear()
-        if self._owned and ray.is_initialized():
-            ray.shutdown()
-        self._remove_folder()
+        try:
+            for handle in reversed(self._handles):
+                if handle.is_remote:
+                    with contextlib.suppress(RayError):  # Ray itself may be what broke; the rest is ended all the same
+                        ray.kill(handle.actor, no_restart=True)
+                else:
+                    handle.close()
+            self._handles.clear()
+        finally:
+            if self._owned and ray.is_initialized():
+                ray.shutdown()
+            self._remove_folder()
 
     def _remove_folder(self):
         if self._folder is not None:

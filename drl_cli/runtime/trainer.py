@@ -16,11 +16,11 @@ from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
-from drl_cli.runtime.cluster import PartLost
+from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.scoring import Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
-ATTEMPTS = 3  # of making a tester that dies
+ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
 
 class Trainer:
@@ -131,7 +131,7 @@ class Trainer:
     def _poll_scoring(self):
         try:
             self.scoring.poll()
-        except PartLost as lost:
+        except (PartLost, PartFailed) as lost:
             self._testers_lost += 1
             self.scoring.abandon()
             self._tester = None
@@ -139,7 +139,7 @@ class Trainer:
             if self._testers_lost == ATTEMPTS:
                 events.report(
                     "warning",
-                    text=f"The tester died {ATTEMPTS} times: this run goes on without evaluations, and a stop or a best "
+                    text=f"The tester was lost {ATTEMPTS} times: this run goes on without evaluations, and a stop or a best "
                     "checkpoint that depends on them will not come.",
                 )
 
@@ -183,7 +183,7 @@ class Trainer:
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
-            "evaluation": self.scored_result(),
+            "evaluation": self.scored_result() or {},  # no empty column before the first
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
             "perf": self._perf(),
             "done": False,

@@ -3,6 +3,7 @@
 from drl_cli import process
 
 process.prepare()
+process.prepare_ray()  # before any test imports Ray: it reads what keeps it on loopback when it is imported
 
 import pytest  # noqa: E402
 from runtime_runs import env_facts  # noqa: E402

@@ -46,7 +46,6 @@ class Cluster:
         self.pending = []  # every Later that has a due time
 
     def wait(self, references, timeout=None):
-        assert references
         due = [r.due for r in references if not r.done() and r.due is not None]
         if due and not any(r.done() for r in references):
             self.advance(min(min(due) - self.clock.now, timeout))

@@ -109,6 +109,10 @@ def test_wait_waits_for_the_first_reference_though_a_later_one_is_done(cluster):
     assert cluster.wait([second, first], 5) == [second]
 
 
+def test_wait_for_nothing_returns_nothing(cluster):
+    assert cluster.wait([], 0.01) == []
+
+
 def test_wait_returns_a_reference_that_failed(cluster):
     failed = Reference(Future())
     failed.future.set_exception(TimeoutError("raised by the part"))

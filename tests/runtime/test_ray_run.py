@@ -128,6 +128,26 @@ def test_killed_worker_is_replaced_and_its_streams_are_cut(first, reports, monke
     assert lost == [(0, 0)]
 
 
+def test_stopped_worker_is_killed_and_replaced(beside, monkeypatch):
+    trainer = beside(rollout_fragment_length=5)
+    until_learning(trainer)
+    stopped = psutil.Process(pid_of(trainer, 1))
+    monkeypatch.setattr(pool_module, "SILENCE_S", 1.0)
+    stopped.suspend()
+    try:
+        for _ in range(500):
+            if trainer.train()["num_restarts"] == 1:
+                break
+        assert trainer.parts.pool.restarts == 1
+        assert psutil.wait_procs([stopped], timeout=30)[1] == []
+    finally:
+        if stopped.is_running():
+            stopped.kill()
+    while trainer.parts.replay.part._seen[1][0] == 0:
+        trainer.train()
+    assert trainer.parts.pool.healthy == 2
+
+
 def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
     path = first.save(tmp_path)
     saved, found = first.counters(), checkpoint.load(path)

@@ -160,6 +160,19 @@ def test_dead_worker_s_streams_are_cut_and_its_fragments_not_counted():
     assert {meta.incarnation for meta in run.replay.added if meta.worker == 0} == {0, 1}
 
 
+def test_loop_without_anything_under_way_lets_time_pass():
+    run = Run(worker_takes=0.05, update_takes=0.0001, learning_starts=0)
+    run.makes.born_dead = True
+    for worker in run.makes.made:
+        worker.die()
+    run.steps(4)  # the workers, and their successors too, which are not replaced at once
+    run.loop.quiesce()
+    assert run.pool.healthy == 0
+    began = run.clock.now
+    run.loop.step()
+    assert run.clock.now - began == 0.25
+
+
 def deliver(run, token):
     """Hand ``token`` to the loop as a fragment that has come."""
     if not run.pool.outstanding:

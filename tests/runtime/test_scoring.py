@@ -7,7 +7,7 @@ from runtime_runs import small_config
 from drl_cli import checkpoint
 from drl_cli.actors.tester import Episode
 from drl_cli.runtime import assembly
-from drl_cli.runtime.cluster import PartLost
+from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.scoring import Scoring, Snapshot
 
 COUNTERS = {"training_iteration": 5, "timesteps_total": 5000, "num_updates": 1800}
@@ -160,13 +160,22 @@ def test_lost_testers_do_not_stop_training_and_the_third_is_said(run, reports, m
     trainer = run("Pendulum-v1", small_config(evaluation_interval=1))
     results = [trainer.train() for _ in range(6)]
     assert results[-1]["info"]["num_updates"] > 300
-    assert [result["evaluation"] for result in results] == [None] * 6
+    assert [result["evaluation"] for result in results] == [{}] * 6
     assert [len(tester.asked) for tester in made] == [1, 1, 1]
     lost = [(f["worker"], f["incarnation"]) for kind, f in reports if kind == "worker_lost"]
     assert lost == [("tester", 0), ("tester", 1), ("tester", 2)]
     warnings = [f["text"] for kind, f in reports if kind == "warning"]
     assert len(warnings) == 1
-    assert warnings[0].startswith("The tester died 3 times: this run goes on without evaluations")
+    assert warnings[0].startswith("The tester was lost 3 times: this run goes on without evaluations")
+
+
+def test_environment_that_breaks_an_evaluation_does_not_stop_training(run, reports, monkeypatch):
+    answers = [[PartFailed("tester failed: OSError: simulator gone")], [-500.0]]
+    monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester(answers.pop(0)))
+    trainer = run("Pendulum-v1", small_config())
+    results = [trainer.train() for _ in range(4)]
+    assert [r["evaluation"].get("training_iteration") for r in results] == [None, None, None, 4]
+    assert [f["text"] for kind, f in reports if kind == "worker_lost"] == ["tester failed: OSError: simulator gone"]
 
 
 def test_tester_that_comes_back_scores_again(run, monkeypatch):
@@ -174,7 +183,7 @@ def test_tester_that_comes_back_scores_again(run, monkeypatch):
     monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester(answers.pop(0)))
     trainer = run("Pendulum-v1", small_config(evaluation_interval=1))
     results = [trainer.train() for _ in range(4)]
-    means = [result["evaluation"] and result["evaluation"]["episode_reward_mean"] for result in results]
+    means = [result["evaluation"].get("episode_reward_mean") for result in results]
     assert means == [None, None, -500.0, -400.0]
 
 
@@ -196,6 +205,6 @@ def test_touch_inline_ends_with_a_checkpoint_of_what_was_scored(run, tmp_path, m
 def test_evaluations_come_when_they_are_due(run, monkeypatch, interval):
     monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester([-1.0, -2.0, -3.0]))
     trainer = run("Pendulum-v1", small_config(evaluation_interval=interval))
-    means = [(trainer.train()["evaluation"] or {}).get("episode_reward_mean") for _ in range(6)]
+    means = [trainer.train()["evaluation"].get("episode_reward_mean") for _ in range(6)]
     expected = [None] * 6 if interval is None else [None, None, -1.0, -1.0, -1.0, -2.0]
     assert means == expected

@@ -71,7 +71,7 @@ class ReplayLoop:
         """Ask for what is allowed, wait up to ``timeout`` s for something to be done, and deal with it."""
         self._request_updates()
         self._request_samples()
-        self._deal(self._cluster.wait(self._pending(), timeout) if self._pending() else [])
+        self._deal(self._cluster.wait(self._pending(), timeout))
         self._pool.watch()
 
     def quiesce(self):

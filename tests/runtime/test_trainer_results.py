@@ -1,0 +1,31 @@
+"""What ``Trainer.train`` returns: the fields that the schema knows, plain data, no NaN."""
+
+import json
+import math
+
+from runtime_runs import small_config
+
+from drl_cli.configs.results import RESULT_FIELDS
+from drl_cli.loggers.rows import flatten
+
+
+def test_result_has_only_known_fields_and_only_plain_finite_data(run):
+    trainer = run("Pendulum-v1", small_config())
+    results = [trainer.train() for _ in range(3)]
+    for result in results:
+        json.dumps(result, allow_nan=False)
+    unknown = {name for result in results for name in flatten(result)} - set(RESULT_FIELDS)
+    assert unknown == set()
+    assert all(math.isfinite(value) for value in flatten(results[2]).values() if isinstance(value, float))
+
+
+def test_counters_of_a_result_count_up_over_iterations(run):
+    trainer = run("Pendulum-v1", small_config())
+    results = [trainer.train() for _ in range(3)]
+    assert [r["training_iteration"] for r in results] == [1, 2, 3]
+    assert [r["timesteps_total"] for r in results] == [200, 400, 600]
+    assert [r["timesteps_this_iter"] for r in results] == [200] * 3
+    assert [r["info"]["num_steps_trained"] for r in results] == [32 * r["info"]["num_updates"] for r in results]
+    assert results[2]["info"]["training_intensity_asked"] == 0.4 * 32
+    assert results[0]["episodes_total"] == 0
+    assert (results[0]["episode_reward_mean"], results[0]["hist_stats"]["episode_reward"]) == (None, [])
