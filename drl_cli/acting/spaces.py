@@ -46,6 +46,11 @@ def _bounds(values):
     return np.where(finite, values.astype(object), None).tolist()
 
 
+def _each(bounds, size):
+    """Undo the shortening of ``_bounds`` for a vector of ``size`` elements."""
+    return bounds if isinstance(bounds, list) else [bounds] * size
+
+
 def _action_misfit(action, needs):
     kind = action["kind"]
     wants = f"{needs.name} needs a continuous action space: a Box of one dimension with finite bounds"
@@ -61,7 +66,8 @@ def _action_misfit(action, needs):
         return f"{wants}; its actions are a Box of shape {tuple(action['shape'])}. Reshape them in a wrapper."
     if not action["dtype"].startswith("float"):
         return f"{wants}; its actions are whole numbers ({action['dtype']})."
-    for index, (low, high) in enumerate(zip(action["low"], action["high"], strict=True)):
+    size = action["shape"][0]
+    for index, (low, high) in enumerate(zip(_each(action["low"], size), _each(action["high"], size), strict=True)):
         if low is None or high is None:
             return (
                 f"{wants}; action {index} has the bounds [{_side(low, '-')}, {_side(high, '')}]. Rescale the "
