@@ -8,6 +8,8 @@ Deviations:
   loop applies them one after the other. XLA can then share the forward pass.
 - n-step targets: ``reward`` and ``discount`` arrive summed over the real number of steps; no off-policy correction.
 - ``policy_delay`` updates actor and temperature on every k-th update only, counted over all calls.
+- With ``policy_average`` what acts is a running average of the learnt policy's weights (Polyak & Juditsky 1992): the
+  greedy policy of a high learning rate wobbles from update to update, its average does not. Losses never see it.
 - ``target_network_update_freq`` counts env steps in RLlib; here it is turned into updates with the training intensity.
 """
 
@@ -64,7 +66,10 @@ class _Update:
         self._distribution = SquashedGaussian(*spec.action.policy_bounds())
         self._target_entropy = target_entropy(config, spec.action.size)
         self._target_every = sac_nets.updates_per_target_update(config)
-        self._policy = variables_of(self._policy_net.weight_shapes(), initial, scope)
+        self._acting = variables_of(self._policy_net.weight_shapes(), initial, scope)
+        self._policy = self._acting
+        if config.policy_average:
+            self._policy = variables_of(self._policy_net.weight_shapes(), initial, scope + "learnt_")
         self._critic = variables_of(self._critic_net.weight_shapes(), initial, scope)
         self._target = variables_of(self._target_net.weight_shapes(), initial, scope, trainable=False)
         start = {"log_alpha": np.float32(np.log(config.initial_alpha))}
@@ -74,7 +79,9 @@ class _Update:
         self._adam = {part: Adam(scope + part, weights) for part, weights in parts.items()}
 
     def all_variables(self):
-        groups = (self._policy, self._critic, self._target, self._alpha, *(a.variables for a in self._adam.values()))
+        groups = [self._acting, self._critic, self._target, self._alpha, *(a.variables for a in self._adam.values())]
+        if self._policy is not self._acting:
+            groups.append(self._policy)
         return [variable for group in groups for variable in group.values()] + [self._number]
 
     def gradients(self, batch, number):
@@ -151,6 +158,10 @@ class _Update:
         _when(self._config.policy_delay == 1, self._actor_due(number), actor)
         due = tf.equal((number + 1) % self._target_every, 0)
         _when(self._target_every == 1, due, self._follow)
+        if self._policy is not self._acting:
+            kept = self._config.policy_average
+            for name, acting in self._acting.items():
+                acting.assign(kept * acting + (1.0 - kept) * self._policy[name])
 
     def _follow(self):
         tau = self._config.tau

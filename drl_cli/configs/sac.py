@@ -79,6 +79,15 @@ class SACConfig(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, Iterat
         None, "Largest global norm of the gradients of each part (policy, critics, alpha); null never clips.", "norm"
     )
     policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)
+    policy_average: float = key(
+        0.0,
+        "Share that the past keeps, at each update, in a running average of the policy's weights; the average is what "
+        "acts, is scored and is checkpointed. 0 acts with the newest weights. 1 / (1 - policy_average) updates is its "
+        "memory.",
+        "share per update",
+        ge=0,
+        lt=1,
+    )
 
     @model_validator(mode="after")
     def _fits_together(self):

@@ -115,6 +115,21 @@ def test_policy_delay_of_three_moves_actor_and_alpha_on_every_third_update(block
     assert counts["actor_adam/count"] == counts["entropy_adam/count"] == 2
 
 
+def test_policy_average_publishes_a_running_average_of_the_learnt_policy(block):
+    with Machine(config(policy_average=0.75), spaces(OBS, ACTION)) as machine:
+        expected = {name: machine.values()[name] for name in POLICY}
+        for _ in range(3):
+            machine.run(block, 1)
+            learnt = machine.values()
+            expected = {name: 0.75 * value + 0.25 * learnt["learnt_" + name] for name, value in expected.items()}
+        acting = machine.values()
+        published = set(machine.graph.published)
+    assert published == {SCOPE + name for name in POLICY}
+    for name in POLICY:
+        np.testing.assert_allclose(acting[name], expected[name], rtol=1e-5, atol=1e-7)
+        assert not np.array_equal(acting[name], acting["learnt_" + name])
+
+
 def test_target_network_update_freq_moves_targets_after_every_fourth_update(block):
     # 4 transitions trained per env step in batches of 4 are one update per step
     with Machine(config(target_network_update_freq=4, training_intensity=4.0), spaces(OBS, ACTION)) as machine:
