@@ -81,6 +81,7 @@ DEFAULTS = {
     "grad_clip": None,
     "target_network_update_freq": 0,
     "policy_delay": 1,
+    "policy_average": 0.0,
 }
 
 
