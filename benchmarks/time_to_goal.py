@@ -39,7 +39,8 @@ def main():
         rows.append(_run(command, seed, options.timeout))
         print("  ".join(f"{_text(rows[-1].get(name)):>9}" for name in COLUMNS), flush=True)
     touched = [row["touch s"] for row in rows if row.get("touch s") is not None]
-    held = [row for row in rows if row.get("held") is not None and row["held"] >= row["target"]]
+    bar = {row["seed"]: row.get("target") if options.held_at is None else options.held_at for row in rows}
+    held = [row for row in rows if row.get("held") is not None and row["held"] >= bar[row["seed"]]]
     print(f"\ntouched {len(touched)} of {len(rows)}, held {len(held)} of {len(rows)}")
     if touched:
         worst = f"{max(touched):.1f} s" if len(touched) == len(rows) else "not reached"
@@ -58,6 +59,7 @@ def _options():
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a config key, as drl train -s")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds until a run is stopped")
+    parser.add_argument("--held-at", type=float, help="what the held mean must reach; by default the file's goal")
     parser.add_argument("--json", help="write the rows to this file")
     parser.add_argument("--flags", type=shlex.split, default=[], help="further words for drl train, in one string")
     return parser.parse_args()
