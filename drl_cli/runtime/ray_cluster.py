@@ -28,6 +28,7 @@ from drl_cli.loading import load
 from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved, shown
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
+OWNER = "owner"  # file in a temporary folder with the process id of its run
 KNOCK_S = 10.0  # for a cluster's address to answer at all
 
 
@@ -272,12 +273,28 @@ def private_folder():
     found = os.lstat(parent)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         parent = tempfile.mkdtemp(prefix="drl-", dir="/tmp")
+    remove_leftovers(parent)
     path = os.path.join(parent, secrets.token_hex(4))
     try:
         os.mkdir(path, 0o700)
+        with open(os.path.join(path, OWNER), "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
     except OSError as error:
         raise RunFolderError(f"Ray's temporary folder {path} cannot be made: {error.strerror}") from error
     return path
+
+
+def remove_leftovers(parent):
+    """Remove the folders in ``parent`` whose run was killed: those that name an owner that is no longer alive."""
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        try:
+            with open(os.path.join(path, OWNER), encoding="ascii") as file:
+                os.kill(int(file.read()), 0)
+        except ProcessLookupError:
+            shutil.rmtree(path, ignore_errors=True)
+        except (OSError, ValueError):
+            continue  # not ours to judge
 
 
 def _first_line(error):

@@ -1,6 +1,8 @@
 """Ending a cluster whose processes are gone already."""
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -44,3 +46,14 @@ def test_folder_of_somebody_else_is_not_used(monkeypatch, tmp_path):
         os.unlink(link)
         os.rmdir(made)
         os.rmdir(os.path.dirname(made))
+
+
+def test_folder_of_a_killed_run_is_removed_at_the_next_start_and_others_stay(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for name, owner in (("dead", str(dead.pid)), ("alive", str(os.getpid())), ("foreign", None), ("odd", "x")):
+        (tmp_path / name).mkdir()
+        if owner is not None:
+            (tmp_path / name / "owner").write_text(owner)
+    load("drl_cli.runtime.ray_cluster").remove_leftovers(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "foreign", "odd"]
