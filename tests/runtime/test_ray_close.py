@@ -1,6 +1,7 @@
 """Ending a cluster whose processes are gone already."""
 
 import os
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -44,7 +45,7 @@ def test_folder_of_somebody_else_is_not_used(monkeypatch, tmp_path):
         assert list(tmp_path.iterdir()) == []
     finally:
         os.unlink(link)
-        os.rmdir(made)
+        shutil.rmtree(made)
         os.rmdir(os.path.dirname(made))
 
 
