@@ -91,7 +91,7 @@ def make_parts(row, config, env, spec, cluster):
         pinned | {"num_gpus": config.num_gpus},
     )
     remote_workers = config.num_workers > 0
-    make = _worker_maker(config, env, spec, cluster, server)
+    make = _WorkerMaker(config, env, spec, cluster, server)
     pool = WorkerPool(cluster, make, max(1, config.num_workers), OUTSTANDING if remote_workers else 1)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
     make.sampled = lambda: loop.sampled
@@ -100,7 +100,9 @@ def make_parts(row, config, env, spec, cluster):
     return Parts(server, learner, replay, pool, loop)
 
 
-class _worker_maker:
+class _WorkerMaker:
+    """Spawns worker ``index`` as its ``incarnation``-th; ``sampled`` is set once there is a loop that counts env steps."""
+
     def __init__(self, config, env, spec, cluster, server):
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
         self.sampled = None
