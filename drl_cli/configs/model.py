@@ -18,3 +18,8 @@ class FullyConnected(Section):
     )
     fcnet_activation: Literal["relu", "tanh", "elu", "swish", "linear"] = key("relu", "What follows each hidden layer.")
     layer_norm: bool = key(False, "Normalise each hidden layer's output before its activation.")
+
+
+def conv_filters(model, height, width):
+    """STAND-IN"""
+    raise NotImplementedError
