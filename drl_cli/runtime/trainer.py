@@ -197,7 +197,7 @@ class Trainer:
             "training_intensity_got": self.loop.intensity_got(),
             "weight_version": self.loop.meters.version,
             "weight_lag_mean": lag,
-            "replay_size": self.parts.replay.call("size").result(),
+            "replay_size": self.parts.replay.size(),
             "replay_capacity": self.config.buffer_size,
             "learner": {DEFAULT_POLICY: learner},
         }
