@@ -20,7 +20,8 @@ class PackedRows:
         """``shape``, ``dtype`` of one row."""
         self.shape, self.dtype = (capacity, *shape), np.dtype(dtype)
         self._row_bytes = int(np.prod(shape)) * self.dtype.itemsize
-        self._rows = np.full(capacity, self._pack(np.zeros(shape, dtype)), object)
+        self._rows = np.empty(capacity, object)
+        self._rows.fill(self._pack(np.zeros(shape, dtype)))
 
     def __setitem__(self, rows, values):
         """Write ``values`` [M, …] to ``rows`` (int [M])."""
@@ -30,7 +31,7 @@ class PackedRows:
     def __getitem__(self, rows):
         """Return ``rows`` (int [M]) as a dense array [M, …]."""
         found = np.empty((len(rows), *self.shape[1:]), self.dtype)
-        for out, packed in zip(found.reshape(len(rows), -1).view(np.uint8), self._rows[rows]):
+        for out, packed in zip(found.view(np.uint8).reshape(len(rows), self._row_bytes), self._rows[rows]):
             out[:] = np.frombuffer(lz4.block.decompress(packed, uncompressed_size=self._row_bytes), np.uint8)
         return found
 
