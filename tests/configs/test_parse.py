@@ -82,7 +82,7 @@ def message(mapping, where="--config"):
             "key (--config).",
         ),
         ({"clip_param": 0.3}, "clip_param: not supported yet: a key of PPO, not of SAC (--config)."),
-        ({"prioritized_replay": True}, "prioritized_replay: not supported yet (--config)."),
+        ({"observation_filter": "NoFilter"}, "observation_filter: not supported yet (--config)."),
         (
             {"Q_model": {"use_lstm": True}},
             "Q_model.use_lstm: not supported yet; networks are fully connected (--config).",

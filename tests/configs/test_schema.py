@@ -60,6 +60,14 @@ DEFAULTS = {
     "learning_starts": 1500,
     "n_step": 3,
     "training_intensity": None,
+    "prioritized_replay": False,
+    "prioritized_replay_alpha": 0.6,
+    "prioritized_replay_beta": 0.4,
+    "final_prioritized_replay_beta": 0.4,
+    "prioritized_replay_beta_annealing_timesteps": 20_000,
+    "prioritized_replay_eps": 1e-6,
+    "worker_side_prioritization": False,
+    "compress_observations": False,
     "store_buffer_in_checkpoints": True,
     "updates_per_call": 50,
     "publish_every": 50,
@@ -193,11 +201,31 @@ def test_clip_rewards_refuses_other_forms(given):
         ({"learning_starts": 10, "buffer_size": 5}, "learning would never start"),
         ({"learner_actor": True}, "needs num_workers 1 or more"),
         ({"num_replay_shards": 1}, "needs num_workers 1 or more"),
+        ({"worker_side_prioritization": True}, "needs prioritized_replay true"),
     ],
 )
 def test_keys_that_contradict_are_refused(given, why):
     with pytest.raises(ValidationError, match=why):
         SACConfig.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "refused"),
+    [
+        ("prioritized_replay_alpha", (0, 1), (-0.1, 1.1)),
+        ("prioritized_replay_beta", (0, 1), (-0.1, 1.1)),
+        ("final_prioritized_replay_beta", (0, 1), (-0.1, 1.1)),
+        ("prioritized_replay_eps", (1e-9, 1.0), (0.0, -1e-6)),
+        ("prioritized_replay_beta_annealing_timesteps", (1, 1e7), (0, -1)),
+        ("num_replay_shards", (0, 64), (-1, 65)),
+    ],
+)
+def test_key_of_the_replay_keeps_to_its_bounds(name, kept, refused):
+    for value in kept:
+        assert getattr(SACConfig.model_validate({name: value, "num_workers": 2}), name) == value
+    for value in refused:
+        with pytest.raises(ValidationError):
+            SACConfig.model_validate({name: value, "num_workers": 2})
 
 
 def test_intensity_null_is_two_fifths_of_an_update_per_step():
