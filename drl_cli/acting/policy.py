@@ -1,32 +1,33 @@
 """A policy that acts in NumPy from a PolicySpec and its weights: what workers, the tester and the commands run.
 
 ``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets and ``columns``
-holds what learning needs from the moment of acting (log-probabilities, values; nothing for SAC).
+holds what learning needs from the moment of acting (log-probabilities, values; nothing off-policy).
 """
 
 import numpy as np
 
 from drl_cli.errors import CheckpointError
-from drl_cli.networks import distributions
+from drl_cli.networks import distributions, reading
 from drl_cli.networks.forward import Forward
-from drl_cli.networks.spec import PolicySpec
+from drl_cli.networks.spec import DiscreteSpec
 
 DEFAULT_POLICY = "default_policy"
 
 
 class NumpyPolicy:
-    """Acts with the net of ``spec``; ``set_weights`` swaps the weights between two actions."""
+    """Acts with the first net of ``spec``; ``set_weights`` swaps the weights between two actions."""
 
     def __init__(self, spec, weights=None):
         """``spec``: PolicySpec; ``weights``: {name: float32 array} or None, to be set before the first greedy action."""
         self.spec = spec
-        low, high = spec.action.policy_bounds()
-        self._low, self._high = low, high
-        self._env_low = np.asarray(spec.action.low, np.float32)
-        self._env_high = np.asarray(spec.action.high, np.float32)
-        self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
-        self._distribution = distributions.BY_NAME[spec.distribution](low, high)
-        self._forward = None
+        self.is_discrete = isinstance(spec.action, DiscreteSpec)
+        if not self.is_discrete:
+            self._low, self._high = spec.action.policy_bounds()
+            self._env_low = np.asarray(spec.action.low, np.float32)
+            self._env_high = np.asarray(spec.action.high, np.float32)
+            self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
+        self._distribution = distributions.BY_NAME[spec.distribution](spec)
+        self._forward, self._judges = None, ()
         if weights is not None:
             self.set_weights(weights)
 
@@ -38,26 +39,62 @@ class NumpyPolicy:
     def set_weights(self, weights):
         """Act with ``weights`` ({name: float32 array} for ``spec.weight_names()``) from now on."""
         self._forward = Forward(self.spec.nets[0], weights)
+        self._judges = tuple(Forward(net, weights) for net in self.spec.nets[1:])
 
     def initial_state(self, rows):
         """Return the recurrent state of ``rows`` fresh episodes: ``()`` for feed-forward nets."""
         return ()
 
-    def act(self, obs, state, rng, explore):
-        """Choose actions for ``obs`` [N, *obs_shape] float32.
+    def heads(self, obs, rng=None):
+        """Return the acting net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
+        net = self.spec.nets[0]
+        return self._forward(obs if net.image else obs.reshape(len(obs), -1), rng)
 
-        Returns (action [N, A] float32 in the policy's bounds, the next state, {column: array [N, …]}).
+    def judged(self, obs, action):
+        """Return the judging nets' heads for ``obs`` [N, *stacked_shape] and ``action`` [N, A]: a list of dicts."""
+        given = obs if self.spec.nets[0].image else obs.reshape(len(obs), -1)
+        return [judge([given, action]) for judge in self._judges]
+
+    def greedy(self, heads):
+        """Return the greedy action for ``heads``."""
+        return self._distribution.greedy(heads)
+
+    def values(self, heads):
+        """Return the action values [N, n] in ``heads`` of a "q" distribution."""
+        return self._distribution.values(heads)
+
+    def atoms(self, heads):
+        """Return the atoms of the action values [N, n, atoms] in ``heads`` of a "q" distribution."""
+        return self._distribution.atoms(heads)
+
+    def q_values(self, obs, rng=None):
+        """Return the values of all actions, float32 [N, n]; only for policies over action values."""
+        return self._distribution.values(self.heads(obs, rng))
+
+    def act(self, obs, state, rng, explore):
+        """Choose actions for ``obs`` [N, *stacked_shape].
+
+        Returns (action, the next state, {column: array [N, …]}); actions are float32 [N, A] in the policy's bounds, or int32
+        [N]. Exploring draws from the policy's distribution, and noisy layers draw their weights.
         """
-        heads = self._forward(obs.reshape(len(obs), -1))
+        heads = self.heads(obs, rng if explore else None)
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
         return action, state, {}
 
     def random(self, rows, rng):
-        """Return uniform actions [rows, A] float32 within the policy's bounds."""
+        """Return uniform actions, float32 [rows, A] within the policy's bounds or int32 [rows]."""
+        if self.is_discrete:
+            return rng.integers(0, self.spec.action.n, rows, dtype=np.int32)
         return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
 
+    def bounds(self):
+        """Return (low, high), float32 [A] each, in which a policy over a Box acts."""
+        return self._low, self._high
+
     def to_env(self, action):
-        """Map the policy's actions [N, A] to what the environment takes, float32 [N, A]."""
+        """Map the policy's actions to what the environment takes: float32 [N, A], or int64 [N] counted from its start."""
+        if self.is_discrete:
+            return action.astype(np.int64) + self.spec.action.start
         if self.spec.action.normalize:
             action = action * self._half + self._middle
         if self.spec.action.clip:
@@ -74,7 +111,7 @@ def policy_from_checkpoint(checkpoint):
     if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
         raise CheckpointError(f"{checkpoint.path}: the manifest holds no policy named {DEFAULT_POLICY}.")
     try:
-        spec = PolicySpec.from_dict(policies[DEFAULT_POLICY])
+        spec = reading.policy_spec(policies[DEFAULT_POLICY])
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.path}: {error}") from error
     prefix = DEFAULT_POLICY + "/"

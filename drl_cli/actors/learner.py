@@ -3,6 +3,7 @@
 TensorFlow is imported with this module, so it is loaded by its dotted name, in the thread or process that learns.
 """
 
+import operator
 import threading
 import time
 
@@ -63,8 +64,9 @@ class Learner:
     def learn(self, block, count, env_steps):
         """Make ``count`` updates on the first batches of ``block`` (see ReplayBuffer.sample).
 
-        ``env_steps`` places the learning rates on their schedules. Returns dict(updates, stats, seconds, rates). Raises
-        Diverged when a loss or gradient is not finite; that update has not been applied.
+        ``env_steps`` places the learning rates on their schedules. Returns dict(updates, stats, seconds, version), and for
+        a prioritized block ``serial`` [M] and ``priority`` [M] of the rows learnt from, in the order in which they were.
+        Raises Diverged when a loss or gradient is not finite; that update has not been applied.
         """
         began = time.perf_counter()
         try:
@@ -75,13 +77,17 @@ class Learner:
         if not out["finite"]:
             raise Diverged(
                 f"Update {self._updates + 1} gave a loss or gradient that is not finite; it was not applied. Lower the "
-                "learning rates under optimization, set grad_clip, or look for huge rewards."
+                "learning rates, set grad_clip, or look for huge rewards."
             )
         if self._updates - self._pushed_at >= self._config.publish_every:
             self._push(keep=False)
         stats = {name: float(value) for name, value in out["stats"].items()}
         seconds = time.perf_counter() - began
-        return {"updates": int(out["done"]), "stats": stats, "seconds": seconds, "version": self._version}
+        result = {"updates": int(out["done"]), "stats": stats, "seconds": seconds, "version": self._version}
+        if "serial" in block and "priority" in out["rows"]:
+            for name, rows in (("serial", block["serial"]), ("priority", out["rows"]["priority"])):
+                result[name] = rows[: result["updates"]].ravel()
+        return result
 
     def publish(self):
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
@@ -119,7 +125,7 @@ class Learner:
         feeds = {self._loop.block[name]: block[name] for name in self._loop.block}
         feeds[self._loop.count] = count
         for name, placeholder in self._loop.rates.items():
-            feeds[placeholder] = value_at(getattr(self._config.optimization, name), env_steps)
+            feeds[placeholder] = value_at(operator.attrgetter(name)(self._config), env_steps)
         return self._session.run(self._loop.fetches, feeds)
 
     def _zeros(self, name):

@@ -15,7 +15,7 @@ Deviations:
 
 import numpy as np
 
-from drl_cli.algorithms import sac_nets
+from drl_cli.algorithms import describing, sac_nets
 from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.losses.value import soft_td_target, squared, td_error
 from drl_cli.tf1.adam import Adam, clipped
@@ -24,7 +24,7 @@ from drl_cli.tf1.distributions import SquashedGaussian, stateless_normal
 from drl_cli.tf1.graph import Gradients, LearnerGraph
 from drl_cli.tf1.tensorflow import tf
 
-RATES = ("actor_learning_rate", "critic_learning_rate", "entropy_learning_rate")
+RATES = tuple(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy"))
 NEXT_ACTION, ACTION = 0, 1  # streams of random numbers within an update
 
 
@@ -61,11 +61,11 @@ class _Update:
     def __init__(self, config, spec, initial, seed, scope):
         self._config, self._seed = config, seed
         self._policy_net, self._critic_net = spec.nets[0], sac_nets.critic_spec(config, spec)
-        self._target_net = sac_nets.target_of(self._critic_net)
+        self._target_net = describing.target_of(self._critic_net)
         self._action_size = spec.action.size
         self._distribution = SquashedGaussian(*spec.action.policy_bounds())
         self._target_entropy = target_entropy(config, spec.action.size)
-        self._target_every = sac_nets.updates_per_target_update(config)
+        self._target_every = describing.updates_per_target_update(config)
         self._acting = variables_of(self._policy_net.weight_shapes(), initial, scope)
         self._policy = self._acting
         if config.policy_average:
@@ -148,11 +148,11 @@ class _Update:
 
     def apply(self, parts, rates, number):
         """See LearnerGraph: change the weights with ``parts``, then let the targets follow."""
-        self._adam["critic"].apply(parts["critic"], rates["critic_learning_rate"])
+        self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
 
         def actor():
-            self._adam["actor"].apply(parts["actor"], rates["actor_learning_rate"])
-            self._adam["entropy"].apply(parts["entropy"], rates["entropy_learning_rate"])
+            self._adam["actor"].apply(parts["actor"], rates["optimization.actor_learning_rate"])
+            self._adam["entropy"].apply(parts["entropy"], rates["optimization.entropy_learning_rate"])
             return tf.constant(0)
 
         _when(self._config.policy_delay == 1, self._actor_due(number), actor)
@@ -166,7 +166,7 @@ class _Update:
     def _follow(self):
         tau = self._config.tau
         for name, variable in self._critic.items():
-            target = self._target[sac_nets.target_name(name)]
+            target = self._target[describing.target_name(name)]
             target.assign((1.0 - tau) * target + tau * variable)
         return tf.constant(0)
 

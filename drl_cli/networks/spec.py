@@ -1,85 +1,26 @@
-"""A policy as plain data: its nets, its distribution, its action bounds.
+"""A policy as plain data: its nets, its distribution, its observations and actions.
 
 A spec is built without TensorFlow, goes into the checkpoint's manifest, is enough to play, and is what workers get.
-``networks.forward`` runs it in NumPy, ``tf1.build`` makes the same nets as graph variables; the names of
-``weight_shapes`` are the wire protocol between the two. Used by the algorithms (which make specs), the workers, the
-tester, rollout and evaluate (which run them) and the checkpoint (which stores ``to_dict``).
+Used by the algorithms (which make specs), the workers, the tester, rollout and evaluate (which run them) and the
+checkpoint (which stores ``to_dict``; ``networks.reading`` reads it back).
 """
 
 import dataclasses
-import json
 import math
 
 import numpy as np
 
-from drl_cli.errors import CheckpointError
+from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
-ACTIVATIONS = ("relu", "tanh", "elu", "swish", "linear")
-HEADS = {"squashed_gaussian": ("mean", "log_std")}  # distribution -> the heads that it reads, each of the action's size
+__all__ = ["ACTIVATIONS", "ActionSpec", "Conv", "Dense", "DiscreteSpec", "NetSpec", "PolicySpec", "ValueSpec"]
+
+DISTRIBUTIONS = ("squashed_gaussian", "deterministic", "categorical", "q")
+VALUE_KINDS = ("scalar", "categorical", "quantile")
+OBS_DTYPES = ("float32", "uint8")
 MAX_UNITS, MAX_LAYERS = 65_536, 64  # a manifest from elsewhere must not make us allocate without bound
+MAX_PIXELS = 2**24
+MAX_OUTPUTS = 2**22  # of a head: actions times atoms
 _MOST = float(np.finfo(np.float32).max)
-
-
-@dataclasses.dataclass(frozen=True)
-class Dense:
-    """A fully connected layer: ``units`` outputs, optional layer normalisation before the activation."""
-
-    units: int
-    activation: str = "relu"
-    layer_norm: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class NetSpec:
-    """One net: its inputs are concatenated along the last axis, run through ``layers`` and end in linear ``heads``.
-
-    ``inputs`` and ``heads`` are pairs (name, size). With ``copies > 1`` every variable has a leading axis of that
-    length: twin critics are one batched matmul.
-    """
-
-    name: str
-    inputs: tuple
-    layers: tuple
-    heads: tuple
-    copies: int = 1
-
-    @property
-    def input_size(self):
-        """Number of input columns."""
-        return sum(size for _, size in self.inputs)
-
-    def weight_shapes(self):
-        """Return {variable name: shape} in the order in which the net uses them."""
-        lead = (self.copies,) if self.copies > 1 else ()
-        shapes, width = {}, self.input_size
-        for index, layer in enumerate(self.layers):
-            scope = f"{self.name}/dense_{index}"
-            shapes[f"{scope}/kernel"] = (*lead, width, layer.units)
-            shapes[f"{scope}/bias"] = (*lead, layer.units)
-            if layer.layer_norm:
-                shapes[f"{scope}/norm_scale"] = (*lead, layer.units)
-                shapes[f"{scope}/norm_offset"] = (*lead, layer.units)
-            width = layer.units
-        for head, size in self.heads:
-            shapes[f"{self.name}/{head}/kernel"] = (*lead, width, size)
-            shapes[f"{self.name}/{head}/bias"] = (*lead, size)
-        return shapes
-
-    def initial_weights(self, rng, head_scale=1.0):
-        """Return {name: float32 array}: Glorot-uniform kernels (Glorot & Bengio 2010, eq. 16), zero biases.
-
-        ``rng`` is a ``numpy.random.Generator``; ``head_scale`` multiplies the kernels of the heads. Initial weights are
-        drawn in NumPy so that they exist before TensorFlow is loaded and do not depend on its version.
-        """
-        heads = tuple(f"{self.name}/{head}/kernel" for head, _ in self.heads)
-        weights = {}
-        for name, shape in self.weight_shapes().items():
-            if name.endswith("/kernel"):
-                limit = math.sqrt(6.0 / (shape[-2] + shape[-1])) * (head_scale if name in heads else 1.0)
-                weights[name] = rng.uniform(-limit, limit, shape).astype(np.float32)
-            else:
-                weights[name] = np.full(shape, 1.0 if name.endswith("norm_scale") else 0.0, np.float32)
-        return weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,102 +41,159 @@ class ActionSpec:
         """Number of action dimensions A."""
         return len(self.low)
 
+    @property
+    def shape(self):
+        """Shape of one action, (A,)."""
+        return (len(self.low),)
+
+    @property
+    def dtype(self):
+        """Name of the actions' dtype."""
+        return "float32"
+
     def policy_bounds(self):
         """Return (low, high), float32 [A] each: the bounds in which the policy acts."""
         if self.normalize:
             return -np.ones(self.size, np.float32), np.ones(self.size, np.float32)
         return np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
 
+    def misfit(self):
+        """Return in words why these bounds cannot be acted in, or None."""
+        fits = len(self.high) == self.size >= 1
+        if not fits or not all(-_MOST < low < high < _MOST for low, high in zip(self.low, self.high, strict=True)):
+            return f"action bounds from {str(self.low)[:60]} to {str(self.high)[:60]}"
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscreteSpec:
+    """``n`` actions; the policy counts them from 0, the environment from ``start``."""
+
+    n: int
+    start: int = 0
+
+    @property
+    def size(self):
+        """Number of actions n."""
+        return self.n
+
+    @property
+    def shape(self):
+        """Shape of one action: a scalar."""
+        return ()
+
+    @property
+    def dtype(self):
+        """Name of the actions' dtype."""
+        return "int32"
+
+    def misfit(self):
+        """Return in words why there is nothing to choose from, or None."""
+        fits = 1 <= self.n <= MAX_UNITS and abs(self.start) < 2**31
+        return None if fits else f"{self.n} actions from {self.start} on"
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueSpec:
+    """What a head of action values holds: one number each, or ``atoms`` of them.
+
+    "categorical": the logits of ``atoms`` values evenly spaced from ``low`` to ``high`` (Bellemare et al. 2017, C51).
+    "quantile": ``atoms`` quantiles (Dabney et al. 2018).
+    """
+
+    kind: str = "scalar"
+    atoms: int = 1
+    low: float = 0.0
+    high: float = 0.0
+
+    def support(self):
+        """Return the values of the atoms of a categorical head, float32 [atoms]."""
+        return np.linspace(self.low, self.high, self.atoms, dtype=np.float32)
+
+    def misfit(self):
+        """Return in words why such values cannot be, or None."""
+        fits = self.kind in VALUE_KINDS and 1 <= self.atoms <= MAX_UNITS
+        if self.kind == "scalar":
+            fits = fits and self.atoms == 1
+        if self.kind == "categorical":
+            fits = fits and self.atoms > 1 and -_MOST < self.low < self.high < _MOST
+        return None if fits else f"values {str(self)[:100]}"
+
 
 @dataclasses.dataclass(frozen=True)
 class PolicySpec:
-    """Everything needed to act: the acting nets, the distribution over their heads, observation and action spaces.
+    """Everything needed to act: the nets, the distribution over the first one's heads, observations and actions.
 
-    ``obs_shape`` is the shape of one observation; ``state`` the shapes of the recurrent state, ``()`` for feed-forward
-    nets.
+    ``nets[0]`` acts; further nets judge (a worker's first priorities). ``obs_shape`` is the shape of one observation, of one
+    frame where ``frames`` of them are stacked along the last axis; ``state`` the shapes of the recurrent state, ``()`` for
+    feed-forward nets; ``value`` says what the heads of a "q" distribution hold.
     """
 
     nets: tuple
     distribution: str
     obs_shape: tuple
-    action: ActionSpec
+    action: ActionSpec | DiscreteSpec
     state: tuple = ()
+    obs_dtype: str = "float32"
+    frames: int = 1
+    value: ValueSpec | None = None
+
+    @property
+    def stacked_shape(self):
+        """Shape of what the acting net looks at: ``frames`` observations stacked along the last axis."""
+        if self.frames == 1:
+            return tuple(self.obs_shape)
+        return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
     def weight_shapes(self):
-        """Return {variable name: shape} of all acting nets."""
+        """Return {variable name: shape} of all nets."""
         return {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
 
     def weight_names(self):
-        """Return the names of all acting variables, in order."""
+        """Return the names of all variables, in order."""
         return list(self.weight_shapes())
 
     def to_dict(self):
         """Return the spec as JSON-able data."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, data):
-        """Rebuild a spec from ``to_dict``'s data, which may come from somebody else's file.
-
-        Raises CheckpointError for anything that is not exactly a spec of this version.
-        """
-        try:
-            nets = tuple(_net_from(net) for net in data["nets"])
-            action = ActionSpec(
-                low=tuple(float(x) for x in data["action"]["low"]),
-                high=tuple(float(x) for x in data["action"]["high"]),
-                normalize=bool(data["action"]["normalize"]),
-                clip=bool(data["action"]["clip"]),
-            )
-            spec = cls(nets, str(data["distribution"]), _sizes(data["obs_shape"]), action, tuple(data["state"]))
-            # Whatever the conversions above bent ("false", 64.5) or left out (a key of another version) shows here.
-            if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(data)):
-                raise ValueError("it has keys or values that no description of this version has")
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            raise CheckpointError(f"The policy's description cannot be read ({reason}).") from error
-        problem = spec.misfit()
-        if problem:
-            raise CheckpointError(f"The policy's description asks for what this version cannot run: {problem}.")
-        return spec
+        data = dataclasses.asdict(self)
+        data["action"]["kind"] = "Discrete" if isinstance(self.action, DiscreteSpec) else "Box"
+        return data
 
     def misfit(self):
         """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
-        action, size = self.action, self.action.size
-        if self.distribution not in HEADS or self.state != ():
-            known = ", ".join(HEADS)
+        if self.distribution not in DISTRIBUTIONS or self.state != ():
+            known = ", ".join(DISTRIBUTIONS)
             return (
                 f"distribution {self.distribution[:60]!r}, state {str(self.state)[:60]}. Known distributions: {known}"
             )
-        if len(self.nets) != 1 or self.nets[0].copies != 1:
+        if not self.nets or self.nets[0].copies != 1:
             return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
-        if self.nets[0].input_size != math.prod(self.obs_shape):
-            return f"a net of {self.nets[0].input_size} inputs for observations of shape {self.obs_shape}"
-        expected = tuple((head, size) for head in HEADS[self.distribution])
-        if size < 1 or self.nets[0].heads != expected:
-            return f"heads {str(self.nets[0].heads)[:100]} for {size} action dimensions"
-        if len(action.high) != size or not all(
-            -_MOST < low < high < _MOST for low, high in zip(action.low, action.high)
-        ):
-            return f"action bounds from {str(action.low)[:60]} to {str(action.high)[:60]}"
+        if len({net.name for net in self.nets}) < len(self.nets):
+            return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
+        net = self.nets[0]
+        if net.input_size != math.prod(self.stacked_shape) or (net.image and net.image != self.stacked_shape):
+            return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
+        if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
+            return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
+        if (self.distribution == "q") != (self.value is not None):
+            return f"values {str(self.value)[:100]} for the distribution {self.distribution}"
+        return self.action.misfit() or (self.value.misfit() if self.value else None) or self._heads_misfit()
+
+    def _heads_misfit(self):
+        box = isinstance(self.action, ActionSpec)
+        if box != (self.distribution in ("squashed_gaussian", "deterministic")):
+            return f"the distribution {self.distribution} over {'continuous' if box else 'discrete'} actions"
+        if self.nets[0].heads not in self._possible_heads():
+            return f"heads {str(self.nets[0].heads)[:100]} for {self.action.size} action dimensions"
         return None
 
-
-def _sizes(values):
-    sizes = tuple(int(value) for value in values)
-    if any(not 1 <= size <= MAX_UNITS for size in sizes):
-        raise ValueError(f"sizes {sizes} are not between 1 and {MAX_UNITS}")
-    return sizes
-
-
-def _net_from(data):
-    layers = tuple(
-        Dense(_sizes([layer["units"]])[0], str(layer["activation"]), bool(layer["layer_norm"]))
-        for layer in data["layers"]
-    )
-    if len(layers) > MAX_LAYERS:
-        raise ValueError(f"{len(layers)} layers; at most {MAX_LAYERS} are allowed")
-    if any(layer.activation not in ACTIVATIONS for layer in layers):
-        raise ValueError(f"an activation that is none of {', '.join(ACTIVATIONS)}")
-    pairs = [tuple((str(name), _sizes([size])[0]) for name, size in data[key]) for key in ("inputs", "heads")]
-    return NetSpec(str(data["name"]), pairs[0], layers, pairs[1], _sizes([data["copies"]])[0])
+    def _possible_heads(self):
+        size = self.action.size
+        if self.distribution == "q":
+            atoms = self.value.atoms
+            return ((("q", size * atoms),), (("value", atoms), ("advantage", size * atoms)))
+        return {
+            "squashed_gaussian": ((("mean", size), ("log_std", size)),),
+            "deterministic": ((("mean", size),),),
+            "categorical": ((("logits", size),),),
+        }[self.distribution]

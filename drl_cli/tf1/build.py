@@ -4,7 +4,7 @@ Layers are variables and ``matmul`` (TensorFlow's compat layer no longer has ``t
 variables have a leading axis and one batched matmul runs every copy.
 """
 
-from drl_cli.networks.forward import NORM_EPSILON
+from drl_cli.networks.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
 from drl_cli.tf1.tensorflow import tf
 
 ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
@@ -26,37 +26,114 @@ def variables_of(shapes, initial, scope="", trainable=True):
     return made
 
 
+def values_of(variables):
+    """Return {name: tensor}: the present values, read once, to differentiate by and to compute with."""
+    return {name: variable.read_value() for name, variable in variables.items()}
+
+
 class Net:
     """The forward pass of ``net`` (NetSpec) with the given {name: variable or tensor}."""
 
-    def __init__(self, net, weights):
-        self._net = net
-        self._weights = weights
+    def __init__(self, net, weights, noise=None, training=False):
+        """``noise(shape)``: returns fresh f(ε) float32 for noisy layers, in the order of the layers; None: their means.
+
+        ``training``: batch normalisation uses the statistics of its batch, which ``statistics`` then holds by the names of
+        the running ones; otherwise the running ones.
+        """
+        self._net, self._weights, self._noise, self._training = net, weights, noise, training
+        self.statistics = {}
 
     def __call__(self, *inputs):
-        """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size]."""
+        """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size].
+
+        An image comes first, [B, H, W, channels] of uint8 or float32.
+        """
         net = self._net
-        x = tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0]  # [B, I]
-        if net.copies > 1:
-            x = tf.broadcast_to(x, [net.copies, *x.shape])  # [C, B, I]
+        x = self._joined(inputs)  # [(C,) B, I]
         for index, layer in enumerate(net.layers):
-            scope = f"{net.name}/dense_{index}"
-            x = self._affine(x, scope)  # [(C,) B, U]
-            if layer.layer_norm:
-                x = self._normalised(x, scope)  # [(C,) B, U]
-            x = ACTIVATION[layer.activation](x)  # [(C,) B, U]
-        return {head: self._affine(x, f"{net.name}/{head}") for head, _ in net.heads}
+            x = self._dense(self._normed(x, index), f"{net.name}/dense_{index}", layer)  # [(C,) B, U]
+        x = self._normed(x, len(net.layers))  # [(C,) B, U]
+        heads = {head: self._head(x, head) for head, _ in net.heads if not (net.sde and head == "log_std")}
+        if net.sde:
+            variances = tf.exp(2.0 * self._weights[f"{net.name}/log_std/kernel"])  # [U, A]
+            # The deviations learn from the likelihood alone; the features do not (Raffin et al. 2020, section 3).
+            squares = tf.square(tf.stop_gradient(x))  # [B, U]
+            heads["log_std"] = 0.5 * tf.math.log(tf.matmul(squares, variances) + SDE_EPSILON)  # [B, A]
+            heads["features"] = x
+        return heads
 
-    def _affine(self, x, scope):
-        bias = self._weights[f"{scope}/bias"]
-        if self._net.copies > 1:
-            bias = tf.expand_dims(bias, 1)  # [C, 1, U]
-        return tf.matmul(x, self._weights[f"{scope}/kernel"]) + bias
+    def _head(self, x, head):
+        net = self._net
+        for index, layer in enumerate(net.head_layers):
+            x = self._dense(x, f"{net.name}/{head}/dense_{index}", layer)
+        return self._affine(x, f"{net.name}/{head}", net.noisy_heads)
 
-    def _normalised(self, x, scope):
-        scale, offset = self._weights[f"{scope}/norm_scale"], self._weights[f"{scope}/norm_offset"]
+    def _joined(self, inputs):
+        net = self._net
+        if not net.image:
+            x = tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0]  # [B, I]
+            return tf.broadcast_to(x, [net.copies, *x.shape]) if net.copies > 1 else x
+        image, *others = inputs
+        x = scaled(image, net.zero_mean)  # [B, H, W, I]
+        each = [x] * net.copies
+        for index, conv in enumerate(net.convs):
+            each = [self._convolved(x, f"{net.name}/conv_{index}", conv, copy) for copy, x in enumerate(each)]
+        rows = image.shape[0] if image.shape[0] is not None else tf.shape(image)[0]
+        each = [tf.concat([tf.reshape(x, [rows, -1]), *others], axis=-1) for x in each]
+        joined = tf.stack(each) if net.copies > 1 else each[0]
+        joined.set_shape([*joined.shape[:-1], net.dense_inputs()])
+        return joined
+
+    def _convolved(self, x, scope, conv, copy):
+        kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
         if self._net.copies > 1:
-            scale, offset = tf.expand_dims(scale, 1), tf.expand_dims(offset, 1)  # [C, 1, U]
+            kernel, bias = kernel[copy], bias[copy]
+        x = tf.nn.conv2d(x, kernel, strides=conv.stride, padding=conv.padding.upper())  # [B, H, W, O]
+        return ACTIVATION[conv.activation](x + bias)
+
+    def _dense(self, x, scope, layer):
+        x = self._affine(x, scope, layer.noisy)
+        if layer.layer_norm:
+            x = self._layer_normed(x, scope)
+        return ACTIVATION[layer.activation](x)
+
+    def _affine(self, x, scope, noisy):
+        kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
+        if noisy and self._noise is not None:
+            *lead, rows, units = kernel.shape.as_list()
+            into, out = self._noise([*lead, rows, 1]), self._noise([*lead, 1, units])
+            kernel = kernel + self._weights[f"{scope}/kernel_sigma"] * into * out
+            bias = bias + self._weights[f"{scope}/bias_sigma"] * tf.reshape(out, [*lead, units])
+        return tf.matmul(x, kernel) + self._row(bias)
+
+    def _row(self, values):
+        """Values per unit [(C,) U], to be added to rows [(C,) B, U]."""
+        return tf.expand_dims(values, 1) if self._net.copies > 1 else values
+
+    def _layer_normed(self, x, scope):
+        scale, offset = (self._row(self._weights[f"{scope}/{part}"]) for part in ("norm_scale", "norm_offset"))
         x = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         x = x / tf.sqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + NORM_EPSILON)
         return x * scale + offset
+
+    def _normed(self, x, index):
+        """Batch normalisation of a dense layer's input; the identity in nets without it."""
+        if not self._net.batch_norm:
+            return x
+        scope = f"{self._net.name}/norm_{index}"
+        scale, offset = (self._row(self._weights[f"{scope}/{part}"]) for part in ("scale", "offset"))
+        if self._training:
+            mean = tf.reduce_mean(x, axis=-2)  # [(C,) U]
+            var = tf.reduce_mean(tf.square(x - self._row(mean)), axis=-2)  # [(C,) U]
+            self.statistics[f"{scope}/mean"], self.statistics[f"{scope}/var"] = mean, var
+        else:
+            mean, var = self._weights[f"{scope}/mean"], self._weights[f"{scope}/var"]
+        return (x - self._row(mean)) * (scale / tf.sqrt(self._row(var) + BATCH_EPSILON)) + offset
+
+
+def scaled(image, zero_mean):
+    """Return a uint8 image as float32 in [-1, 1) with ``zero_mean``, else in [0, 1]; floats as they are."""
+    if image.dtype != tf.uint8:
+        return image
+    x = tf.cast(image, tf.float32)
+    return (x - 128.0) / 128.0 if zero_mean else x / 255.0

@@ -14,6 +14,7 @@ class Gradients(NamedTuple):
     parts: dict  # part name -> list of gradients, tensors of the shapes of that part's variables
     stats: dict  # name -> float32 scalar; "min_…" and "max_…" are reduced so over several updates, others averaged
     finite: object  # bool scalar: every loss and gradient is a finite number
+    rows: dict = {}  # name -> float32 [B]: one number for each row of the batch, new priorities for instance
 
 
 class LearnerGraph(NamedTuple):
@@ -21,8 +22,9 @@ class LearnerGraph(NamedTuple):
 
     ``columns`` maps each column that a batch must have to (shape without batch axis, dtype name). ``gradients(batch,
     number)`` takes {column: tensor [B, …]} and the int64 update number (it keys the random draws); ``apply(parts,
-    rates, number)`` changes the variables, ``rates`` mapping the names of ``rates`` to float32 scalars. ``variables``
-    holds all of them by exact name (nets, targets, optimiser slots, counters), ``published`` names the acting ones.
+    rates, number)`` changes the variables, ``rates`` mapping the names of ``rates`` (keys of the config, dotted) to float32
+    scalars. ``variables`` holds all of them by exact name (nets, targets, optimiser slots, counters), ``published`` names
+    those that workers get.
     """
 
     columns: dict

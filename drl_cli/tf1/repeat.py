@@ -19,7 +19,7 @@ class Repeated(NamedTuple):
     block: dict  # column -> placeholder [K, B, …]
     count: object  # int32 scalar placeholder: how many updates to make
     rates: dict  # name -> float32 scalar placeholder
-    fetches: dict  # "stats": {name: scalar}, "done": int32 scalar, "finite": bool scalar
+    fetches: dict  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32 scalar, "finite": bool scalar
 
 
 def _start(name):
@@ -32,17 +32,23 @@ def _merge(name, old, new):
     return tf.maximum(old, new) if name.startswith("max_") else old + new
 
 
-def _stat_names(graph, batch_size):
-    """The names of an update's statistics, learnt by tracing it once in a scratch function that never runs."""
+def _output_names(graph, batch_size):
+    """The names of an update's statistics and of its rows, learnt by tracing it once in a function that never runs."""
     names = []
 
     def probe():
         batch = {c: tf.zeros([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
-        names.extend(sorted(graph.gradients(batch, tf.constant(0, tf.int64)).stats))
+        traced = graph.gradients(batch, tf.constant(0, tf.int64))
+        names.extend((sorted(traced.stats), sorted(traced.rows)))
         return tf.constant(0)
 
     function(probe, autograph=False).get_concrete_function()
     return names
+
+
+def _put(rows, index, row):
+    """Write ``row`` [B] into ``rows`` [K, B] at ``index``."""
+    return tf.tensor_scatter_nd_update(rows, [[index]], [row])
 
 
 def repeated(graph, most, batch_size, xla):
@@ -51,14 +57,14 @@ def repeated(graph, most, batch_size, xla):
     ``most`` is K, ``batch_size`` B; ``xla`` compiles the loop. The update number is the variable ``num_updates``, which
     counts on over all calls. The first update that is not finite is not applied and ends the loop.
     """
-    names = _stat_names(graph, batch_size)
+    names, row_names = _output_names(graph, batch_size)
     number = graph.variables["num_updates"]
 
     def loop(block, count, rates):
-        def go_on(index, finite, _):
+        def go_on(index, finite, *_):
             return tf.logical_and(index < count, finite)
 
-        def body(index, _, sums):
+        def body(index, _, sums, rows):
             batch = {column: values[index] for column, values in block.items()}
             step = number.read_value()
             gradients = graph.gradients(batch, step)
@@ -70,13 +76,16 @@ def repeated(graph, most, batch_size, xla):
 
             finite = tf.cond(gradients.finite, apply, lambda: tf.constant(False))
             sums = tuple(_merge(n, s, gradients.stats[n]) for n, s in zip(names, sums, strict=True))
-            return index + tf.cast(finite, tf.int32), finite, sums
+            rows = tuple(_put(r, index, gradients.rows[n]) for n, r in zip(row_names, rows, strict=True))
+            return index + tf.cast(finite, tf.int32), finite, sums, rows
 
-        start = (tf.constant(0), tf.constant(True), tuple(tf.constant(_start(n), tf.float32) for n in names))
-        done, finite, sums = tf.while_loop(go_on, body, start, parallel_iterations=1)
+        sums = tuple(tf.constant(_start(n), tf.float32) for n in names)
+        rows = tuple(tf.zeros([most, batch_size]) for _ in row_names)
+        start = (tf.constant(0), tf.constant(True), sums, rows)
+        done, finite, sums, rows = tf.while_loop(go_on, body, start, parallel_iterations=1)
         divisor = tf.cast(tf.maximum(done, 1), tf.float32)
         stats = {n: s if n[:4] in ("min_", "max_") else s / divisor for n, s in zip(names, sums, strict=True)}
-        return {"stats": stats, "done": done, "finite": finite}
+        return {"stats": stats, "rows": dict(zip(row_names, rows, strict=True)), "done": done, "finite": finite}
 
     block = {
         column: tf.placeholder(dtype, [most, batch_size, *shape], name=f"block/{column}")

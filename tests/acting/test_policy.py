@@ -10,6 +10,7 @@ from drl_cli import checkpoint
 from drl_cli.acting.exploration import StochasticSampling
 from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint
 from drl_cli.errors import CheckpointError
+from drl_cli.networks import reading
 from drl_cli.networks.spec import ActionSpec, NetSpec, PolicySpec
 
 
@@ -133,7 +134,7 @@ def test_policy_of_a_checkpoint_that_does_not_fit_is_refused(tmp_path, write_che
 
 
 def test_policy_with_weights_that_are_not_finite_is_refused(tmp_path):
-    spec = PolicySpec.from_dict(POLICY)
+    spec = reading.policy_spec(POLICY)
     weights = {name: np.zeros(shape, np.float32) for name, shape in spec.weight_shapes().items()}
     weights["policy/mean/bias"] = np.float32([np.nan])
     with checkpoint.Writer(tmp_path, 1) as writer:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sac_machine import RATES, SCOPE, Machine, config, random_block, spaces
+from machine import RATES, SCOPE, Machine, config, random_block, spaces
 
-from drl_cli.algorithms import sac, sac_nets
+from drl_cli.algorithms import describing, sac, sac_nets
 from drl_cli.networks.forward import Forward
 
 OBS, ACTION = 2, 2
@@ -142,7 +142,7 @@ def test_target_network_update_freq_moves_targets_after_every_fourth_update(bloc
 )
 def test_updates_per_target_update_come_from_env_steps_and_intensity(freq, batch, intensity, every):
     made = config(target_network_update_freq=freq, train_batch_size=batch, training_intensity=intensity)
-    assert sac_nets.updates_per_target_update(made) == every
+    assert describing.updates_per_target_update(made) == every
     assert sac_nets.target_updates(made, 21) == 21 // every
 
 
@@ -184,7 +184,7 @@ def test_first_weights_depend_on_the_seed_alone_and_start_with_small_actions():
 def test_policy_spec_of_many_equal_bounds_has_as_many_action_dimensions():
     """``describe`` writes one number for more than 64 equal bounds."""
     action = {"shape": [100], "low": -1.0, "high": 1.0}
-    spec = sac_nets.policy_spec(config(), {"obs": {"shape": [8]}, "action": action})
+    spec = sac_nets.policy_spec(config(), {"obs": {"shape": [8]}, "action": {"kind": "Box"} | action})
     assert spec.action.size == 100
     assert spec.action.low == (-1.0,) * 100 and spec.action.high == (1.0,) * 100
 
@@ -232,4 +232,4 @@ def test_critics_reach_the_values_of_a_synthetic_world_and_the_policy_its_aim():
 
 
 def test_rates_are_three_and_named_as_in_the_config():
-    assert set(RATES) == set(sac.RATES)
+    assert {f"optimization.{name}" for name in RATES} == set(sac.RATES)

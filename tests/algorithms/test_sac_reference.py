@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sac_machine import RATES, Machine, config, random_block, spaces
+from machine import RATES, Machine, config, random_block, spaces
 
 from drl_cli.tf1.distributions import stateless_normal
 from drl_cli.tf1.tensorflow import tf

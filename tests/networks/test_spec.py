@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from drl_cli.errors import CheckpointError
+from drl_cli.networks import reading
 from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
 
 NET = NetSpec(
@@ -80,7 +81,7 @@ def test_initial_weights_depend_on_the_seed_alone():
 
 
 def test_spec_through_json_comes_back_equal():
-    assert PolicySpec.from_dict(DATA) == SPEC
+    assert reading.policy_spec(DATA) == SPEC
 
 
 def test_policy_bounds_are_one_when_normalised_else_the_spaces_own():
@@ -156,6 +157,6 @@ HOSTILE = {
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_from_dict_of_anything_but_a_spec_is_refused(data):
     with pytest.raises(CheckpointError) as caught:
-        PolicySpec.from_dict(data)
+        reading.policy_spec(data)
     message = str(caught.value)
     assert message.startswith("The policy's description") and len(message) < 500

@@ -1,4 +1,4 @@
-"""SAC's graph in a session of its own, for tests: ``Machine(config, spaces).run(block, count)``."""
+"""An algorithm's graph in a session of its own, for tests: ``Machine(config, spaces).run(block, count)``."""
 
 import numpy as np
 
@@ -15,9 +15,17 @@ SCOPE = "default_policy/"
 def spaces(obs, action, low=-1.0, high=1.0):
     """Return spaces as ``acting.envs.describe`` does, with bounds of the actions."""
     return {
-        "obs": {"shape": [obs]},
-        "action": {"shape": [action], "low": [low] * action, "high": [high] * action},
+        "obs": {"kind": "Box", "shape": [obs], "dtype": "float32"},
+        "action": {"kind": "Box", "shape": [action], "low": [low] * action, "high": [high] * action},
     }
+
+
+def discrete_spaces(obs, n, start=0):
+    """Return spaces with vectors of ``obs`` numbers, or images of that shape, and ``n`` actions from ``start`` on."""
+    of_obs = {"kind": "Box", "shape": [obs], "dtype": "float32"}
+    if isinstance(obs, tuple):
+        of_obs |= {"shape": list(obs), "dtype": "uint8"}
+    return {"obs": of_obs, "action": {"kind": "Discrete", "n": n, "start": start, "shape": [], "dtype": "int64"}}
 
 
 def config(**keys):
@@ -32,13 +40,18 @@ def config(**keys):
 
 
 class Machine:
-    """The graph for ``config`` over observations and actions of the given sizes; ``seed`` draws weights and noise."""
+    """The graph for ``config`` over observations and actions of the given sizes; ``seed`` draws weights and noise.
 
-    def __init__(self, made, of_spaces, seed=5, xla=False):
-        self.config, self.spec = made, sac_nets.policy_spec(made, of_spaces)
-        self.initial = sac_nets.initial_weights(made, self.spec, seed)
+    ``modules``: (nets, graph) of the algorithm; ``rates``: learning rates of a ``run`` by the keys of the graph's ``rates``.
+    """
+
+    def __init__(self, made, of_spaces, seed=5, xla=False, modules=(sac_nets, sac), rates=None):
+        nets, graph_module = modules
+        self.config, self.spec = made, nets.policy_spec(made, of_spaces)
+        self.initial = nets.initial_weights(made, self.spec, seed)
+        self._rates = rates or {f"optimization.{name}": rate for name, rate in RATES.items()}
         with tf.Graph().as_default() as graph:
-            self.graph = sac.build(made, self.spec, self.initial, seed, SCOPE)
+            self.graph = graph_module.build(made, self.spec, self.initial, seed, SCOPE)
             self.loop = repeated(self.graph, made.updates_per_call, made.train_batch_size, xla)
             self.session = tf.Session(graph=graph)
             self.session.run(tf.variables_initializer(list(self.graph.variables.values())))
@@ -52,9 +65,10 @@ class Machine:
         self.session.close()
 
     def run(self, block, count, **rates):
-        """Make ``count`` updates; returns the fetches."""
+        """Make ``count`` updates; returns the fetches. ``rates``: other learning rates by the last part of their names."""
         feeds = {self.loop.block[name]: block[name] for name in self.loop.block} | {self.loop.count: count}
-        feeds |= {self.loop.rates[name]: value for name, value in (RATES | rates).items()}
+        for name, placeholder in self.loop.rates.items():
+            feeds[placeholder] = rates.get(name.rpartition(".")[2], self._rates[name])
         return self.session.run(self.loop.fetches, feeds)
 
     def values(self):
