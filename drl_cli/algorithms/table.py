@@ -80,6 +80,12 @@ def names():
     return tuple(row.name for row in ALGORITHMS)
 
 
+def fitting():
+    """Return {kind of space: the names of the algorithms that take it, as text} for the kinds that the rows name."""
+    kinds = dict.fromkeys(kind for row in ALGORITHMS for kind in row.actions + row.observations)
+    return {kind: ", ".join(r.name for r in ALGORITHMS if kind in r.actions + r.observations) for kind in kinds}
+
+
 def find(name):
     """Return the row of the algorithm ``name``. Raises InputError with the nearest name."""
     for row in ALGORITHMS:

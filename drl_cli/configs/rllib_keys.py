@@ -93,7 +93,6 @@ NOT_YET = {
     "evaluation_duration_unit": "evaluations are counted in episodes.",
     "batch_mode": "",
     "create_env_on_driver": "",
-    "preprocessor_pref": "",
     "ignore_worker_failures": "lost workers are restarted.",
     "recreate_failed_workers": "lost workers are restarted.",
     "restart_failed_sub_environments": "",

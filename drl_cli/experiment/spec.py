@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs
+from drl_cli.acting import envs, preprocessing
 from drl_cli.algorithms import table
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.parse import read, read_section, refuse
@@ -40,8 +40,9 @@ _NAME = re.compile(r"\w[\w. -]{0,99}")
 class ExperimentSpec:
     """One experiment, ready to run.
 
-    ``env_facts`` holds ``id``, ``asked``, ``env_config`` and ``spaces`` (see ``acting.spaces``). ``restore`` is a
-    path or None, ``resume`` the folder of the run to go on with or None. ``pass_criteria`` are demanded at the end.
+    ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
+    ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
+    ``pass_criteria`` are demanded at the end.
     """
 
     name: str
@@ -188,7 +189,8 @@ class _Draft:
         """Try the environment out, fill in what was left open, say what should be known, return the spec."""
         keys, env = self._keys, self._env
         env_config = self._config.env_config
-        spaces = envs.check(env.id, env_config, self._row)
+        plan = preprocessing.plan(self._config, env.id)
+        spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         if env.notice:
             self._notices.append(env.notice)
@@ -216,5 +218,11 @@ class _Draft:
             seed=config.seed,
             imports=list(self._flags.get("imports") or ()),
             command=list(self._flags.get("command") or ()),
-            env_facts={"id": env.id, "asked": asked, "env_config": env_config, "spaces": spaces},
+            env_facts={
+                "id": env.id,
+                "asked": asked,
+                "env_config": env_config,
+                "spaces": spaces,
+                "preprocessing": plan,
+            },
         )

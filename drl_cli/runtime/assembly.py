@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.loading import load
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
@@ -124,6 +125,7 @@ class _WorkerMaker:
             "random_steps": math.ceil(left / streams),
         }
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
+        env["preprocessing"] = self._env.get("preprocessing")
         resources = {
             "num_cpus": config.num_cpus_per_worker,
             "num_gpus": config.num_gpus_per_worker,
@@ -145,5 +147,6 @@ def make_tester(config, env, spec, cluster, server):
         "imports": env.get("imports", ()),
         "horizon": over.horizon if over.horizon is not None else config.horizon,
         "explore": over.explore,
+        "preprocessing": for_scoring(env.get("preprocessing")),
     }
     return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)

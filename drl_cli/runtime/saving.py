@@ -6,6 +6,7 @@ data (counters, random states, windows of metrics), ``workers.safetensors`` the 
 
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.acting.preprocessing import frames_of
 from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime.cluster import PartLost
@@ -72,6 +73,7 @@ def _facts(trainer, present, scored):
         "env_config": redact(trainer.env["env_config"]),
         "horizon": trainer.config.horizon,
         "spaces": trainer.env["spaces"],
+        "preprocessing": trainer.env.get("preprocessing"),
         "policies": {DEFAULT_POLICY: trainer.spec.to_dict()},
         "config": redact(trainer.config.model_dump(mode="json", by_alias=True)),
         "counters": present["counters"],
@@ -90,6 +92,8 @@ def check_fits(trainer, ckpt):
         ("algorithm", facts["algorithm"], trainer.row.name),
         ("environment", facts["env"], trainer.env["id"]),
         ("observation shape", facts["spaces"]["obs"]["shape"], list(trainer.env["spaces"]["obs"]["shape"])),
+        ("frame stack", frames_of(facts.get("preprocessing")), frames_of(trainer.env.get("preprocessing"))),
+        ("number of actions", facts["spaces"]["action"].get("n"), trainer.env["spaces"]["action"].get("n")),
         ("action shape", facts["spaces"]["action"]["shape"], list(trainer.env["spaces"]["action"]["shape"])),
     ):
         if stored != mine:
