@@ -46,7 +46,7 @@ class _DeterministicKeys(Section):
     )
     target_noise_clip: float = key(
         0.5,
-        "Limit of that noise.",
+        "Largest size of that noise.",
         "policy's units, [-1, 1] if actions are normalised",
         needs=("smooth_target_policy", 1),
         ge=0,

@@ -52,7 +52,7 @@ class _ValueKeys(Section):
         "exploration_config gives one.",
     )
     sigma0: float = key(0.5, "Size of that noise at the start.", needs=("noisy", 1), gt=0, le=100)
-    lr: Rate = key(5e-4, "Adam's step size.", "per update", RATE_ALLOWED)
+    lr: Rate = key(5e-4, "Adam's step size of the network.", "per update", RATE_ALLOWED)
     adam_epsilon: float = key(1e-8, "What Adam adds to the root of the mean squared gradient.", gt=0, le=1)
     exploration_config: DQNExploration = key(DQNExploration(), "How to explore.")
 

@@ -27,7 +27,8 @@ CLOCKED = {
     "date",
     "timestamp",
     "timers",
-    "sampler_perf", "perf",
+    "sampler_perf",
+    "perf",
 }
 SINCE_RESTORE = {"timesteps_since_restore", "iterations_since_restore"}
 
