@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.configs.replay import shards
 from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.loading import load
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
@@ -97,7 +98,7 @@ def make_parts(row, config, env, spec, cluster):
 
 def _make_replay(config, spec, cluster, options):
     """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
-    count, place = max(1, config.num_replay_shards), ACTOR if config.num_replay_shards and config.num_workers else HERE
+    count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
     dotted = "drl_cli.actors.replay_buffer:ReplayBuffer"
     return Shards(
         cluster.spawn(
