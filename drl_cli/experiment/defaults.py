@@ -43,7 +43,7 @@ def tuned_file(run, env_id):
     """Return the name of the tuned file that comes with the program for an algorithm and environment, or None.
 
     Of several the shortest, which is the plain one. The files are ours and look alike: two lines are found in each, which
-    takes 0.1 ms a file; reading the YAML would take many times that.
+    takes 0.2 ms a file; reading the YAML would take many times that.
     """
     found = [name for name, path in files.shipped().items() if _is_for(path.read_text("utf-8"), run, env_id)]
     return min(found, key=len, default=None)
