@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
-from drl_cli.configs.replay import shards
 from drl_cli.acting.preprocessing import for_scoring
+from drl_cli.configs.replay import shards
 from drl_cli.loading import load
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool

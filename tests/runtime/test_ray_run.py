@@ -205,7 +205,9 @@ def test_learner_and_replay_train_as_actors_too(beside, tmp_path):
     while result["info"]["num_updates"] < 50:
         result = trainer.train()
     assert result["info"]["replay_size"] >= 400
-    pids = {part.ready().result() for part in (trainer.parts.learner, trainer.parts.replay.handles[0], trainer.parts.server)}
+    pids = {
+        part.ready().result() for part in (trainer.parts.learner, trainer.parts.replay.handles[0], trainer.parts.server)
+    }
     assert len(pids | {os.getpid()}) == 4
     found = checkpoint.load(trainer.save(tmp_path))
     updates = found.facts["counters"]["num_updates"]

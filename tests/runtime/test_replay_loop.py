@@ -11,8 +11,8 @@ from drl_cli.configs.replay import intensity
 from drl_cli.errors import RunFailed
 from drl_cli.runtime.cluster import HERE, THREAD, InlineCluster
 from drl_cli.runtime.loops.replay import ReplayLoop
-from drl_cli.runtime.shards import Shards
 from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.shards import Shards
 
 PACE = {
     "num_workers": 2,
