@@ -78,8 +78,14 @@ DAMAGE = {
     "no bytes": (lambda s: s.pop("packed_obs"), "packed_obs"),
     "a row more": (lambda s: s.update(packed_lengths=np.append(s["packed_lengths"], np.int32(1))), "packed_lengths"),
     "a length too long": (lambda s: s["packed_lengths"].__setitem__(0, 10**6), "packed_obs"),
-    "a negative length": (lambda s: s["packed_lengths"].__setitem__(slice(2), (-9, s["packed_lengths"][:2].sum() + 9)), "empty"),
-    "a byte lost between rows": (lambda s: s["packed_lengths"].__setitem__(slice(2), s["packed_lengths"][:2] + [1, -1]), "compressed"),
+    "a negative length": (
+        lambda s: s["packed_lengths"].__setitem__(slice(2), (-9, s["packed_lengths"][:2].sum() + 9)),
+        "empty",
+    ),
+    "a byte lost between rows": (
+        lambda s: s["packed_lengths"].__setitem__(slice(2), s["packed_lengths"][:2] + [1, -1]),
+        "compressed",
+    ),
     "wrong bytes": (lambda s: s["packed_obs"].__setitem__(0, 0), "compressed"),
 }
 
