@@ -165,6 +165,14 @@ def test_write_back_to_rows_overwritten_meanwhile_does_nothing():
     assert np.array_equal(first["obs"], second["obs"]) and np.array_equal(first["weight"], second["weight"])
 
 
+@pytest.mark.parametrize("how", ["cut", "forget_streams"])
+def test_rows_behind_streams_that_were_cut_take_no_mass(how):
+    buffer, _ = _filled(7, end=0.0, buffer_size=70, learning_starts=10)
+    assert buffer.sample(4)["least"] == pytest.approx(1 / 70)
+    buffer.cut(0) if how == "cut" else buffer.forget_streams()
+    assert buffer.sample(4)["least"] == pytest.approx(1 / 68)  # two of the steps made room for end rows
+
+
 def test_priorities_that_are_not_finite_are_refused():
     buffer, worker = _filled()
     with pytest.raises(Diverged, match="2 of 3 priorities for the replay are not finite"):
