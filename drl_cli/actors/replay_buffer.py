@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from drl_cli import checkpoint
+from drl_cli.configs.replay import shards
 from drl_cli.data.priorities import Priorities
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.data.ring import Ring
@@ -26,7 +27,7 @@ class ReplayBuffer:
 
         ConfigError when the shard's share of buffer_size is too small for its environments.
         """
-        self._config, self._index, self._shards = config, index, max(1, config.num_replay_shards)
+        self._config, self._index, self._shards = config, index, shards(config)
         capacity = config.buffer_size // self._shards
         _expect_room(config, self._shards, capacity, spec.frames)
         dtypes = (spec.obs_dtype, spec.action.dtype)
@@ -159,15 +160,15 @@ class ReplayBuffer:
             raise CheckpointError(f"The replay does not fit this run: {error}.") from error
 
 
-def _expect_room(config, shards, capacity, frames):
-    streams = math.ceil(max(1, config.num_workers) / shards) * config.num_envs_per_worker
+def _expect_room(config, parts, capacity, frames):
+    streams = math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
     least = 2 * streams * (config.rollout_fragment_length + config.n_step + frames)
     if capacity >= least:
         return
-    shared = f" and {shards} shards" if shards > 1 else ""
+    shared = f" and {parts} shards" if parts > 1 else ""
     raise ConfigError(
         f"buffer_size {config.buffer_size} is too small: {streams} environments with fragments of "
-        f"{config.rollout_fragment_length} steps{shared} need at least {least * shards}."
+        f"{config.rollout_fragment_length} steps{shared} need at least {least * parts}."
     )
 
 

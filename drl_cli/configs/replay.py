@@ -126,3 +126,8 @@ def intensity(config):
     if config.training_intensity is not None:
         return config.training_intensity
     return UPDATES_PER_ENV_STEP * config.train_batch_size
+
+
+def shards(config):
+    """Return the parts that the replay is held in: no more than there are workers, since a worker's stream goes to one."""
+    return max(1, min(config.num_replay_shards, config.num_workers))
