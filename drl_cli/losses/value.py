@@ -14,6 +14,16 @@ def soft_td_target(reward, discount, next_q, next_logp, alpha):
     return tf.stop_gradient(reward + discount * soft_value)  # [B]
 
 
+def expected_soft_td_target(batch, next_q, next_probabilities, next_logp, alpha):
+    """Return r + d·Σ_a π(a|s′)·(min_j Q_j(s′, a) − α·log π(a|s′)), [B], without gradient.
+
+    ``batch`` has "reward" and "discount" [B] as above, ``next_q`` is [C, B, n], ``next_probabilities`` and ``next_logp``
+    [B, n]. Source: Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings" (arXiv 1910.07207), eq. 10.
+    """
+    soft_value = next_probabilities * (tf.reduce_min(next_q, axis=0) - alpha * next_logp)  # [B, n]
+    return tf.stop_gradient(batch["reward"] + batch["discount"] * tf.reduce_sum(soft_value, axis=-1))  # [B]
+
+
 def td_error(q, target):
     """Return target − Q for every critic, [C, B]; ``q`` [C, B], ``target`` [B]."""
     return tf.expand_dims(target, 0) - q  # [C, B]
