@@ -50,7 +50,8 @@ class LowestOfAll:
     def judge(self, values, batch, following, alpha):
         """See ``soft_critics``: the squared TD error of the action taken."""
         next_q = head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"])  # [C, B, n]
-        target = expected_soft_td_target(batch, next_q, following.probabilities, following.logp, alpha)  # [B]
+        chances, logp = following.probabilities, following.logp  # [B, n], [B, n]
+        target = expected_soft_td_target(batch["reward"], batch["discount"], next_q, chances, logp, alpha)  # [B]
         every_q = head_of(self._net, values, "q", batch["obs"])  # [C, B, n]
         # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
         q = tf.reduce_sum(every_q * tf.one_hot(batch["action"], every_q.shape[-1]), axis=-1)  # [C, B]

@@ -10,6 +10,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
+from drl_cli.losses.value import huber
+
 MOST_PASSES = 64  # from here on one sort costs less than the passes, and makes a smaller graph
 
 
@@ -65,9 +67,6 @@ def shared_quantile_huber(quantiles, target, shares):
     count = quantiles.shape[-1]
     middles = (tf.range(count, dtype=tf.float32) + 0.5)[:, None] / float(count)  # [M, 1]
     error = tf.stop_gradient(target)[None, :, None, :] - quantiles[..., None]  # [C, B, M, K]
-    size = tf.abs(error)  # [C, B, M, K]
-    inside = tf.minimum(size, 1.0)  # [C, B, M, K]
-    huber = inside * (size - 0.5 * inside)  # [C, B, M, K]
     side = tf.stop_gradient(tf.abs(middles - tf.cast(error < 0.0, tf.float32)))  # [C, B, M, K]
     weights = shares / (float(count) * tf.reduce_sum(shares, axis=-1, keepdims=True))  # [B, K]
-    return tf.reduce_sum(side * huber * tf.stop_gradient(weights)[None, :, None, :], axis=[2, 3])  # [C, B]
+    return tf.reduce_sum(side * huber(error, 1.0) * tf.stop_gradient(weights)[None, :, None, :], axis=[2, 3])  # [C, B]
