@@ -14,6 +14,16 @@ def soft_td_target(reward, discount, next_q, next_logp, alpha):
     return tf.stop_gradient(reward + discount * soft_value)  # [B]
 
 
+def expected_soft_td_target(reward, discount, next_q, next_probabilities, next_logp, alpha):
+    """Return r + d·Σ_a π(a|s′)·(min_j Q_j(s′, a) − α·log π(a|s′)), [B], without gradient.
+
+    ``next_q`` [C, B, n] of the target critics, ``next_probabilities`` and ``next_logp`` [B, n], the rest as above. Source:
+    Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings" (arXiv 1910.07207), eq. 10.
+    """
+    soft_value = next_probabilities * (tf.reduce_min(next_q, axis=0) - alpha * next_logp)  # [B, n]
+    return tf.stop_gradient(reward + discount * tf.reduce_sum(soft_value, axis=-1))  # [B]
+
+
 def td_target(reward, discount, next_q):
     """Return r + d·min_j Q_j(s′, a′), [B], without gradient.
 
