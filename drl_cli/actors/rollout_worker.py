@@ -43,6 +43,7 @@ class RolloutWorker:
         self._policy = NumpyPolicy(spec)
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
+        self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
         self._returns = np.zeros(config.num_envs_per_worker)
@@ -106,11 +107,13 @@ class RolloutWorker:
         episodes, seconds = [], {"env": 0.0, "policy": 0.0}
         for step in range(shape[0]):
             began = time.perf_counter()
-            obs = envs.stacked()
-            action, self._state, _ = self._exploration.act(policy, obs, self._state, self._rng, self._steps)
+            obs, state = envs.stacked(), self._state
+            action, self._state, _ = self._exploration.act(policy, obs, state, self._rng, self._steps)
             env_action = policy.to_env(action)
             acted = time.perf_counter()
             fragment.acted(step, obs, action)
+            if state:
+                fragment.remember(step, self._lengths, state if self._keeps_states else ())
             for env in range(envs.count):
                 self._step(step, env, env_action[env], fragment, episodes)
             self._steps += 1
@@ -129,20 +132,30 @@ class RolloutWorker:
         outcome = self._envs.step(env, action)
         while outcome is None:
             fragment.broken(step, env)
-            self._exploration.ended(env)
-            self._returns[env], self._lengths[env] = 0.0, 0
+            self._ended(env)
             obs = self._envs.one_stacked(env)
-            chosen, _, _ = self._exploration.act(self._policy, obs, (), self._rng, self._steps, env)
+            state = tuple(part[env : env + 1].copy() for part in self._state)
+            chosen, after, _ = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
             fragment.acted(step, obs, chosen, env)
+            if state:
+                fragment.remember(step, 0, state if self._keeps_states else (), env)
+            for part, new in zip(self._state, after, strict=True):
+                part[env] = new[0]
             outcome = self._envs.step(env, self._policy.to_env(chosen)[0])
         reward, terminated, truncated, next_obs = outcome
         fragment.stepped(step, env, reward, (terminated, truncated), next_obs)
         self._returns[env] += reward
         self._lengths[env] += 1
         if terminated or truncated:
-            self._exploration.ended(env)
             episodes.append((float(self._returns[env]), int(self._lengths[env])))
-            self._returns[env], self._lengths[env] = 0.0, 0
+            self._ended(env)
+
+    def _ended(self, env):
+        """An episode has ended, or was broken off, in environment ``env``: nothing of it is carried into the next."""
+        self._exploration.ended(env)
+        self._returns[env], self._lengths[env] = 0.0, 0
+        for part in self._state:
+            part[env] = 0.0
 
     def state(self):
         """Return ({name: array}, facts): everything that the next fragment depends on."""
@@ -151,6 +164,7 @@ class RolloutWorker:
             self._started = True
         arrays, envs = self._envs.state()
         arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
+        arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
         explored, exploring = self._exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
@@ -163,6 +177,10 @@ class RolloutWorker:
             rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
+        for index, part in enumerate(self._state):
+            if getattr(arrays.get(f"state_{index}"), "shape", None) != part.shape:
+                raise CheckpointError("The state of a worker has no recurrent state that fits this run's policy.")
+            part[...] = arrays[f"state_{index}"]
         self._envs.load(arrays, facts["envs"])
         self._started = True
         set_state(self._rng, rng)
