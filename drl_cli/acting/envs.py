@@ -119,13 +119,14 @@ def describe(env):
 def check(env_id, env_config, needs, preprocessing=None, fitting=None):
     """Make the environment once, reset it, step once with a sampled action, close it; return its spaces.
 
+    They are those of ``describe``, and ``frames``, the length of the frame stack that ``preprocessing`` asks for.
     ``needs`` is a row of ``algorithms.table`` (name, actions, observations), ``fitting`` what its ``fitting()`` returns.
     Raises EnvError for spaces that the algorithm cannot use, the old gym interface, wrong shapes, values that are not
     finite, and whatever the environment raises.
     """
     env = make(env_id, env_config, preprocessing=preprocessing)
     try:
-        spaces = describe(env)
+        spaces = describe(env) | {"frames": preparing.frames_of(preprocessing)}
         problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
