@@ -33,5 +33,19 @@ def test_name_that_does_not_run_is_refused(name, message):
     assert str(caught.value) == message
 
 
+def test_fitting_names_the_rows_of_each_kind_of_space(monkeypatch):
+    sac = table.find("SAC")
+    rows = [
+        sac._replace(name=name, actions=actions, observations=observations)
+        for name, actions, observations in (
+            ("A", ("Box",), ("Box1d",)),
+            ("B", ("Box", "Discrete"), ("Box1d", "Image")),
+            ("C", ("Discrete",), ("Image",)),
+        )
+    ]
+    monkeypatch.setattr(table, "ALGORITHMS", rows)
+    assert table.fitting() == {"Box": "A, B", "Box1d": "A, B", "Discrete": "B, C", "Image": "B, C"}
+
+
 def test_every_name_that_is_not_built_is_no_row():
     assert set(table.NOT_BUILT) & set(table.names()) == set()
