@@ -22,9 +22,9 @@ def save(trainer, run_folder):
         checkpoint.write_arrays(writer.folder / "weights.safetensors", arrays)
         workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
         if with_replay:
-            replay = parts.replay.call("save", writer.folder, config.checkpoint_compress).result()
+            replay = parts.replay.save(writer.folder, config.checkpoint_compress)
         else:
-            replay = parts.replay.call("facts").result()
+            replay = parts.replay.facts()
         facts, stored = {}, {}
         for index, reference in workers.items():
             try:
@@ -140,12 +140,16 @@ def restore(trainer, ckpt, exact):
     parts.server.call("load", {DEFAULT_POLICY: acting}, state["version"]).result()
     with_replay = _with_replay(ckpt, state)
     if state["replay"] is not None:
-        stored = ckpt.arrays("replay-0") if with_replay else None
-        parts.replay.call("load", stored, state["replay"]).result()
+        shards = len(parts.replay.handles)
+        if len(state["replay"]) != shards:
+            raise CheckpointError(
+                f"{ckpt.path}: its replay is in {len(state['replay'])} shards, this run's in {shards} (num_replay_shards)."
+            )
+        parts.replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, state["replay"])
     if _goes_on(trainer, ckpt, exact):
         _restore_workers(ckpt, state, parts)
     else:
-        parts.replay.call("forget_streams").result()
+        parts.replay.forget_streams()
     if not with_replay:
         events.report("notice", text=f"{ckpt.path.name} holds no replay: it fills anew before learning goes on")
 

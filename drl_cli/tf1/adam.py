@@ -14,7 +14,9 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 class Adam:
     """The optimiser of one part: ``weights`` is {name: variable}; its slots are named ``<part>_adam/…``."""
 
-    def __init__(self, part, weights):
+    def __init__(self, part, weights, epsilon=EPSILON, beta_1=BETA_1):
+        """``epsilon``, ``beta_1``: the paper's ε and β₁, floats."""
+        self._epsilon, self._beta_1 = epsilon, beta_1
         self._weights = list(weights.values())
         self.variables = {}
         self._slots = []
@@ -33,7 +35,7 @@ class Adam:
     def apply(self, gradients, rate):
         """Take one step with ``gradients`` (tensors in the order of the weights) and learning rate ``rate`` (scalar)."""
         count = tf.cast(self._count.assign_add(1, read_value=True), tf.float32)
-        beta_1_power, beta_2_power = tf.pow(BETA_1, count), tf.pow(BETA_2, count)
+        beta_1_power, beta_2_power = tf.pow(self._beta_1, count), tf.pow(BETA_2, count)
         for weight, (m, v), gradient in zip(self._weights, self._slots, gradients, strict=True):
             tf.raw_ops.ResourceApplyAdam(
                 var=weight.handle,
@@ -42,9 +44,9 @@ class Adam:
                 beta1_power=beta_1_power,
                 beta2_power=beta_2_power,
                 lr=rate,
-                beta1=BETA_1,
+                beta1=self._beta_1,
                 beta2=BETA_2,
-                epsilon=EPSILON,
+                epsilon=self._epsilon,
                 grad=gradient,
             )
 

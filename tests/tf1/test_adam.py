@@ -9,33 +9,34 @@ from drl_cli.tf1.tensorflow import tf
 START = {"w": np.float32([[1.0, -2.0], [0.5, 3.0]]), "b": np.float32([0.0, 1.0])}
 
 
-def _reference(gradients, rates):
+def _reference(gradients, rates, epsilon=1e-8, beta_1=0.9):
     """Kingma & Ba 2015, algorithm 1, in the order of its section 2 that folds the corrections into the step size."""
     value, m, v = START["w"].astype(np.float64), 0.0, 0.0
     values = []
     for t, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
-        m = 0.9 * m + 0.1 * gradient
+        m = beta_1 * m + (1 - beta_1) * gradient
         v = 0.999 * v + 0.001 * gradient**2
-        step = rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-        value = value - step * m / (np.sqrt(v) + 1e-8)
+        step = rate * np.sqrt(1 - 0.999**t) / (1 - beta_1**t)
+        value = value - step * m / (np.sqrt(v) + epsilon)
         values.append(value)
     return values, m, v
 
 
-def test_adam_over_five_steps_matches_the_paper():
+@pytest.mark.parametrize("keys", [{}, {"epsilon": 0.1, "beta_1": 0.5}], ids=["the paper's", "others"])
+def test_adam_over_five_steps_matches_the_paper(keys):
     rng = np.random.default_rng(0)
     gradients = rng.normal(0, 1, (5, 2, 2)) * np.array([1e-6, 1.0, 1e3, 1.0, 1.0])[:, None, None]
     rates = [0.1, 0.1, 0.1, 0.01, 0.0]
     with tf.Graph().as_default(), tf.Session() as session:
         weights = {name: tf.Variable(value, name=name, use_resource=True) for name, value in START.items()}
-        adam = Adam("part", weights)
+        adam = Adam("part", weights, **keys)
         gradient, rate = tf.placeholder(tf.float32, [2, 2]), tf.placeholder(tf.float32, [])
         before = set(tf.get_default_graph().get_operations())
         adam.apply([gradient, tf.zeros([2])], rate)
         steps = [op for op in tf.get_default_graph().get_operations() if op not in before and "Apply" in op.type]
         assert len(steps) == 2
         session.run(tf.variables_initializer([*weights.values(), *adam.variables.values()]))
-        values, m, v = _reference(gradients, rates)
+        values, m, v = _reference(gradients, rates, **keys)
         for number in range(5):
             session.run(steps, {gradient: gradients[number], rate: rates[number]})
             # float32: one part in 1e5 of the step, and of the value itself

@@ -1,0 +1,52 @@
+"""The net of DQN and its kin as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
+
+Used by the trainer (the policy's spec, its first weights) and by ``algorithms.dqn``. Sources: dueling streams, Wang et al.
+2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers, Fortunato et al. 2018; keys from RLlib's DQN.
+
+Deviations: with ``model.layer_norm`` the layers of the streams are normalised too.
+"""
+
+from drl_cli.algorithms import describing
+from drl_cli.algorithms.describing import target_updates
+from drl_cli.data.randomness import generator
+from drl_cli.networks.spec import Dense, NetSpec, PolicySpec, ValueSpec
+
+__all__ = ["initial_weights", "policy_spec", "target_updates"]
+
+STREAM_ACTIVATION = "relu"  # RLlib's, whatever the layers in front of the streams have
+
+
+def policy_spec(config, spaces):
+    """Return the PolicySpec of a policy over action values for ``spaces`` (see ``acting.envs.describe``).
+
+    ``config``: DQNConfig or one of its kin: ``n_quantiles`` asks for quantiles, ``num_atoms`` above 1 for a distribution over
+    atoms. Noise, as in Rainbow, is in the layers of the streams and in their outputs.
+    """
+    action = describing.action(config, spaces)
+    about, seen = describing.observation(config, spaces)
+    value = _value(config)
+    heads = (("value", value.atoms), ("advantage", action.n * value.atoms))
+    streams = (Dense(units, STREAM_ACTIVATION, config.model.layer_norm, config.noisy) for units in config.hiddens)
+    net = NetSpec(
+        name="q",
+        layers=describing.layers(config.model),
+        heads=heads if config.dueling else (("q", action.n * value.atoms),),
+        head_layers=tuple(streams),
+        noisy_heads=config.noisy,
+        **seen,
+    )
+    return PolicySpec((net,), "q", action=action, value=value, **about)
+
+
+def initial_weights(config, spec, seed):
+    """Return {name: float32 array} of the net and its target, drawn from ``seed`` alone."""
+    return describing.with_targets(spec.nets[0].initial_weights(generator(seed, "init"), sigma=config.sigma0))
+
+
+def _value(config):
+    quantiles = getattr(config, "n_quantiles", None)
+    if quantiles is not None:
+        return ValueSpec("quantile", quantiles)
+    if config.num_atoms == 1:
+        return ValueSpec()
+    return ValueSpec("categorical", config.num_atoms, float(config.v_min), float(config.v_max))

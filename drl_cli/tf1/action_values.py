@@ -1,0 +1,39 @@
+"""Action values as graph tensors: the twin of ``networks.distributions.ActionValues`` for learning.
+
+Sources: dueling streams, Wang et al. 2016 (arXiv 1511.06581), eq. 9, here for every atom; atoms as there.
+"""
+
+from drl_cli.tf1.tensorflow import tf
+
+
+class ActionValues:
+    """What the heads of a "q" distribution say of n actions, each with ``atoms`` numbers."""
+
+    def __init__(self, spec):
+        """``spec``: PolicySpec with a DiscreteSpec and a ValueSpec."""
+        self._n, self._value = spec.action.n, spec.value
+
+    def atoms(self, heads):
+        """Return [B, n, atoms] from {head: [B, size]}: dueling streams joined."""
+        size = self._value.atoms
+        if "q" in heads:
+            return tf.reshape(heads["q"], [-1, self._n, size])  # [B, n, atoms]
+        advantage = tf.reshape(heads["advantage"], [-1, self._n, size])  # [B, n, atoms]
+        centred = advantage - tf.reduce_mean(advantage, axis=1, keepdims=True)  # [B, n, atoms]
+        return tf.expand_dims(heads["value"], 1) + centred  # [B, n, atoms]
+
+    def expected(self, atoms):
+        """Return the values, […], of ``atoms`` […, atoms]: a number, an expectation, or the mean of the quantiles."""
+        if self._value.kind == "categorical":
+            return tf.reduce_sum(tf.nn.softmax(atoms) * self._value.support(), axis=-1)  # […]
+        return tf.reduce_mean(atoms, axis=-1)  # […]
+
+    def greedy(self, atoms):
+        """Return the best actions, int32 [B], for ``atoms`` [B, n, atoms]."""
+        return tf.argmax(self.expected(atoms), axis=-1, output_type=tf.int32)  # [B]
+
+    def chosen(self, atoms, action):
+        """Return the atoms of one action a row, [B, atoms]; ``atoms`` [B, n, atoms], ``action`` int32 [B]."""
+        # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
+        mask = tf.expand_dims(tf.one_hot(action, self._n), 2)  # [B, n, 1]
+        return tf.reduce_sum(atoms * mask, axis=1)  # [B, atoms]
