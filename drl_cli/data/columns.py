@@ -61,3 +61,4 @@ class Token(NamedTuple):
     bad_transitions: int  # steps that the environment spoilt; they are not in the fragment
     notes: tuple  # texts for the user: what broke and how to reproduce it
     seconds: dict  # "env", "policy", "total": where the time went
+    exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
