@@ -89,3 +89,9 @@ def test_fitting_names_the_rows_of_each_kind_of_space(monkeypatch):
 def test_every_name_is_there_once():
     every = [name.casefold().replace("-", "").replace("_", "") for name in (*table.names(), *table.NOT_BUILT)]
     assert len(set(every)) == len(every)
+
+
+@pytest.mark.parametrize("name", table.names())
+def test_nets_of_a_row_describe_a_policy_and_draw_its_weights(name):
+    nets = load(table.find(name).nets)
+    assert all(callable(getattr(nets, part)) for part in ("policy_spec", "initial_weights", "target_updates"))
