@@ -96,3 +96,27 @@ class Worker:
                 behind = episode["after"] if ends else steps[first + len(window)][0]
                 found[steps[first][0]] = (reward, 0.0 if dead else gamma ** len(window), behind)
         return found
+
+    def stacks(self, frames):
+        """Return {number of an observation: the numbers of its stack, the oldest first}, the ones behind ends included."""
+        found = {}
+        for episode in self.episodes:
+            numbers = [number for number, _ in episode["steps"]] + [episode["after"]]
+            for place, number in enumerate(numbers):
+                found[number] = [numbers[max(0, place - back)] for back in reversed(range(frames))]
+        return found
+
+
+def as_images(columns):
+    """Return ``columns`` with every observation as a uint8 image [2, 2, 1] whose four bytes are its number."""
+    images = {
+        name: columns[name].astype("<u4").view(np.uint8).reshape(*columns[name].shape[:-1], 2, 2, 1)
+        for name in ("obs", "end_obs", "tail_obs")
+    }
+    return columns | images
+
+
+def numbers_in(stacks):
+    """Return the numbers [M, frames] in the stacks [M, 2, 2, frames] of such images."""
+    frames = np.moveaxis(stacks, -1, 1).reshape(len(stacks), stacks.shape[-1], 4)
+    return np.ascontiguousarray(frames).view("<u4")[..., 0].astype(np.int64)

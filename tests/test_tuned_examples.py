@@ -1,17 +1,61 @@
-"""Every shipped tuned file: it is understood, it runs, and (slow) it reaches its goal."""
+"""Every shipped tuned file: it is named and described as promised, understood, runs, and (slow) reaches its goal.
 
+A file is named after the environment and the algorithm, ``pendulum-td3``; a variant follows: ``cartpole-dqn-rainbow``.
+Its header says goal, seeds, time and machine.
+"""
+
+import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from drl_cli.experiment import spec
+from drl_cli.algorithms import table
+from drl_cli.experiment import defaults, spec
 
 FOLDER = Path(__file__).resolve().parent.parent / "tuned_examples"
-FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-SMALL = ["-s", "num_workers=0", "-s", "learning_starts=200", "-s", "timesteps_per_iteration=400", "-s", "xla=false"]
+ENVIRONMENTS = {
+    "pendulum": "Pendulum-v1",
+    "cartpole": "CartPole-v1",
+    "acrobot": "Acrobot-v1",
+    "mountaincar-continuous": "MountainCarContinuous-v0",
+    "lunarlander": "LunarLander-v3",
+    "lunarlander-continuous": "LunarLanderContinuous-v3",
+    "bipedalwalker": "BipedalWalker-v3",
+    "pong": "ALE/Pong-v5",
+}
+"""What the first words of a file's name stand for."""
+
+ATARI = ("pong",)
+needs_atari = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale_py is not installed")
+
+
+def nickname(name):
+    """Return the longest nickname of an environment that a file's name begins with, None if there is none."""
+    return max((word for word in ENVIRONMENTS if name.startswith(word + "-")), key=len, default=None)
+
+
+FILES = [
+    pytest.param(path.stem, marks=needs_atari if nickname(path.stem) in ATARI else ())
+    for path in sorted(FOLDER.glob("*.yaml"))
+]
+SMALL = {
+    "num_workers": 0,
+    "num_replay_shards": 0,
+    "learner_actor": "false",
+    "learning_starts": 200,
+    "buffer_size": 2000,
+    "timesteps_per_iteration": 400,
+    "min_iter_time_s": 0,
+    "evaluation_interval": 2,
+    "evaluation_num_episodes": 1,
+    "evaluation_confirm_episodes": 1,
+    "xla": "false",
+}
+"""What makes a run of two iterations inline and small, whatever the file asks for."""
 
 
 def train(*words, timeout):
@@ -19,32 +63,63 @@ def train(*words, timeout):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
+def imports(name):
+    return ["--import", "ale_py"] if nickname(name) in ATARI else []
+
+
+def understood(name):
+    (made,) = spec.from_file(name, {"imports": imports(name)[1:]})
+    return made
+
+
 def test_there_are_tuned_files():
-    assert "lunarlander-continuous-sac" in FILES
+    assert "lunarlander-continuous-sac" in {path.stem for path in FOLDER.glob("*.yaml")}
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_tuned_file_is_found_by_name_and_says_its_goal_in_its_header(name):
-    (made,) = spec.from_file(name, {})
-    assert (made.name, made.run) == (name, "SAC")
-    header = (FOLDER / f"{name}.yaml").read_text().split(f"{name}:")[0]
-    assert all(word in header for word in ("# goal", "# seeds", "# took", "# machine"))
+def test_tuned_file_is_named_after_its_environment_and_algorithm(name):
+    made = understood(name)
+    assert made.name == name and nickname(name) is not None
+    assert made.env == ENVIRONMENTS[nickname(name)]
+    algorithm = made.run.lower().replace("_", "-")
+    assert re.fullmatch(rf"{nickname(name)}-{algorithm}(-\w+)?", name), f"{name}: {nickname(name)}-{algorithm}"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_tuned_file_says_in_its_header_what_to_expect(name):
+    header = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").split(f"\n{name}:")[0]
+    assert all(line.startswith("#") for line in header.splitlines())
+    told = {word for word in ("goal", "seeds", "took", "machine") if re.search(rf"^# {word} +\S", header, re.MULTILINE)}
+    assert told == {"goal", "seeds", "took", "machine"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_tuned_file_has_a_goal_and_an_end(name):
+    rules = understood(name).stop
+    assert rules["timesteps_total"] > 0 and any("episode_reward_mean" in field for field in rules)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_tuned_file_is_found_for_what_it_runs(name):
+    made = understood(name)
+    found = defaults.tuned_file(made.run, made.env)
+    assert name.startswith(found) and table.find(understood(found).run).name == made.run
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_tuned_file_runs_for_two_iterations(name, tmp_path):
-    done = train("-f", name, "--local-dir", tmp_path, "--stop", '{"training_iteration": 2}', *SMALL, timeout=120)
+    small = [word for key, value in SMALL.items() for word in ("-s", f"{key}={value}")]
+    words = ["-f", name, "--local-dir", tmp_path, "--stop", '{"training_iteration": 2}', *imports(name), *small]
+    done = train(*words, timeout=180)
     assert done.returncode == 0, done.stderr
     (result,) = tmp_path.glob("*/*/result.json")
     assert [json.loads(line)["training_iteration"] for line in result.read_text().splitlines()] == [1, 2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", FILES)
-def test_tuned_file_reaches_its_goal(name, workers, tmp_path):
-    words = ["-f", name, "--local-dir", tmp_path, "--seed", "11", "-s", f"num_workers={workers}"]
-    done = train(*words, timeout=600)
+def test_tuned_file_reaches_its_goal(name, tmp_path):
+    done = train("-f", name, "--local-dir", tmp_path, "--seed", "11", *imports(name), timeout=3600)
     assert done.returncode == 0, done.stderr
     (events,) = tmp_path.glob("*/*/events.jsonl")
     goals = [line for line in map(json.loads, events.read_text().splitlines()) if line["kind"] == "goal"]

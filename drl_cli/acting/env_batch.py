@@ -1,8 +1,12 @@
 """N environments stepped side by side: the one type of environment that workers see.
 
-``step`` returns (obs, reward, terminated, truncated, end_obs) and resets ended environments in the same step. A new
+``step`` returns (reward, terminated, truncated, end_obs) and resets ended environments in the same step. A new
 environment object is made for every episode and seeded by (seed, worker, env, episode), so that an episode can be
-replayed from its actions: ``reset(seed)`` on a used BipedalWalker differs from a fresh one in 4 of 10 cases.
+replayed from its actions: ``reset(seed)`` on a used BipedalWalker differs from a fresh one in 4 of 10 cases. A game whose
+lives are episodes goes on in its object, and games that are slow to make keep theirs for some thousand steps (the plan's
+``fresh_after``); all actions since the object was new are kept then (4 bytes a step and number, see ``actions``).
+
+Observations are kept as they come, uint8 images as uint8, all else as float32, in stacks of the plan's ``frames``.
 
 An environment that raises, or whose observation or reward is not finite, spoils only its running episode: the step is
 not stored, a new episode begins, the stream is cut. Failures in a row beyond a limit end the run with their first cause.
@@ -13,7 +17,10 @@ import math
 
 import numpy as np
 
-from drl_cli.acting import envs
+from drl_cli.acting import envs, preprocessing
+from drl_cli.acting.actions import ActionLog, as_action
+from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
 from drl_cli.errors import CheckpointError, WorkersFailed
 
@@ -25,62 +32,68 @@ class EnvBatch:
     """The environments of one worker."""
 
     def __init__(self, name, count, key, horizon=None):
-        """``name``: dict(id, env_config); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps or None."""
+        """``name``: dict(id, env_config, preprocessing); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps."""
         self._name, self._key, self._horizon = name, key, horizon
+        self._plan = name.get("preprocessing") or preprocessing.NOTHING
         self.count = count
         self.notes = []  # texts about what broke, taken by the worker
         self.bad_steps = 0
         self._failures = [0] * count
         self._first_failures = [None] * count  # of the present row of failures
         self._envs = [None] * count
-        self._episode = [0] * count
-        self._actions = [[] for _ in range(count)]  # of the running episode, for exact resume
-        self._obs = None  # [N, …], made when the shape is known
+        self._episode = [0] * count  # fresh environment objects so far: the last part of the next one's seed
+        self._logs = [None] * count  # an ActionLog each, of what was done since the object was new, for exact resume
+        self._began = [0] * count  # after how many of these actions the running episode began
+        self._mid_game = [False] * count
+        self._frames = None  # FrameStack, made when the shape is known
 
     def reset(self):
-        """Begin an episode in every environment; returns obs [N, …] float32."""
+        """Begin an episode in every environment; returns the observations, as ``obs``."""
         for index in range(self.count):
-            self._begin(index)
+            self._fresh(index)
         return self.obs()
 
     def obs(self):
-        """Return the present observations, [N, …] float32."""
-        return self._obs.copy()
+        """Return the present observations, [N, …] float32 or uint8 (images of bytes)."""
+        return self._frames.newest()
+
+    def stacked(self):
+        """Return what the policy acts on, [N, H, W, C·frames]: the last observations, oldest first; ``obs`` for 1 frame."""
+        return self._frames.stacked()
+
+    def one_obs(self, index):
+        """Return the present observation of environment ``index``, [1, …]."""
+        return self._frames.newest(slice(index, index + 1))
+
+    def one_stacked(self, index):
+        """Return the present stack of environment ``index``, [1, H, W, C·frames]."""
+        return self._frames.stacked(slice(index, index + 1))
 
     def step(self, index, action):
-        """Step environment ``index`` with ``action`` [A] float32.
+        """Step environment ``index`` with ``action``: [A] float32, or a NumPy whole number for Discrete actions.
 
         Returns (reward, terminated, truncated, real next observation), or None when the step broke the episode: a new
         one has begun, the step has not happened, and what came before it in the stream was cut.
         """
-        given = action.copy()  # what is replayed must be what was meant, also where an environment writes to its input
         try:
-            obs, reward, terminated, truncated, _ = self._envs[index].step(action)
-            obs, reward = np.asarray(obs, np.float32), as_number(reward)
-            if not is_finite(obs, reward):
-                raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
-            if obs.shape != self._obs.shape[1:]:
-                raise ValueError(f"an observation of shape {obs.shape} instead of {self._obs.shape[1:]}")
+            obs, reward, terminated, truncated = self._take(index, action)
         except FOREIGN as error:
-            self._failed(index, error)
+            self.bad_steps += 1
+            self._note(index, error, f"step {len(self._logs[index])}")
+            self._fresh(index)
             return None
         self._failures[index] = 0
-        self._actions[index].append(given)
-        if self._horizon is not None and len(self._actions[index]) >= self._horizon and not terminated:
-            truncated = True
         if terminated or truncated:
             self._begin(index)
-        else:
-            self._obs[index] = obs
-        return reward, bool(terminated), bool(truncated), obs
+        return reward, terminated, truncated, obs
 
     def episode_length(self, index):
         """Return the steps of the running episode of environment ``index``."""
-        return len(self._actions[index])
+        return len(self._logs[index]) - self._began[index]
 
-    def one_obs(self, index):
-        """Return the present observation of environment ``index``, [1, …] float32."""
-        return self._obs[index : index + 1].copy()
+    def is_mid_game(self, index):
+        """Whether the running episode of environment ``index`` is a further life of a game that began before it."""
+        return self._mid_game[index]
 
     def close(self):
         """Close all environments."""
@@ -88,41 +101,73 @@ class EnvBatch:
             if env is not None:
                 env.close()
 
+    def _take(self, index, action):
+        """Step, and note the step; raises what the environment raises, or what is wrong with its answer."""
+        # What is replayed must be what was meant, also where an environment writes to its input: it gets a copy.
+        obs, reward, terminated, truncated, _ = self._envs[index].step(as_action(action.copy()))
+        obs, reward = self._frames.seen(obs), as_number(reward)
+        if not is_finite(obs, reward):
+            raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
+        self._logs[index].append(action)
+        self._frames.push(index, obs)
+        if self._horizon is not None and self.episode_length(index) >= self._horizon and not terminated:
+            truncated = True
+        return obs, reward, bool(terminated), bool(truncated)
+
     def _begin(self, index):
+        """Begin an episode: the next life or game in the same environment where that is kept, else in a fresh one."""
+        if self._keeps(index):
+            try:
+                return self._again(index)
+            except FOREIGN as error:
+                self._note(index, error, "a later reset")
+        return self._fresh(index)
+
+    def _keeps(self, index):
+        env, taken = self._envs[index], len(self._logs[index])
+        return preprocessing.goes_on(env) or taken < self._plan["fresh_after"]
+
+    def _again(self, index):
+        mid_game = preprocessing.goes_on(self._envs[index])
+        self._first(index, self._envs[index].reset()[0])
+        self._mid_game[index] = mid_game
+
+    def _fresh(self, index):
         while True:
             seed = self._seed(index)
             try:
                 self._replace(index)
-                obs, _ = self._envs[index].reset(seed=seed)
-                obs = np.asarray(obs, np.float32)
-                if not is_finite(obs, 0.0):
-                    raise FloatingPointError("the first observation is not finite")
-                if self._obs is not None and obs.shape != self._obs.shape[1:]:
-                    raise ValueError(f"an observation of shape {obs.shape} instead of {self._obs.shape[1:]}")
+                self._first(index, self._envs[index].reset(seed=seed)[0])
                 break
             except FOREIGN as error:
                 self._note(index, error, "reset")
-        if self._obs is None:
-            self._obs = np.empty((self.count, *obs.shape), np.float32)
-        self._obs[index] = obs
         self._episode[index] += 1
-        self._actions[index] = []
+        self._mid_game[index] = False
+
+    def _first(self, index, obs):
+        if self._frames is None:
+            space = self._envs[index].observation_space
+            self._frames = FrameStack(self.count, space.shape, seen_dtype(space), self._plan["frames"])
+        obs = self._frames.seen(obs)
+        if not is_finite(obs, 0.0):
+            raise FloatingPointError("the first observation is not finite")
+        self._frames.begin(index, obs)
+        self._began[index] = len(self._logs[index])
 
     def _replace(self, index):
         if self._envs[index] is not None:
             self._envs[index].close()
-        self._envs[index] = envs.make(self._name["id"], self._name["env_config"])
+        name = self._name
+        self._envs[index] = envs.make(name["id"], name["env_config"], preprocessing=name.get("preprocessing"))
+        if self._logs[index] is None:
+            self._logs[index] = ActionLog(self._envs[index].action_space)
+        self._logs[index].clear()
 
     def _seed(self, index):
         return number(self._key[0], "env", self._key[1], index, self._episode[index])
 
-    def _failed(self, index, error):
-        self.bad_steps += 1
-        self._note(index, error, f"step {len(self._actions[index])}")
-        self._begin(index)
-
     def _note(self, index, error, where):
-        # _episode counts begun episodes, so the running one in a step is the one before, and in a reset the next one.
+        # _episode counts begun objects, so the running one in a step is the one before, and in a reset the next one.
         episode = self._episode[index] - (0 if where == "reset" else 1)
         seed = number(self._key[0], "env", self._key[1], index, max(episode, 0))
         text = f"{self._name['id']} failed in {where} of an episode with seed {seed}: {type(error).__name__}: {error}"
@@ -137,12 +182,11 @@ class EnvBatch:
             raise WorkersFailed(f"more than {MAX_FAILURES} failures in a row; the first: {first}") from error
 
     def state(self):
-        """Return ({name: array}, facts): the running episodes as their actions, and how far each stream is."""
+        """Return ({name: array}, facts): the running games as their actions, and how far each stream is."""
         arrays = {}
         for index in range(self.count):
-            taken = self._actions[index]
-            arrays[f"actions_{index}"] = np.stack(taken) if taken else np.zeros((0, 1), np.float32)
-            arrays[f"obs_{index}"] = self._obs[index].copy()
+            arrays[f"actions_{index}"] = self._logs[index].taken()
+            arrays[f"obs_{index}"] = self.one_obs(index)[0]
         return arrays, {"episode": list(self._episode), "failures": list(self._failures)}
 
     def load(self, arrays, facts):
@@ -163,22 +207,26 @@ class EnvBatch:
             )
         self._episode = [episode - 1 for episode in episodes]
         for index, (actions, obs) in enumerate(running):
-            self._begin(index)
+            self._fresh(index)
             self._replay(index, actions)
-            if not np.array_equal(self._obs[index], obs):
+            if not np.array_equal(self.one_obs(index)[0], obs):
                 raise CheckpointError(self._differs(index, len(actions)))
         self._failures = failures
 
     def _replay(self, index, actions):
+        if len(actions) and not self._logs[index].fits(actions):
+            raise CheckpointError(self._differs(index, 0))
         for step, action in enumerate(actions):
             try:
-                obs, _, terminated, truncated, _ = self._envs[index].step(action.copy())
-                self._obs[index] = obs
+                _, _, terminated, truncated = self._take(index, action)
+                ended = terminated or truncated
+                lost = ended and not self._keeps(index)
+                if ended and not lost:
+                    self._again(index)
             except FOREIGN as error:
                 raise CheckpointError(self._differs(index, step)) from error
-            if terminated or truncated:
+            if lost:
                 raise CheckpointError(self._differs(index, step))
-            self._actions[index].append(action)
 
     def _differs(self, index, step):
         return (
@@ -195,5 +243,7 @@ def as_number(reward):
 
 def is_finite(obs, reward):
     """Whether every element of ``obs`` and ``reward`` is finite; the sum of squares settles nearly every case at once."""
+    if obs.dtype == np.uint8:
+        return math.isfinite(reward)
     flat = obs.ravel()
     return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))

@@ -1,28 +1,26 @@
 """Environments by name: which one is meant, how it is made, what its spaces are, whether it works and fits.
 
-Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. The only file
-that imports gymnasium. Every failure is an EnvError with one message; what an environment prints is its own affair.
-Source: gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
+Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file
+and ``preprocessing`` import gymnasium. Every failure is an EnvError with one message; what an environment prints is its
+own affair. Atari games are registered when one is asked for. Source: gymnasium's registry (its ids are
+``[namespace/]name[-vN]``).
 """
 
 import os
 import sys
-import traceback
 import warnings
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import gymnasium
-import numpy as np
 from gymnasium.envs.registration import parse_env_id
 
-from drl_cli.acting.spaces import describe_space, misfit
+from drl_cli.acting import preprocessing as preparing
+from drl_cli.acting.spaces import describe_obs, describe_space, misfit
+from drl_cli.acting.trial import close, failure, try_out
 from drl_cli.errors import DrlError, EnvError, nearest
 from drl_cli.loading import load
 
-SIGNATURE = (
-    "reset(seed=None, options=None) -> (obs, info) and step(action) -> (obs, reward, terminated, truncated, info)"
-)
-_OWN_FOLDERS = (os.path.dirname(gymnasium.__file__), os.path.dirname(os.path.dirname(__file__)))
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 
 
@@ -50,7 +48,7 @@ def import_module(name):
             raise EnvError(f"There is no module {name[:60]!r}, neither installed nor in the current folder.") from error
         raise
     except (Exception, SystemExit) as error:
-        raise EnvError(f"Importing {name} failed: {_failure(error)}") from error
+        raise EnvError(f"Importing {name} failed: {failure(error)}") from error
 
 
 def resolve(env_id, strict=False, trusted=False):
@@ -69,7 +67,7 @@ def resolve(env_id, strict=False, trusted=False):
                 f"may. If you trust it, type: --env {env_id[:120]}"
             )
         import_module(module)
-    if bare in gymnasium.registry:
+    if _is_known(bare):
         return EnvName(env_id, env_id, None)
     namespace, name, version = _parsed(bare)
     newest = max((v for n, b, v in _registered() if (n, b) == (namespace, name) and v is not None), default=None)
@@ -83,45 +81,60 @@ def resolve(env_id, strict=False, trusted=False):
     return EnvName(whole, env_id, f"{what} and runs as {found}.")
 
 
-def make(env_id, env_config, render_mode=None):
-    """Return a new gymnasium environment. ``env_config``: keyword arguments of its constructor. Raises EnvError."""
+def make(env_id, env_config, render_mode=None, preprocessing=None):
+    """Return a new gymnasium environment whose observations are a vector or an image.
+
+    ``env_config``: keyword arguments of its constructor. ``preprocessing``: a plan of ``acting.preprocessing``, or None.
+    Raises EnvError.
+    """
+    if ":" not in env_id:
+        _is_known(env_id)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*out of date.*")  # ids are chosen in ``resolve``
             # Handed over as None, a render_mode is still an argument, which many constructors do not know.
             rendering = {} if render_mode is None else {"render_mode": render_mode}
-            return gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
+            env = gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
     except gymnasium.error.DependencyNotInstalled as error:
-        text = "pip install 'box2d>=2.3.10'" if "box2d" in str(error).lower() else " ".join(str(error).split())
-        raise EnvError(f"{env_id} needs a package that is not installed: {text}") from error
+        raise EnvError(_missing(env_id, error)) from error
     except (Exception, SystemExit) as error:
         given = f" with env_config {env_config}" if env_config else ""
-        raise EnvError(f"{env_id} cannot be made{given}: {_failure(error)}") from error
+        raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
+    try:
+        return preparing.wrap(env, preprocessing)
+    except Exception as error:
+        close(env)
+        if isinstance(error, EnvError):
+            raise EnvError(f"{env_id}: {error}") from error
+        if isinstance(error, gymnasium.error.DependencyNotInstalled):
+            raise EnvError(_missing(env_id, error)) from error
+        raise EnvError(f"{env_id}: its observations cannot be prepared: {failure(error)}") from error
 
 
 def describe(env):
     """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``."""
-    return {"obs": describe_space(env.observation_space), "action": describe_space(env.action_space)}
+    return {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
 
 
-def check(env_id, env_config, needs):
+def check(env_id, env_config, needs, preprocessing=None, fitting=None):
     """Make the environment once, reset it, step once with a sampled action, close it; return its spaces.
 
-    ``needs`` is a row of ``algorithms.table`` (name, actions, observations). Raises EnvError for spaces that the
-    algorithm cannot use, the old gym interface, wrong shapes, values that are not finite, and whatever the
-    environment raises.
+    They are those of ``describe``, and ``frames``, the length of the frame stack that ``preprocessing`` asks for.
+    ``needs`` is a row of ``algorithms.table`` (name, actions, observations), ``fitting`` what its ``fitting()`` returns.
+    Raises EnvError for spaces that the algorithm cannot use, the old gym interface, wrong shapes, values that are not
+    finite, and whatever the environment raises.
     """
-    env = make(env_id, env_config)
+    env = make(env_id, env_config, preprocessing=preprocessing)
     try:
-        spaces = describe(env)
-        problem = misfit(spaces, needs)
+        spaces = describe(env) | {"frames": preparing.frames_of(preprocessing)}
+        problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
-        _try_out(env, env_id)
+        try_out(env, env_id)
     finally:
-        failure = _close(env)
-    if failure:
-        raise EnvError(f"{env_id}: {failure}")
+        trouble = close(env)
+    if trouble:
+        raise EnvError(f"{env_id}: {trouble}")
     return spaces
 
 
@@ -139,6 +152,29 @@ def _spec(env_id):
     return gymnasium.spec(env_id.rpartition(":")[2])
 
 
+def _is_known(bare):
+    """Whether an id is registered; one that is not may be a game of ale_py, which registers its own when imported."""
+    if bare not in gymnasium.registry and find_spec("ale_py"):
+        try:
+            atari = load("ale_py")
+        except (DrlError, ImportError) as error:
+            raise EnvError(f"Importing ale_py failed: {failure(error)}") from error
+        gymnasium.register_envs(atari)
+        # It would otherwise greet on stderr whenever a game is made, which is for every episode.
+        atari.ALEInterface.setLoggerMode(atari.LoggerMode.Error)
+    return bare in gymnasium.registry
+
+
+def _missing(env_id, error):
+    """Say what to install; the advice of gymnasium is to install extras of its own, one of which fails to build."""
+    text, lower = " ".join(str(error).split()), str(error).lower()
+    if "box2d" in lower:
+        text = "pip install 'box2d>=2.3.10'"
+    elif "opencv" in lower or "cv2" in lower:
+        text = "pip install 'drl-cli[atari]'"
+    return f"{env_id} needs a package that is not installed: {text}"
+
+
 def _parsed(env_id):
     try:
         return parse_env_id(env_id)
@@ -154,87 +190,13 @@ def _registered():
 
 def _unknown(env_id, namespace, name):
     text = f"There is no environment {env_id[:120]!r}."
-    if namespace == "ALE" or name.endswith(_ATARI_ENDINGS):
-        return (
-            f"{text} It looks like an Atari game: pip install ale-py, and add --import ale_py. Images are not "
-            "supported yet."
-        )
-    close = nearest(env_id, gymnasium.registry)
+    games = {spec.name.lower() for spec in gymnasium.registry.values() if preparing.is_atari(spec)}
+    looks_atari = namespace == "ALE" or name.endswith(_ATARI_ENDINGS) or name.lower() in games
+    if looks_atari and not find_spec("ale_py"):
+        return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
+    # Hundreds of games resemble anything, so they are proposed to nobody else.
+    known = gymnasium.registry.items()
+    close = nearest(env_id, [name for name, spec in known if looks_atari or not preparing.is_atari(spec)])
     if close:
         return f"{text} Did you mean {' or '.join(map(repr, close))}?"
     return f"{text} If a package of yours registers it, add --import PACKAGE, or write --env PACKAGE:{env_id[:120]}"
-
-
-def _try_out(env, env_id):
-    """One reset and one step, looked at closely."""
-    try:
-        answer = env.reset(seed=0)
-    except (Exception, SystemExit) as error:
-        raise EnvError(f"{env_id}: reset raised {_failure(error)}") from error
-    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
-        raise EnvError(f"{env_id}: reset returned {_kind(answer)}; the interface is {SIGNATURE}.")
-    _check_obs(answer[0], env, env_id, "reset")
-    env.action_space.seed(0)
-    try:
-        answer = env.step(env.action_space.sample())
-    except (Exception, SystemExit) as error:
-        if isinstance(error, ValueError) and "to unpack (expected 5" in str(error):
-            raise EnvError(f"{env_id}: step does not return five values; the interface is {SIGNATURE}.") from error
-        raise EnvError(f"{env_id}: step raised {_failure(error)}") from error
-    if not (isinstance(answer, tuple) and len(answer) == 5 and isinstance(answer[4], dict)):
-        raise EnvError(f"{env_id}: step returned {_kind(answer)}; the interface is {SIGNATURE}.")
-    obs, reward, terminated, truncated, _ = answer
-    _check_obs(obs, env, env_id, "step")
-    _check_outcome(reward, (terminated, truncated), env_id)
-
-
-def _check_obs(obs, env, env_id, method):
-    space = env.observation_space
-    try:
-        values = np.asarray(obs)
-        finite = bool(np.isfinite(values).all())
-    except (TypeError, ValueError):
-        raise EnvError(f"{env_id}: {method} returned an observation that is no array of numbers.") from None
-    if values.shape != space.shape:
-        raise EnvError(
-            f"{env_id}: {method} returned an observation of shape {values.shape}; its space says {space.shape}."
-        )
-    if not finite:
-        where = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise EnvError(f"{env_id}: {method} returned an observation whose element {where} is {values.flat[where]}.")
-
-
-def _check_outcome(reward, ends, env_id):
-    try:
-        value = np.asarray(reward, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise EnvError(f"{env_id}: step returned the reward {reward!r:.60}, which is no number.") from None
-    if value.size != 1 or not np.isfinite(value).all():
-        raise EnvError(f"{env_id}: step returned the reward {reward!r:.60}; one finite number is needed.")
-    for name, end in zip(("terminated", "truncated"), ends, strict=True):
-        if not isinstance(end, (bool, np.bool_)):
-            raise EnvError(f"{env_id}: step returned {end!r:.60} as {name}, which must be True or False; {SIGNATURE}.")
-
-
-def _close(env):
-    """Close an environment; return what went wrong, or None. Whatever failed before it matters more."""
-    try:
-        env.close()
-    except (Exception, SystemExit) as error:
-        return f"close raised {_failure(error)}"
-    return None
-
-
-def _kind(answer):
-    return f"a tuple of {len(answer)}" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
-
-
-def _failure(error):
-    """Return what was raised and the last line of code of the user's that it passed through."""
-    frames = traceback.extract_tb(error.__traceback__)
-    foreign = [
-        frame for frame in frames if not frame.filename.startswith(_OWN_FOLDERS) and "<frozen" not in frame.filename
-    ]
-    text = " ".join(str(error).split())[:300]
-    place = foreign[-1] if foreign else frames[-1]
-    return f"{type(error).__name__}: {text} ({place.filename}:{place.lineno}, in {place.name})."

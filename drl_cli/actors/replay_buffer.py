@@ -1,35 +1,51 @@
 """ReplayBuffer: stores fragments in stream order and hands out staged blocks of transitions.
 
-In the driver's process on one machine, a Ray actor when asked for; a plain class either way.
+In the driver's process on one machine, a Ray actor when asked for; a plain class either way. Priorities are those of
+Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: weights are told relative to the
+rarest row of a block (and of other shards' blocks) instead of the rarest of the whole replay, which a draw may never
+meet; beta is annealed over env steps stored.
 """
+
+import math
 
 import numpy as np
 
 from drl_cli import checkpoint
+from drl_cli.configs.replay import shards
+from drl_cli.data.priorities import Priorities
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.data.ring import Ring
+from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, ConfigError
 
 
 class ReplayBuffer:
-    """Uniform replay of n-step transitions."""
+    """Replay of n-step transitions, drawn uniformly or by priority; one shard of it where there are several."""
 
     def __init__(self, config, spec, seed, index=0):
-        """``config`` with buffer_size, n_step, gamma, train_batch_size, updates_per_call; ``spec``: PolicySpec."""
-        streams = max(1, config.num_workers) * config.num_envs_per_worker
-        least = 2 * streams * (config.rollout_fragment_length + config.n_step + 1)
-        if config.buffer_size < least:
-            raise ConfigError(
-                f"buffer_size {config.buffer_size} is too small: {streams} environments with fragments of "
-                f"{config.rollout_fragment_length} steps need at least {least}."
-            )
-        self._config, self._index = config, index
-        self._ring = Ring(config.buffer_size, spec.obs_shape, (spec.action.size,))
+        """``config``: one with ReplayKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
+
+        ConfigError when the shard's share of buffer_size is too small for its environments.
+        """
+        self._config, self._index, self._shards = config, index, shards(config)
+        capacity = config.buffer_size // self._shards
+        _expect_room(config, self._shards, capacity, spec.frames)
+        dtypes = (spec.obs_dtype, spec.action.dtype)
+        self._ring = Ring(
+            capacity, spec.obs_shape, spec.action.shape, dtypes, spec.frames, config.compress_observations
+        )
+        self._priorities = None
+        if config.prioritized_replay:
+            self._priorities = Priorities(self._ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
         self._rng = generator(seed, "replay", index)
+        self._stored = 0  # env steps
         self._seen = {}  # worker -> (incarnation, sequence) of its newest fragment
 
     def add(self, token, columns):
-        """Store a fragment; returns the env steps stored, 0 for one that has been seen or is of a dead incarnation."""
+        """Store a fragment; returns the env steps stored, 0 for one that has been seen or is of a dead incarnation.
+
+        Raises Diverged when the fragment brings priorities that are not finite.
+        """
         meta = token.meta
         mark = (meta.incarnation, meta.sequence)
         before = self._seen.get(meta.worker)
@@ -38,57 +54,128 @@ class ReplayBuffer:
         if before is not None and mark != (before[0], before[1] + 1):
             self._ring.cut(meta.worker)  # a fragment between them was lost: their steps do not follow one another
         self._seen[meta.worker] = mark
-        self._ring.add(meta.worker, columns)
+        self._stored += columns["reward"].size
+        if self._priorities is None:
+            self._ring.add(meta.worker, columns)
+        else:
+            masses = self._priorities.masses(columns["priority"]) if "priority" in columns else None
+            self._priorities.follow(self._ring.add(meta.worker, columns), masses)
         return columns["reward"].size
 
     def size(self):
         """Return the rows in use: env steps and the last observation of each episode."""
         return len(self._ring)
 
-    def sample(self, count):
+    def memory(self):
+        """Return the bytes that the rows in use take, without what is kept beside them for drawing."""
+        return self._ring.nbytes()
+
+    def sample(self, count, least=None):
         """Return a block {column: array [updates_per_call, B, …]} whose first ``count`` batches are drawn.
 
-        The rest repeats the first batch: shapes are static, and only the first ``count`` are learnt from.
+        The rest repeats the first batch: shapes are static, and only the first ``count`` are learnt from. With
+        priorities the block also has ``weight`` and ``serial`` (see ``data.columns``) and ``least`` (float64 []), the
+        smallest probability that was drawn. The argument ``least`` is the smallest one that any other shard has told:
+        no weight exceeds that of a row with the smaller of the two, whose weight is 1.
         """
         config = self._config
         most, size = config.updates_per_call, config.train_batch_size
-        drawn = self._ring.draw(count * size, config.n_step, config.gamma, self._rng)
-        block = {}
-        for name, values in drawn.items():
-            values = values.reshape(count, size, *values.shape[1:])
-            if count < most:
-                values = np.concatenate([values, np.broadcast_to(values[:1], (most - count, *values.shape[1:]))])
-            block[name] = values.reshape(most, size, -1) if values.ndim > 2 else values
-        return block
+        window = (config.n_step, config.gamma, self._rng)
+        smallest = None
+        if self._priorities is None:
+            drawn = self._ring.draw(count * size, *window)
+        else:
+            drawn, serial, share = self._priorities.draw(count, size, *window)
+            smallest = share.min()
+            drawn |= {"weight": self._weights(share, smallest, least), "serial": serial}
+        block = {name: _staged(values, count, most) for name, values in drawn.items()}
+        return block if smallest is None else block | {"least": np.array(smallest)}
+
+    def prioritize(self, serial, priority):
+        """Give rows new priorities: ``serial`` as in a block and |TD error| ``priority``, both flat; the last one counts.
+
+        Rows that have been overwritten since they were drawn are left alone. Raises Diverged when one is not finite.
+        """
+        if self._priorities is None:
+            raise ValueError("priorities for a replay without prioritized_replay")
+        self._priorities.set(serial, priority)
+
+    def beta(self):
+        """Return the exponent of the importance weights now: annealed over the env steps that all shards have stored."""
+        config = self._config
+        end = (config.prioritized_replay_beta_annealing_timesteps, config.final_prioritized_replay_beta)
+        # Fragments spread evenly over the shards: this one's steps stand for those of all.
+        return value_at(((0, config.prioritized_replay_beta), end), self._stored * self._shards)
+
+    def _weights(self, share, smallest, least):
+        """Return float32 importance weights of rows drawn with the probabilities ``share``; Schaul et al. 2016, section 3.4."""
+        reference = smallest if least is None else min(smallest, float(least))
+        return ((share / reference) ** -self.beta()).astype(np.float32)
 
     def cut(self, worker):
         """End the streams of ``worker``: it was lost, or begins anew."""
         self._ring.cut(worker)
+        if self._priorities is not None:
+            self._priorities.follow()
 
     def forget_streams(self):
         """End all streams and expect new ones: the workers begin anew."""
         self._seen.clear()
         for worker in self._ring.workers():
-            self._ring.cut(worker)
+            self.cut(worker)
 
     def save(self, folder, compress):
         """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it."""
         arrays, ring = self._ring.state()
+        if self._priorities is not None:
+            arrays |= self._priorities.state()
         checkpoint.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
         return self.facts() | {"ring": ring}
 
     def facts(self):
         """Return what is kept even where the contents are not: the random state and which fragments were seen."""
-        return {"rng": state_of(self._rng), "seen": [[worker, *mark] for worker, mark in sorted(self._seen.items())]}
+        seen = [[worker, *mark] for worker, mark in sorted(self._seen.items())]
+        facts = {"rng": state_of(self._rng), "seen": seen}
+        if self._priorities is None:
+            return facts
+        return facts | {"stored": self._stored, "priorities": self._priorities.facts()}
 
     def load(self, arrays, facts):
-        """Continue from ``save``; with ``arrays`` None only the random state."""
+        """Continue from ``save``; with ``arrays`` None only from its ``facts``.
+
+        What was saved without priorities goes on with them as if all of it were new, and the other way round they are
+        left out. CheckpointError when it does not fit.
+        """
         try:
             set_state(self._rng, facts["rng"])
             self._seen = {worker: (incarnation, sequence) for worker, incarnation, sequence in facts["seen"]}
             if arrays is not None:
                 self._ring.load(arrays, facts["ring"])
+            if self._priorities is not None:
+                self._stored = int(facts.get("stored", 0))
+                self._priorities.load(arrays, facts.get("priorities"))
         except KeyError as error:
             raise CheckpointError(f"The replay does not fit this run: {error} is missing.") from error
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"The replay does not fit this run: {error}.") from error
+
+
+def _expect_room(config, parts, capacity, frames):
+    streams = math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
+    least = 2 * streams * (config.rollout_fragment_length + config.n_step + frames)
+    if capacity >= least:
+        return
+    shared = f" and {parts} shards" if parts > 1 else ""
+    raise ConfigError(
+        f"buffer_size {config.buffer_size} is too small: {streams} environments with fragments of "
+        f"{config.rollout_fragment_length} steps{shared} need at least {least * parts}."
+    )
+
+
+def _staged(values, count, most):
+    """Return ``values`` [count · B, …] as [most, B, …], filled up with the first batch; all but images are flattened."""
+    values = values.reshape(count, -1, *values.shape[1:])
+    if count < most:
+        values = np.concatenate([values, np.broadcast_to(values[:1], (most - count, *values.shape[1:]))])
+    is_image = values.ndim == 5
+    return values if is_image or values.ndim == 2 else values.reshape(*values.shape[:2], -1)

@@ -5,8 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from drl_cli.acting import envs
+from drl_cli.acting.actions import as_action
 from drl_cli.acting.env_batch import FOREIGN, as_number, is_finite
+from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.acting.preprocessing import frames_of
+from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import EnvError
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
@@ -21,43 +25,46 @@ class Episode(NamedTuple):
     terminated: bool
 
 
-def score(policy, env_id, env_config, seeds, explore=False, horizon=None):
+def score(policy, env_id, env_config, seeds, explore=False, horizon=None, preprocessing=None):
     """Play one episode for each of ``seeds`` and return a list of Episode in their order.
 
-    ``policy`` is a NumpyPolicy; each episode has an environment of its own, reset with its seed, and (with ``explore``)
-    a generator of its own, so that a score depends on nothing but the weights and the seed. Raises EnvError, which names
-    the seed and the step, when an environment breaks: a score without that episode would be another score.
+    ``policy`` is a NumpyPolicy, ``preprocessing`` a plan for scoring (``acting.preprocessing.for_scoring``) or None. Each
+    episode has an environment of its own, reset with its seed, and (with ``explore``) a generator of its own, so that a
+    score depends on nothing but the weights and the seed. Raises EnvError, which names the seed and the step, when an
+    environment breaks: a score without that episode would be another score.
     """
-    episodes = []
+    env, episodes = {"id": env_id, "env_config": env_config, "preprocessing": preprocessing}, []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
-        episodes += _play(policy, env_id, env_config, list(seeds[start : start + SIDE_BY_SIDE]), explore, horizon)
+        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), explore, horizon)
     return episodes
 
 
-def _play(policy, env_id, env_config, seeds, explore, horizon):
+def _play(policy, env, seeds, explore, horizon):
     totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
-    made = [envs.make(env_id, env_config) for _ in seeds]
+    made = [envs.make(env["id"], env["env_config"], preprocessing=env["preprocessing"]) for _ in seeds]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
         # and a score must not depend on who plays beside it.
-        obs = np.zeros((SIDE_BY_SIDE, *policy.spec.obs_shape), np.float32)
-        for index, (env, seed) in enumerate(zip(made, seeds, strict=True)):
-            obs[index] = _begun(env, env_id, seed)
+        dtype, frames = seen_dtype(made[0].observation_space), frames_of(env["preprocessing"])
+        stacks = FrameStack(SIDE_BY_SIDE, policy.spec.obs_shape, dtype, frames)
+        for index, seed in enumerate(seeds):
+            stacks.begin(index, _begun(made[index], stacks, env["id"], seed))
         running = list(range(len(seeds)))
         while running:
-            actions = _actions(policy, obs, running, rngs if explore else None)
+            actions = _actions(policy, stacks.stacked(), running, rngs if explore else None)
             for index in running:
-                outcome = _stepped(made[index], actions[index], env_id, (seeds[index], lengths[index]))
-                obs[index], reward, terminated, truncated = outcome
+                place = seeds[index], lengths[index]
+                obs, reward, terminated, truncated = _stepped(made[index], stacks, actions[index], env["id"], place)
+                stacks.push(index, obs)
                 totals[index] += reward
                 lengths[index] += 1
                 if terminated or truncated or (horizon is not None and lengths[index] >= horizon):
                     results[index] = Episode(totals[index], lengths[index], seeds[index], terminated)
             running = [index for index in running if results[index] is None]
     finally:
-        for env in made:
-            env.close()
+        for each in made:
+            each.close()
     return results
 
 
@@ -69,21 +76,21 @@ def _actions(policy, obs, running, rngs):
     return dict(zip(running, policy.to_env(np.stack(rows)), strict=True))
 
 
-def _begun(env, env_id, seed):
+def _begun(env, stacks, env_id, seed):
     try:
-        obs = np.asarray(env.reset(seed=seed)[0], np.float32)
+        obs = stacks.seen(env.reset(seed=seed)[0])
         _expect_finite(obs)
     except FOREIGN as error:
         raise _failed(env_id, "reset", seed, error) from error
     return obs
 
 
-def _stepped(env, action, env_id, place):
+def _stepped(env, stacks, action, env_id, place):
     """Return (obs, reward, terminated, truncated); ``place``: (seed, steps so far) for the message when it breaks."""
     seed, step = place
     try:
-        obs, reward, terminated, truncated, _ = env.step(action)
-        obs, reward = np.asarray(obs, np.float32), as_number(reward)
+        obs, reward, terminated, truncated, _ = env.step(as_action(action))
+        obs, reward = stacks.seen(obs), as_number(reward)
         _expect_finite(obs, reward)
     except FOREIGN as error:
         raise _failed(env_id, f"step {step}", seed, error) from error
@@ -103,7 +110,7 @@ class Tester:
     """Scores versions of the weights that the parameter server has kept."""
 
     def __init__(self, env, spec, server):
-        """``env``: dict(id, env_config, imports, horizon, explore); ``server``: handle of the parameter server."""
+        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing); ``server``: the parameter server."""
         for module in env.get("imports", ()):
             envs.import_module(module)
         self._env, self._server = env, server
@@ -116,4 +123,5 @@ class Tester:
             self._policy.set_weights(self._server.call("pull_exact", version).result()[DEFAULT_POLICY])
             self._version = version
         env = self._env
-        return score(self._policy, env["id"], env["env_config"], seeds, env["explore"], env["horizon"])
+        plan = env.get("preprocessing")
+        return score(self._policy, env["id"], env["env_config"], seeds, env["explore"], env["horizon"], plan)

@@ -1,7 +1,7 @@
 """From spaces and a config to the parts of nets that every algorithm has: inputs, layers, actions, targets.
 
 Light: used by the ``…_nets`` modules before TensorFlow is loaded. ``spaces`` is what ``acting.envs.describe`` returns, with
-``frames`` for stacked images.
+``frames``, how many observations are stacked along the last axis.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ def observation(config, spaces):
     space, frames = spaces["obs"], spaces.get("frames", 1)
     shape = tuple(space["shape"])
     is_image = len(shape) == 3
-    stacked = (*shape[:-1], shape[-1] * frames) if is_image else shape
+    stacked = (*shape[:-1], shape[-1] * frames)
     policy = {
         "obs_shape": shape,
         "obs_dtype": "uint8" if is_image and space["dtype"] == "uint8" else "float32",

@@ -22,28 +22,99 @@ class Algorithm(NamedTuple):
     observations: tuple
 
 
+_REPLAY = {
+    "postprocess": "n_step",
+    "loop": "drl_cli.runtime.loops.replay",
+    "observations": ("Box1d", "Image"),
+}
+"""What the algorithms that learn from a replay have in common."""
+
 ALGORITHMS = (
     Algorithm(
         name="SAC",
         config="drl_cli.configs.sac:SACConfig",
         nets="drl_cli.algorithms.sac_nets",
         graph="drl_cli.algorithms.sac",
-        postprocess="n_step",
-        loop="drl_cli.runtime.loops.replay",
+        actions=("Box", "Discrete"),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="TQC",
+        config="drl_cli.configs.tqc:TQCConfig",
+        nets="drl_cli.algorithms.tqc_nets",
+        graph="drl_cli.algorithms.tqc",
         actions=("Box",),
-        observations=("Box1d",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="CROSSQ",
+        config="drl_cli.configs.crossq:CrossQConfig",
+        nets="drl_cli.algorithms.crossq_nets",
+        graph="drl_cli.algorithms.crossq",
+        actions=("Box",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="TD3",
+        config="drl_cli.configs.ddpg:TD3Config",
+        nets="drl_cli.algorithms.ddpg_nets",
+        graph="drl_cli.algorithms.ddpg",
+        actions=("Box",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="DDPG",
+        config="drl_cli.configs.ddpg:DDPGConfig",
+        nets="drl_cli.algorithms.ddpg_nets",
+        graph="drl_cli.algorithms.ddpg",
+        actions=("Box",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="APEX_DDPG",
+        config="drl_cli.configs.ddpg:ApexDDPGConfig",
+        nets="drl_cli.algorithms.ddpg_nets",
+        graph="drl_cli.algorithms.ddpg",
+        actions=("Box",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="DQN",
+        config="drl_cli.configs.dqn:DQNConfig",
+        nets="drl_cli.algorithms.dqn_nets",
+        graph="drl_cli.algorithms.dqn",
+        actions=("Discrete",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="QRDQN",
+        config="drl_cli.configs.dqn:QRDQNConfig",
+        nets="drl_cli.algorithms.dqn_nets",
+        graph="drl_cli.algorithms.dqn",
+        actions=("Discrete",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="SimpleQ",
+        config="drl_cli.configs.dqn:SimpleQConfig",
+        nets="drl_cli.algorithms.dqn_nets",
+        graph="drl_cli.algorithms.dqn",
+        actions=("Discrete",),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="APEX",
+        config="drl_cli.configs.dqn:ApexConfig",
+        nets="drl_cli.algorithms.dqn_nets",
+        graph="drl_cli.algorithms.dqn",
+        actions=("Discrete",),
+        **_REPLAY,
     ),
 )
 
 NOT_BUILT = {
-    "TD3": "Box",
-    "DDPG": "Box",
-    "APEX_DDPG": "Box",
     "CQL": "Box",
     "RNNSAC": "Box",
-    "DQN": "Discrete",
-    "SimpleQ": "Discrete",
-    "APEX": "Discrete",
     "R2D2": "Discrete",
     "PG": "Box and Discrete",
     "A2C": "Box and Discrete",
@@ -80,15 +151,35 @@ def names():
     return tuple(row.name for row in ALGORITHMS)
 
 
+def fitting():
+    """Return {kind of space: the names of the algorithms that take it, as text} for the kinds that the rows name."""
+    kinds = dict.fromkeys(kind for row in ALGORITHMS for kind in row.actions + row.observations)
+    return {kind: ", ".join(r.name for r in ALGORITHMS if kind in r.actions + r.observations) for kind in kinds}
+
+
 def find(name):
-    """Return the row of the algorithm ``name``. Raises InputError with the nearest name."""
+    """Return the row of the algorithm ``name``, in any case, with or without ``-`` and ``_``.
+
+    Raises InputError with the nearest name, or with what runs on the same actions.
+    """
     for row in ALGORITHMS:
-        if row.name == name:
+        if _plain(row.name) == _plain(name):
             return row
-    if name in NOT_BUILT:
-        instead = (
-            "; SAC runs on the same Box actions" if "Box" in NOT_BUILT[name] else f". What runs: {', '.join(names())}"
-        )
-        raise InputError(f"{name} is not built yet{instead}.")
-    hint = suggestion(name, names()) or suggestion(name, NOT_BUILT) or f" What runs: {', '.join(names())}."
+    for known, actions in NOT_BUILT.items():
+        if _plain(known) == _plain(name):
+            raise InputError(f"{known} is not built yet. {_running_on(actions)}")
+    hint = suggestion(name, names()) or suggestion(name, NOT_BUILT) or f" {_running_on('')}"
     raise InputError(f"Unknown algorithm {str(name)[:60]!r}.{hint}")
+
+
+def _plain(name):
+    return str(name).casefold().replace("-", "").replace("_", "")
+
+
+def _running_on(actions):
+    """Return in words which algorithms run on the kinds of actions that the text ``actions`` names; all if none."""
+    kinds = [kind for kind in ("Box", "Discrete") if kind in actions]
+    if not kinds:
+        return f"What runs: {', '.join(names())}."
+    parts = [f"on {kind} actions: {', '.join(row.name for row in ALGORITHMS if kind in row.actions)}" for kind in kinds]
+    return f"What runs {'; '.join(parts)}."

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from drl_cli.acting.actions import as_action
+from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed
 
 EPISODES_FORMAT = "drl-episodes-1"
@@ -33,8 +36,8 @@ class Episode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
-    limit of steps cut it, so that ``complete`` is False. obs [length + 1, *obs_shape], action [length, *action_shape],
-    rewards [length]: filled only when transitions are kept.
+    limit of steps cut it, so that ``complete`` is False. obs [length + 1, *obs_shape] (single frames), action [length,
+    *action_shape], rewards [length]: filled only when transitions are kept.
     """
 
     number: int
@@ -57,16 +60,18 @@ class Player:
     """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``video``). keep: whether transitions are kept. reuse: one environment for all episodes.
+    ``abort()`` (see ``video``). keep: whether transitions are kept. reuse: one environment for all episodes. frames:
+    how many of the last observations the policy acts on.
     """
 
-    def __init__(self, policy, make_env, explore=False, recorder=None, keep=False, reuse=False):
+    def __init__(self, policy, make_env, explore=False, recorder=None, keep=False, reuse=False, frames=1):
         self._policy = policy
         self._make_env = make_env
         self._explore = explore
         self._recorder = recorder
         self._keep = keep
         self._reuse = reuse
+        self._frames = frames
 
     def play(self, limits, seed):
         """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
@@ -106,32 +111,43 @@ class Player:
     def _steps(self, env, episode, most, video):
         rng = np.random.default_rng([episode.seed, 1])
         state = self._policy.initial_state(1)
-        obs = _guarded(env, episode, lambda: env.reset(seed=episode.seed)[0])
+        space = env.observation_space
+        stack = FrameStack(1, space.shape, seen_dtype(space), self._frames)
+        obs = _guarded(env, episode, lambda: stack.seen(env.reset(seed=episode.seed)[0]))
+        stack.begin(0, obs)
         self._show(env, video)
         while episode.length < most and not episode.complete:
-            batch = np.asarray(obs, np.float32)[None]  # [1, *obs_shape]
-            chosen, state, _ = self._policy.act(batch, state, rng, self._explore)
+            chosen, state, _ = self._policy.act(stack.stacked(), state, rng, self._explore)
             action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
-            after, reward, terminated, truncated, _ = _guarded(env, episode, lambda action=action: env.step(action))
+            after, reward, terminated, truncated = _guarded(
+                env, episode, lambda action=action: _stepped(env, stack, action)
+            )
             if not math.isfinite(reward):
                 raise RunFailed(
                     f"{_name(env)} gave the reward {reward} in step {episode.length + 1} of episode #{episode.number}."
                 )
             if self._keep:
-                episode.obs.append(np.asarray(obs))
+                episode.obs.append(obs)
                 episode.action.append(action)
                 episode.rewards.append(float(reward))
             episode.reward += float(reward)
             episode.length += 1
             episode.terminated, episode.truncated = bool(terminated), bool(truncated)
             obs = after
+            stack.push(0, obs)
             self._show(env, video)
         if self._keep:
-            episode.obs.append(np.asarray(obs))
+            episode.obs.append(obs)
 
     def _show(self, env, video):
         if video:
             video.add(env.render())
+
+
+def _stepped(env, stack, action):
+    obs, reward, terminated, truncated, _ = env.step(as_action(action))
+    # A copy: an environment may hand out an array that it goes on writing to, and episodes are kept.
+    return stack.seen(obs).copy(), reward, terminated, truncated
 
 
 def _name(env):

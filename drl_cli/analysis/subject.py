@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drl_cli import checkpoint as checkpoints
-from drl_cli.acting import envs
+from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.policy import policy_from_checkpoint
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, suggestion
 
@@ -22,8 +22,9 @@ class Subject:
     """What plays, and where.
 
     path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
-    environment's id and keywords, and the number of steps after which an episode is cut (None: never). notice: a line
-    about a retired id, or None. render_modes, frames_per_second: what the environment says of its pictures.
+    environment's id and keywords, and the number of steps after which an episode is cut (None: never). preprocessing:
+    the plan for scoring (see ``acting.preprocessing``), or None. notice: a line about a retired id, or None.
+    render_modes, frames_per_second: what the environment says of its pictures.
     """
 
     path: Path
@@ -32,9 +33,19 @@ class Subject:
     env: str
     env_config: dict
     horizon: int | None
+    preprocessing: dict | None
     notice: str | None
     render_modes: tuple
     frames_per_second: float
+
+    @property
+    def frames(self):
+        """How many of the last observations the policy acts on."""
+        return preprocessing.frames_of(self.preprocessing)
+
+    def make_env(self, render_mode=None):
+        """Return a new environment to play in."""
+        return envs.make(self.env, self.env_config, render_mode, self.preprocessing)
 
     @property
     def iteration(self):
@@ -60,35 +71,56 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
     name = envs.resolve(asked, trusted=env is not None)
     facts = loaded.facts
     env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
+    plan, policy = preprocessing.for_scoring(_plan(found, facts)), policy_from_checkpoint(loaded)
+    if policy.spec.frames != preprocessing.frames_of(plan):
+        raise CheckpointError(
+            f"{found}: its policy acts on {policy.spec.frames} observations at a time, its preprocessing stacks "
+            f"{preprocessing.frames_of(plan)}."
+        )
     return Subject(
         path=found,
         facts=facts,
-        policy=policy_from_checkpoint(loaded),
+        policy=policy,
         env=name.id,
         env_config=env_config,
         horizon=overrides.get("horizon", facts.get("horizon")),
+        preprocessing=plan,
         notice=name.notice,
-        **_fitting(found, facts, name.id, env_config),
+        **_fitting(found, facts, name.id, envs.make(name.id, env_config, preprocessing=plan)),
     )
 
 
-def _fitting(path, facts, env_id, env_config):
-    """Make the environment once, compare its spaces with the trained ones, return what it says of its pictures."""
-    env = envs.make(env_id, env_config)
+def _plan(path, facts):
+    try:
+        return preprocessing.from_facts(facts.get("preprocessing"))
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _fitting(path, facts, env_id, env):
+    """Compare the spaces of ``env`` with the trained ones, close it, return what it says of its pictures."""
     try:
         offered = envs.describe(env)
         metadata = getattr(env, "metadata", None) or {}
     finally:
         env.close()
     for name in ("obs", "action"):
-        wanted, given = facts["spaces"][name].get("shape"), offered[name].get("shape")
-        if list(wanted or ()) != list(given or ()):
+        wanted, given = essence(name, facts["spaces"][name]), essence(name, offered[name])
+        if wanted != given:
             raise CheckpointError(
-                f"{path} was trained on {facts['env']}, {name} of shape {list(wanted or ())}; "
-                f"{env_id} has {list(given or ())}. Choose an environment that fits with --env."
+                f"{path} was trained on {facts['env']}, {name} of {wanted}; {env_id} has {given}. "
+                "Choose an environment that fits with --env."
             )
     modes, fps = metadata.get("render_modes") or (), metadata.get("render_fps") or DEFAULT_FPS
     return {"render_modes": tuple(modes), "frames_per_second": float(fps)}
+
+
+def essence(name, space):
+    """Return in words what a policy depends on in a space: sizes, whether images are bytes, which numbers are actions."""
+    if "n" in space:
+        return f"{space['n']} numbers from {space.get('start', 0)}"
+    whole = name == "obs" and space.get("dtype") == "uint8"
+    return f"shape {list(space.get('shape') or ())}{' of bytes' if whole else ''}"
 
 
 def _check_overrides(overrides):

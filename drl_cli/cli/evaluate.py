@@ -116,7 +116,15 @@ def _facts(subject):
 
 def _score(subject, seeds, explore):
     score = load("drl_cli.actors.tester:score")
-    episodes = score(subject.policy, subject.env, subject.env_config, seeds, explore=explore, horizon=subject.horizon)
+    episodes = score(
+        subject.policy,
+        subject.env,
+        subject.env_config,
+        seeds,
+        explore=explore,
+        horizon=subject.horizon,
+        preprocessing=subject.preprocessing,
+    )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
     told = load("drl_cli.analysis.statistics").describe(rewards, lengths)
     return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}

@@ -106,11 +106,12 @@ def rollout(session, checkpoint, imports, **asked):
     kept = asked["out"] and playing.EpisodeFile(asked["out"], subject.env, output.line if asked["out"] == "-" else None)
     player = playing.Player(
         subject.policy,
-        lambda: load("drl_cli.acting.envs").make(subject.env, subject.env_config, mode),
+        lambda: subject.make_env(mode),
         explore=asked["explore"],
         recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed),
         keep=bool(kept),
         reuse=mode == "human",
+        frames=subject.frames,
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
     limits = playing.Limits(episodes, asked["steps"], subject.horizon)

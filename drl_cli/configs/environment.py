@@ -3,7 +3,7 @@
 Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -47,8 +47,14 @@ class EnvironmentKeys(Section):
     clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
     clip_rewards: ClipRewards = key(
         None,
-        "Limit rewards before they are learnt from: null or false never, true to their sign, x to [-x, x], or "
-        "[low, high]. "
-        "Reported rewards stay as they were.",
+        "Limit rewards before they are learnt from: true to their sign, x to [-x, x], or [low, high], false never; null "
+        "is true for Atari games with preprocessor_pref deepmind, else false. Reported rewards stay as they were.",
         allowed="true, false, null, a number in (0, 1e9], or [low, high]",
+    )
+    preprocessor_pref: Literal["deepmind", "rllib"] | None = key(
+        "deepmind",
+        "How Atari games are made ready, and nothing else: deepmind starts them with up to 30 no-ops and with FIRE where "
+        "they wait for it, skips four frames where the game does not, ends training episodes when a life is lost, and "
+        "gives 84x84 grays in stacks of four; rllib only resizes to 84x84; null leaves them as they are. The keys of "
+        "model change size, colour and stacks.",
     )

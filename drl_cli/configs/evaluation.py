@@ -13,8 +13,8 @@ class EvaluationConfig(Section):
     explore: bool = key(
         False,
         "Whether evaluation episodes explore.",
-        rllib=True,
-        why="RLlib scores SAC exploring unless told otherwise; a score is asked of the policy one would deploy",
+        rllib="true for SAC, false for DQN, DDPG and their kin",
+        why="a score is asked of the policy one would deploy",
     )
     env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make, laid over the training's env_config.")
     horizon: Whole | None = key(

@@ -8,7 +8,9 @@ flag.
 from pydantic import ValidationError
 
 from drl_cli.configs.allowed import allowed, fields_of, leaves, section_of, shown
-from drl_cli.configs.rllib_keys import ALIASES, UNBUILT_SECTIONS, WITHOUT_EFFECT, refusal
+from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
+from drl_cli.configs.schema import MisfitError
+from drl_cli.configs.spelling import renamed
 from drl_cli.configs.where import origin
 from drl_cli.errors import ConfigError, nearest
 from drl_cli.events import report
@@ -17,17 +19,19 @@ from drl_cli.loading import load
 MAX_SHOWN = 10
 
 
-def parse(algorithm, mapping, where):
+def parse(algorithm, mapping, where, rows=()):
     """Return the frozen config of ``algorithm`` that ``mapping`` describes.
 
     Args:
         algorithm: a row of ``algorithms.table`` (its ``name``, and ``config``, the dotted name of the schema).
         mapping: plain data as it was read: keys of the config, nested.
         where: a Where, or the name of the place the mapping came from.
+        rows: all rows, so that a key of another algorithm is refused with the names of those that have it.
 
-    Raises ConfigError with every problem (10 shown). Old spellings that are read are said with a ``notice`` event.
+    Raises ConfigError with every problem (10 shown). Other spellings that are read, and keys that have no effect, are
+    said with a ``notice`` event.
     """
-    config, problems, notices = read(algorithm, mapping, where)
+    config, problems, notices = read(algorithm, mapping, where, rows)
     refuse(problems, f"the config of {algorithm.name}")
     for text in notices:
         report("notice", text=text)
@@ -46,17 +50,34 @@ def refuse(problems, what):
     raise ConfigError("\n".join(lines))
 
 
-def read(algorithm, mapping, where):
+def read(algorithm, mapping, where, rows=()):
     """Return (config or None, problems, notices); as ``parse``, for callers that have more problems to tell."""
     where = origin(where)
     if not isinstance(mapping, dict):
         problem = f"config: {shown(mapping)} is not a mapping of keys to values{_at(where, ())}."
         return None, [problem], []
-    mapping, moved, problems, notices = _renamed(mapping, where)
-    reader = _Reader(load(algorithm.config), _Moved(where, moved), lambda path: refusal(path, algorithm.name))
+    schema = load(algorithm.config)
+    mapping, moved, problems, notices = renamed(mapping, where, schema)
+    where = _Moved(where, moved)
+    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
     problems += more
-    return (None if problems else config), problems, notices
+    if problems:
+        return None, problems, notices
+    return config, problems, notices + _idle(config, mapping, where)
+
+
+def _idle(config, mapping, where):
+    """Return a notice for each key that is given, differs from its default and has no effect beside the others."""
+    found = []
+    for path, field in leaves(type(config)):
+        needs = field.json_schema_extra["needs"]
+        if len(path) > 1 or not needs or path[0] not in mapping or getattr(config, path[0]) == field.default:
+            continue
+        other, least = needs
+        if getattr(config, other) < least:
+            found.append(f"{path[0]} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
+    return found
 
 
 def read_section(schema, mapping, where, refusal):
@@ -102,40 +123,6 @@ class _Moved:
 
 def _at(where, path):
     return f" ({where.place(path)})"
-
-
-def _renamed(mapping, where):
-    """Return (mapping under today's names, {new path: old path}, problems, notices)."""
-    mapping = {
-        name: dict(value) if name == "replay_buffer_config" and isinstance(value, dict) else value
-        for name, value in mapping.items()
-    }
-    moved, problems, notices = {}, [], []
-    _drop_without_effect(mapping, notices)
-    for old, new in ALIASES.items():
-        parent = mapping if len(old) == 1 else mapping.get(old[0])
-        if not isinstance(parent, dict) or old[-1] not in parent:
-            continue
-        value = parent.pop(old[-1])
-        text = f"{'.'.join(old)}{_at(where, old)}"
-        if new[0] in mapping:
-            problems.append(
-                f"{text}: the old name of {new[0]}, which is given as well{_at(where, moved.get(new, new))}."
-            )
-            continue
-        mapping[new[0]] = value
-        moved[new] = old
-        notices.append(f"{text} is read as {new[0]}.")
-    if mapping.get("replay_buffer_config") == {}:
-        del mapping["replay_buffer_config"]
-    return mapping, moved, problems, notices
-
-
-def _drop_without_effect(mapping, notices):
-    for old, values in WITHOUT_EFFECT.items():
-        parent = mapping if len(old) == 1 else mapping.get(old[0])
-        if isinstance(parent, dict) and isinstance(parent.get(old[-1]), str) and parent[old[-1]] in values:
-            notices.append(f"{'.'.join(old)} {parent.pop(old[-1])} is what drl does anyway.")
 
 
 def _split(mapping, schema, path, reader):
@@ -193,18 +180,22 @@ def _wrong_values(error, schema, known, where):
     problems = {}
     for item in error.errors(include_url=False, include_input=False):
         path, field = _field_at(schema, item["loc"])
-        reason = str(item["ctx"]["error"]) if item["type"] == "value_error" else ""
-        if field is None:
-            problems.setdefault(path, f"{reason or item['msg']} ({where.place(path)}).")
+        cause = item["ctx"]["error"] if item["type"] == "value_error" else None
+        if isinstance(cause, MisfitError):  # of a whole section: its values do not go together
+            path = (*path, *cause.key.split("."))
+            problems[path] = f"{'.'.join(path)}: {cause}{_at(where, path)}."
             continue
-        if path in problems and not reason:
+        if field is None:
+            problems.setdefault(path, f"{cause or item['msg']} ({where.place(path)}).")
+            continue
+        if path in problems and not cause:
             continue
         value = known
         for name in path:
             value = value[name]
         if isinstance(value, dict) and set(value) & {"grid_search", "eval"}:
-            reason = "searches over values are not supported yet"
-        why = f": {reason}" if reason else ""
+            cause = "searches over values are not supported yet"
+        why = f": {cause}" if cause else ""
         problems[path] = (
             f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."
         )

@@ -1,10 +1,16 @@
-"""Keys of learning from a replay buffer: its size, when learning starts, how many updates per env step.
+"""Keys of learning from a replay buffer: its size, how it draws, when learning starts, how many updates per env step.
 
-Mixed into the config of every algorithm with the replay loop. Names and meanings are RLlib's (SAC/DQN, 1.0.1).
+Mixed into the config of every algorithm with the replay loop. Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation:
+the annealing of beta, whose keys nothing reads in RLlib since 0.8.6, takes place.
 """
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 from drl_cli.configs.schema import Section, Whole, key
 
+Beta = Annotated[float, Field(ge=0, le=1)]
 UPDATES_PER_ENV_STEP = 0.4  # the pace of the measured LunarLanderContinuous runs that reach 200 within a minute
 
 
@@ -12,7 +18,11 @@ class ReplayKeys(Section):
     """The buffer, and the pace between sampling and learning."""
 
     buffer_size: Whole = key(
-        1_000_000, "Env steps that the replay holds; the oldest make room.", "env steps", ge=1, le=1e9
+        1_000_000,
+        "Env steps that the replay holds, all shards together; the oldest make room.",
+        "env steps",
+        ge=1,
+        le=1e9,
     )
     learning_starts: Whole = key(
         1500,
@@ -48,6 +58,40 @@ class ReplayKeys(Section):
         rllib="null: one update per fragment, which with more workers trains less per step",
         why="a pace that the number of workers does not change",
     )
+    prioritized_replay: bool = key(
+        False, "Whether transitions are drawn in proportion to the size of their TD error, and weighted accordingly."
+    )
+    prioritized_replay_alpha: float = key(
+        0.6, "Exponent of the priorities: 0 draws uniformly, 1 in proportion to the TD error.", ge=0, le=1
+    )
+    prioritized_replay_beta: Beta = key(
+        0.4,
+        "Exponent of the importance weights at the start: 0 ignores that draws are not uniform, 1 corrects it in full.",
+        allowed="a number in [0, 1]",
+    )
+    final_prioritized_replay_beta: Beta = key(
+        0.4,
+        "Exponent of the importance weights after prioritized_replay_beta_annealing_timesteps.",
+        allowed="a number in [0, 1]",
+    )
+    prioritized_replay_beta_annealing_timesteps: Whole = key(
+        20_000,
+        "Env steps over which the exponent goes from prioritized_replay_beta to final_prioritized_replay_beta.",
+        "env steps",
+        ge=1,
+    )
+    prioritized_replay_eps: float = key(
+        1e-6, "Added to every priority, so that a transition without error is still drawn now and then.", gt=0, le=1e6
+    )
+    worker_side_prioritization: bool = key(
+        False,
+        "Whether workers compute the first priorities of their steps; without it a new step has the largest one so far.",
+    )
+    compress_observations: bool = key(
+        False,
+        "Whether the replay holds observations LZ4-compressed, each on its own: images take a fraction of the memory "
+        "and some microseconds more a draw; short vectors only grow.",
+    )
     store_buffer_in_checkpoints: bool = key(
         True,
         "Whether the newest checkpoint holds the replay, so that a run goes on as if it had not stopped.",
@@ -56,11 +100,11 @@ class ReplayKeys(Section):
     )
     num_replay_shards: Whole = key(
         0,
-        "0 holds the replay in the run's own process, 1 in a Ray actor.",
-        "actors",
-        "0 or 1 (more are not supported yet)",
+        "Parts of the replay: 0 is one in the run's own process; with workers 1 or more are Ray actors, each of which "
+        "holds an equal share of buffer_size.",
+        "shards",
         ge=0,
-        le=1,
+        le=64,
     )
     updates_per_call: Whole = key(
         50, "Most updates that one call of the graph's session runs.", "updates", ge=1, le=10_000
@@ -69,9 +113,21 @@ class ReplayKeys(Section):
         50, "Updates between two pushes of weights to the workers.", "updates", ge=1, le=1_000_000
     )
 
+    @model_validator(mode="after")
+    def _has_use_for_priorities(self):
+        """Refuse priorities that nobody would draw by."""
+        if self.worker_side_prioritization and not self.prioritized_replay:
+            raise ValueError("worker_side_prioritization true needs prioritized_replay true")
+        return self
+
 
 def intensity(config):
     """Return the transitions to train per env step sampled: ``training_intensity`` with its null resolved."""
     if config.training_intensity is not None:
         return config.training_intensity
     return UPDATES_PER_ENV_STEP * config.train_batch_size
+
+
+def shards(config):
+    """Return the parts that the replay is held in: no more than there are workers, since a worker's stream goes to one."""
+    return max(1, min(config.num_replay_shards, config.num_workers))

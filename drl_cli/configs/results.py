@@ -6,6 +6,18 @@ loggers take the columns of ``progress.csv`` from here. Names are RLlib's where 
 
 _LEARNER = "info/learner/default_policy/"
 
+EXPLORATION_FIELDS = (
+    "epsilon",
+    "epsilon_min",
+    "epsilon_max",
+    "stddev",
+    "stddev_min",
+    "stddev_max",
+    "scale",
+    "temperature",
+)
+"""What an exploration may say of itself; of a ladder the ends are told too."""
+
 TEXT_FIELDS = ("date", "hostname", "node_ip", "experiment_id", "trial_id", "done")
 """Fields that are no numbers."""
 
@@ -53,6 +65,11 @@ NUMBER_FIELDS = (
     "info/weight_lag_mean",
     "info/replay_size",
     "info/replay_capacity",
+    "info/replay_shards",
+    "info/replay_beta",
+    "info/priorities_written",
+    "info/priorities_dropped",
+    *(f"info/exploration/{name}" for name in EXPLORATION_FIELDS),
     *(
         _LEARNER + name
         for name in (
@@ -68,6 +85,12 @@ NUMBER_FIELDS = (
             "policy_entropy",
             "grad_norm_critic",
             "grad_norm_actor",
+            "loss",
+            "grad_norm",
+            "edge_mass",
+            "mean_weight",
+            "mean_priority",
+            "max_priority",
         )
     ),
     "timers/start_s",

@@ -1,35 +1,18 @@
-"""RLlib's keys that are no keys here: old spellings that are read, and keys that are refused with the reason.
+"""RLlib's keys that are no keys of the algorithm that runs: why each is refused, and what helps instead.
 
-Used by ``configs.parse``. Source: RLlib 0.8 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
+Used by ``configs.parse``. Which algorithms that run here have a key is read off their schemas; only the keys of those
+that are not built yet are listed. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
 algorithms.
 """
 
-ALIASES = {
-    ("sample_batch_size",): ("rollout_fragment_length",),
-    ("metrics_num_episodes_for_smoothing",): ("metrics_smoothing_episodes",),
-    ("min_time_s_per_reporting",): ("min_iter_time_s",),
-    ("min_time_s_per_iteration",): ("min_iter_time_s",),
-    ("min_sample_timesteps_per_reporting",): ("timesteps_per_iteration",),
-    ("min_sample_timesteps_per_iteration",): ("timesteps_per_iteration",),
-    ("evaluation_duration",): ("evaluation_num_episodes",),
-    ("q_model_config",): ("Q_model",),
-    ("policy_model_config",): ("policy_model",),
-    ("num_rollout_workers",): ("num_workers",),
-    ("num_env_runners",): ("num_workers",),
-    ("num_envs_per_env_runner",): ("num_envs_per_worker",),
-    ("replay_buffer_config", "capacity"): ("buffer_size",),
-    ("replay_buffer_config", "learning_starts"): ("learning_starts",),
-    ("num_steps_sampled_before_learning_starts",): ("learning_starts",),
-}
-"""Other spellings with the same meaning → the key."""
-
-WITHOUT_EFFECT = {
-    ("evaluation_duration_unit",): ("episodes",),
-    ("replay_buffer_config", "type"): ("ReplayBuffer", "MultiAgentReplayBuffer"),
-}
-"""Keys that may stand beside an alias with one of these values, which say what happens here anyway."""
+from drl_cli.configs.allowed import fields_of
+from drl_cli.loading import load
 
 _EAGER = "drl is graphs only (TensorFlow 1 style), so there is nothing to choose. Remove the key."
+_SPAN = (
+    "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise: the env steps that "
+    "schedule_max_timesteps x exploration_fraction were"
+)
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
 _QUOTA = (
@@ -43,8 +26,7 @@ NEVER = {
     "eager_tracing": _EAGER,
     "eager_max_retraces": _EAGER,
     "no_eager_on_workers": _EAGER,
-    "optimizer": "arguments of RLlib's old policy optimizers; drl's keys are at the top level, such as "
-    "num_replay_shards.",
+    "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
     "callbacks": _PYTHON,
     "custom_eval_function": _PYTHON,
     "env_task_fn": _PYTHON,
@@ -78,11 +60,7 @@ NEVER = {
 """Keys of RLlib's that will not come, with the reason."""
 
 NOT_YET = {
-    "model": "SAC's networks are Q_model and policy_model.",
-    "lr": "SAC's learning rates are optimization.actor_learning_rate, .critic_learning_rate and "
-    ".entropy_learning_rate.",
-    "lr_schedule": "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours.",
-    "use_state_preprocessor": "Q_model and policy_model describe the networks.",
+    "use_state_preprocessor": "actor and critics each read the observations with a network of their own.",
     "local_tf_session_args": "tf_session_args are those of the learner's session.",
     "soft_horizon": "an episode that reaches the horizon is truncated, which learning does not take for an end.",
     "monitor": "record a video with: drl rollout CHECKPOINT --video-dir DIR",
@@ -93,14 +71,12 @@ NOT_YET = {
     "evaluation_duration_unit": "evaluations are counted in episodes.",
     "batch_mode": "",
     "create_env_on_driver": "",
-    "preprocessor_pref": "",
     "ignore_worker_failures": "lost workers are restarted.",
     "recreate_failed_workers": "lost workers are restarted.",
     "restart_failed_sub_environments": "",
     "log_sys_usage": "",
     "observation_filter": "",
     "synchronize_filters": "",
-    "compress_observations": "",
     "keep_per_episode_custom_metrics": "",
     "num_cpus_for_driver": "",
     "min_train_timesteps_per_reporting": "",
@@ -119,24 +95,71 @@ NOT_YET = {
     "multiagent": "",
     "replay_sequence_length": "",
     "replay_mode": "",
-    "replay_buffer_config": "its keys are buffer_size and learning_starts here.",
-    "prioritized_replay": "",
-    "prioritized_replay_alpha": "",
-    "prioritized_replay_beta": "",
-    "prioritized_replay_eps": "",
-    "prioritized_replay_beta_annealing_timesteps": "",
-    "final_prioritized_replay_beta": "",
-    "worker_side_prioritization": "",
+    "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
     "_use_beta_distribution": "",
     "_deterministic_loss": "",
+    "td_error_loss_fn": "DQN's loss is Huber's; DDPG and its kin have use_huber.",
+    "burn_in": "",
+    "zero_init_states": "",
+    "use_h_function": "",
 }
-"""Keys of RLlib's common config and its SAC/DQN family that are not built yet, with what helps instead."""
+"""Keys of RLlib's common config and its SAC, DDPG and DQN family that are not read, with what helps instead."""
+
+OLD = {
+    "schedule_max_timesteps": _SPAN,
+    "exploration_fraction": _SPAN,
+    "annealing_timesteps": _SPAN,
+    "exploration_should_anneal": "exploration_config: {initial_scale: …, final_scale: …, scale_timesteps: …}",
+    "exploration_noise_type": "exploration_config: {type: OrnsteinUhlenbeckNoise} or {type: GaussianNoise}",
+    "parameter_noise": "exploration_config: {type: ParameterNoise}",
+    "soft_q": "exploration_config: {type: SoftQ}",
+    "per_worker_exploration": "exploration_config: {type: PerWorkerEpsilonGreedy} or {type: PerWorkerGaussianNoise}",
+    "beta_annealing_fraction": "prioritized_replay_beta_annealing_timesteps, in env steps",
+}
+"""Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
+
+INSTEAD = {
+    "lr": (
+        (
+            "optimization",
+            "the learning rates are optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate",
+        ),
+        ("actor_lr", "the learning rates are actor_lr and critic_lr"),
+    ),
+    "lr_schedule": (
+        ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),
+        ("actor_lr", "write [[env_step, value], …] in actor_lr and critic_lr"),
+    ),
+    "actor_lr": (("lr", "the learning rate is lr"),),
+    "critic_lr": (("lr", "the learning rate is lr"),),
+    "optimization": (("actor_lr", "the learning rates are actor_lr and critic_lr"), ("lr", "the learning rate is lr")),
+    "Q_model": (
+        ("critic_hiddens", "the critics' layers are critic_hiddens"),
+        ("hiddens", "the layers are model.fcnet_hiddens and hiddens"),
+    ),
+    "policy_model": (
+        ("actor_hiddens", "the policy's layers are actor_hiddens"),
+        ("hiddens", "the layers are model.fcnet_hiddens and hiddens"),
+    ),
+    "hiddens": (
+        ("Q_model", "the layers are Q_model.fcnet_hiddens and policy_model.fcnet_hiddens"),
+        ("actor_hiddens", "the layers are actor_hiddens and critic_hiddens"),
+    ),
+    "actor_hiddens": (("policy_model", "the policy's layers are policy_model.fcnet_hiddens"),),
+    "critic_hiddens": (("Q_model", "the critics' layers are Q_model.fcnet_hiddens"),),
+    "twin_q": (
+        ("num_critics", "its critics are counted by num_critics"),
+        ("double_q", "its double learning is double_q"),
+    ),
+    "tau": (("bn_momentum", "it has no target networks"),),
+    "target_network_update_freq": (("bn_momentum", "it has no target networks"),),
+    "num_atoms": (("n_quantiles", "it learns n_quantiles quantiles"),),
+    "fcnet_hiddens": (("actor_hiddens", "the layers are actor_hiddens and critic_hiddens"),),
+    "fcnet_activation": (("actor_hiddens", "write actor_hidden_activation and critic_hidden_activation"),),
+}
+"""Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "DQN": "num_atoms v_min v_max noisy sigma0 dueling hiddens double_q adam_epsilon burn_in zero_init_states "
-    "use_h_function",
-    "DDPG and TD3": "smooth_target_policy target_noise target_noise_clip actor_hiddens actor_hidden_activation "
-    "critic_hiddens critic_hidden_activation critic_lr actor_lr use_huber huber_threshold l2_reg",
     "PPO": "use_critic use_gae lambda kl_coeff sgd_minibatch_size shuffle_sequences num_sgd_iter vf_share_layers "
     "vf_loss_coeff "
     "entropy_coeff entropy_coeff_schedule clip_param vf_clip_param kl_target simple_optimizer",
@@ -151,15 +174,13 @@ OTHER_ALGORITHMS = {
     "moving_average_sqd_adv_norm_update_rate",
     "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",
 }
-"""Keys of algorithms' own."""
+"""Keys of algorithms that are not built yet."""
 
-UNBUILT_SECTIONS = frozenset({"replay_buffer_config"})
-"""Keys of NOT_YET that hold a mapping of which parts are read, so that the other parts are named one by one."""
+UNBUILT_SECTIONS = frozenset({"replay_buffer_config", "optimizer"})
+"""Keys that hold a mapping of which parts are read, so that the other parts are named one by one."""
 
 MODEL_NOT_YET = frozenset(
     [
-        "conv_filters",
-        "conv_activation",
         "free_log_std",
         "no_final_linear",
         "vf_share_layers",
@@ -169,10 +190,6 @@ MODEL_NOT_YET = frozenset(
         "lstm_use_prev_action_reward",
         "lstm_use_prev_action",
         "lstm_use_prev_reward",
-        "framestack",
-        "dim",
-        "grayscale",
-        "zero_mean",
         "custom_model",
         "custom_model_config",
         "custom_action_dist",
@@ -196,30 +213,16 @@ MODEL_NOT_YET = frozenset(
 """Keys of a network (MODEL_DEFAULTS) that are not built yet."""
 
 EXPLORATION_NOT_YET = frozenset(
-    [
-        "random_timesteps",
-        "initial_epsilon",
-        "final_epsilon",
-        "epsilon_timesteps",
-        "epsilon_schedule",
-        "stddev",
-        "initial_scale",
-        "final_scale",
-        "scale_timesteps",
-        "scale_schedule",
-        "ou_theta",
-        "ou_sigma",
-        "ou_base_scale",
-        "initial_stddev",
-        "sub_exploration",
-        "temperature",
-        "feature_dim",
-        "beta",
-        "eta",
-        "lr",
-    ]
+    ["feature_dim", "feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
+    + ["forward_net_activation", "beta", "eta", "lr", "embeds_dim", "k_nn", "rho", "beta_schedule", "framework"]
+    + ["warmup_timesteps", "random_seed", "worker_index", "num_workers", "policy_config"]
 )
-"""Arguments of exploration classes that are not built yet."""
+"""Arguments of exploration classes that are not built (Curiosity, RE3) or that RLlib fills in itself."""
+
+OPTIMIZER = {
+    "max_weight_sync_delay": "workers take the newest weights before each fragment; publish_every counts the updates between two pushes.",
+}
+"""Arguments of RLlib's old policy optimizers that something here answers to."""
 
 SESSION_NOT_YET = frozenset(
     {"inter_op_thread_pool", "session_inter_op_thread_pool", "placement_period", "graph_options"}
@@ -227,37 +230,53 @@ SESSION_NOT_YET = frozenset(
 """Fields of TensorFlow's ConfigProto that are not passed on."""
 
 
-def refusal(path, algorithm):
-    """Return why a key of RLlib's is refused, or None if RLlib has no such key.
+def refusal(path, algorithm, schema, rows=()):
+    """Return why a key that ``schema`` lacks is refused, or None if neither RLlib nor another algorithm has such a key.
 
-    ``path`` is a tuple of keys, ``algorithm`` the name of the one that runs.
+    ``path`` is a tuple of keys, ``algorithm`` the name of the one that runs, ``rows`` those of ``algorithms.table``.
     """
     section, name = path[:-1], path[-1]
     if not section:
-        return _top_level(name, algorithm)
-    if section[0] in ("Q_model", "policy_model") and name in MODEL_NOT_YET:
-        return "not supported yet; networks are fully connected."
+        return _top_level(name, algorithm, schema, rows)
+    if section[0] in ("Q_model", "policy_model", "model") and name in MODEL_NOT_YET:
+        return "not supported yet."
+    if section == ("model",):
+        return _instead(name, schema)
     if section == ("exploration_config",) and name in EXPLORATION_NOT_YET:
-        hint = " Actions are uniformly random until learning_starts." if name == "random_timesteps" else ""
-        return f"not supported yet.{hint}"
-    if section == ("evaluation_config",) and (name in NOT_YET or name in NEVER):
+        return "not supported yet."
+    if section == ("evaluation_config",) and (name in NOT_YET or name in NEVER or name in fields_of(schema)):
         return "not supported yet; evaluations may differ from training in explore, env_config and horizon."
     if section[0] == "tf_session_args" and name in SESSION_NOT_YET:
         return "not supported yet."
     if section == ("replay_buffer_config",):
         return _because("not supported yet.", NOT_YET["replay_buffer_config"])
+    if section == ("optimizer",):
+        return f"not supported: {OPTIMIZER.get(name, NEVER['optimizer'])}"
     return None
 
 
-def _top_level(name, algorithm):
+def _top_level(name, algorithm, schema, rows):
     if name in NEVER:
         return f"not supported: {NEVER[name]}"
+    instead = _instead(name, schema)
+    owners = [row.name for row in rows if name in fields_of(load(row.config))]
+    if owners:
+        text = f"a key of {', '.join(owners)}, not of {algorithm}"
+        return f"{text}: {instead}." if instead else f"{text}."
+    if name in OLD:
+        return f"a key of old versions of RLlib. Write {OLD[name]}."
     if name in NOT_YET:
         return _because("not supported yet.", NOT_YET[name])
     for owner, names in OTHER_ALGORITHMS.items():
         if name in names.split():
             return f"not supported yet: a key of {owner}, not of {algorithm}."
-    return None
+    return f"no key of {algorithm}: {instead}." if instead else None
+
+
+def _instead(name, schema):
+    """Return in words what ``schema`` has in place of ``name``, or None."""
+    fields = fields_of(schema)
+    return next((text for key, text in INSTEAD.get(name, ()) if key in fields), None)
 
 
 def _because(text, hint):

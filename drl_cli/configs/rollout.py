@@ -3,18 +3,8 @@
 Mixed into the config of every algorithm that samples. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Literal
-
+from drl_cli.configs.exploration import ExplorationConfig
 from drl_cli.configs.schema import Section, Whole, key
-
-
-class ExplorationConfig(Section):
-    """How training actions differ from greedy ones."""
-
-    type: Literal["StochasticSampling"] = key(
-        "StochasticSampling",
-        "The class of exploration; StochasticSampling draws actions from the policy's distribution.",
-    )
 
 
 class RolloutKeys(Section):

@@ -1,12 +1,13 @@
 """What a schema is made of: ``Section`` (a frozen mapping of keys), ``key`` (one documented key) and value types.
 
 Used by every file of this folder that declares keys; ``configs.parse`` reads the declarations back for its messages.
-A default lives in the ``key(...)`` line and nowhere else. Sources: pydantic 2 (strict mode), RLlib's key names.
+A default lives in the ``key(...)`` line, or in the ``default(...)`` line of the algorithm that starts from another value,
+and nowhere else. Sources: pydantic 2 (strict mode), RLlib's key names.
 """
 
 import itertools
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -15,8 +16,27 @@ MAX_DEPTH = 32  # of a value that is plain data
 MAX_WHOLE = 2**53  # a whole number beyond this changes when it passes through JSON readers that hold floats
 
 
+class Default(NamedTuple):
+    """Another default of a key that a section inherits; see ``default``."""
+
+    value: Any
+    notes: dict
+
+
+class MisfitError(ValueError):
+    """What is wrong with the values of a section together: ``key`` is the one to look at, the text says what is wrong."""
+
+    def __init__(self, key, text):
+        super().__init__(text)
+        self.key = key
+
+
 class Section(BaseModel):
-    """A mapping with known keys: frozen, unknown keys forbidden, no silent conversion (a bool is not a number)."""
+    """A mapping with known keys: frozen, unknown keys forbidden, no silent conversion (a bool is not a number).
+
+    A subclass adds keys, and may start inherited ones from other values: ``class TD3Config(DDPGConfig, defaults={"twin_q":
+    default(True)})``.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -28,19 +48,46 @@ class Section(BaseModel):
         use_attribute_docstrings=False,
     )
 
+    def __init_subclass__(cls, defaults=None, **kwargs):
+        """Declare each key of ``defaults`` ({name: Default}) anew, with its type, bounds, meaning and unit as they were."""
+        super().__init_subclass__(**kwargs)
+        for name, (value, notes) in (defaults or {}).items():
+            field = next(base.model_fields[name] for base in cls.__mro__[1:] if name in base.model_fields)
+            kept = {note: field.json_schema_extra[note] for note in ("unit", "allowed", "needs")}
+            kind = field.annotation
+            cls.__annotations__[name] = Annotated[(kind, *field.metadata)] if field.metadata else kind
+            changed = Field(
+                value,
+                description=field.description,
+                alias=field.alias,
+                json_schema_extra={**kept, **notes},
+                validate_default=False,
+            )
+            setattr(cls, name, changed)
+
 
 def key(default, meaning, unit=None, allowed=None, **bounds):
     """Declare one key.
 
     ``meaning`` is a sentence, ``unit`` that of the value, ``allowed`` the accepted values in words where type and
     bounds do not say them. ``bounds`` are pydantic's (ge, gt, le, lt, min_length, max_length, alias), and
-    ``rllib`` with ``why``: RLlib 1.0.1's default where ours differs, and the reason. A mutable default is copied.
+    ``rllib`` with ``why``: RLlib 1.0.1's default where ours differs, and the reason. ``needs`` is (name, least): the key
+    has no effect while the key ``name`` of the config is below ``least`` (a bool counts as 0 or 1). A mutable default is
+    copied.
     """
-    notes = {"unit": unit, "allowed": allowed}
+    notes = {"unit": unit, "allowed": allowed, "needs": bounds.pop("needs", None)}
     if "rllib" in bounds:
         notes["rllib"] = bounds.pop("rllib")
         notes["why"] = bounds.pop("why")
     return Field(default, description=meaning, json_schema_extra=notes, validate_default=False, **bounds)
+
+
+def default(value, **notes):
+    """Return the default that an inherited key has in this section; ``rllib`` with ``why`` as in ``key``.
+
+    Notes of the inherited declaration are dropped: they compared another default with RLlib's for another algorithm.
+    """
+    return Default(value, notes)
 
 
 def _whole(value):
@@ -56,7 +103,8 @@ def _fits(value):
     return value
 
 
-def _rising(points):
+def rising(points):
+    """Refuse [env_step, value] points whose steps do not rise."""
     steps = [step for step, _ in points]
     if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
         raise ValueError("the env steps of a schedule must rise")
@@ -100,7 +148,7 @@ Widths = Annotated[tuple[Annotated[Whole, Field(ge=1, le=65536)], ...], Field(st
 
 _Rate = Annotated[float, Field(ge=0, le=10)]
 _Point = Annotated[tuple[Annotated[Whole, Field(ge=0)], _Rate], Field(strict=False)]
-_Points = Annotated[tuple[_Point, ...], Field(strict=False, min_length=1, max_length=1000), AfterValidator(_rising)]
+_Points = Annotated[tuple[_Point, ...], Field(strict=False, min_length=1, max_length=1000), AfterValidator(rising)]
 
 Rate = _Rate | _Points
 """A learning rate, or ``[[env_step, value], …]``: linear between the points, constant before and behind them."""

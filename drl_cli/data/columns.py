@@ -1,30 +1,46 @@
 """The columns of a fragment and of a replayed batch: every name with its shape, dtype and meaning.
 
-T steps, N environments, B rows; ``obs`` and ``action`` have the spaces' own trailing shapes.
+T steps, N environments, B rows; ``obs`` and ``action`` have the spaces' own trailing shapes and dtypes: observations are
+float32 vectors or images [H, W, C] of uint8 or float32, actions float32 [A] (Box) or int32 scalars (Discrete). A fragment
+holds single frames; a batch holds stacks of them where the policy wants more than one.
 
 Fragment (what one ``collect`` brings), all in time order:
 
-    obs         [T, N, …] float32   raw observation before the step
-    action      [T, N, A] float32   the policy's action, in the policy's bounds (normalised or not)
+    obs         [T, N, …]           raw observation before the step
+    action      [T, N, …]           the policy's action, in the policy's bounds (normalised or not)
     reward      [T, N]    float32   the environment's reward, clipped if the config says so
     terminated  [T, N]    bool      a real end: nothing comes after
     truncated   [T, N]    bool      cut by a time limit, or because the environment broke: something would have come
-    end_obs     [E, …]    float32   last real observation of each episode that ended here, in the order of (step, env)
-    tail_obs    [N, …]    float32   observation after the last step (the next fragment's first)
-    cut         [N]       bool      this fragment does not continue the stream of the one before it
+    end_obs     [E, …]              last real observation of each episode that ended here, in the order of (step, env)
+    tail_obs    [N, …]              observation after the last step (the next fragment's first)
+    cut         [N]       bool      this fragment does not continue the stream of the one before it, but begins an episode
+    priority    [T, N]    float32   optional: each step's first priority, ≥ 0, as the worker's own nets see its |TD error|
 
 Batch (what learning gets), from them, once:
 
-    obs, action                     of the first step of the window
+    obs, action                     of the first step of the window; obs [B, …, C·frames], the oldest frame first
     reward      [B] float32         Σ γ^i r_i over the k real steps of the window
     discount    [B] float32         γ^k · (1 − terminated)
-    next_obs    [B, …] float32      the real observation behind the window
+    next_obs    [B, …]              the real observation behind the window, stacked as obs
+
+and, with priorities:
+
+    weight      [B] float32         importance weight in (0, 1]
+    serial      [B] int64           which row it was, for the write-back of its new priority
+    least       []  float64         smallest probability with which one of these rows was drawn
 """
 
 from typing import NamedTuple
 
 FRAGMENT = ("obs", "action", "reward", "terminated", "truncated", "end_obs", "tail_obs", "cut")
 BATCH = ("obs", "action", "reward", "discount", "next_obs")
+
+
+def expect(name, arrays, shape, dtype):
+    """Raise ValueError unless ``arrays`` (of a checkpoint) has ``name`` with exactly this shape and dtype."""
+    found = (arrays[name].shape, arrays[name].dtype) if name in arrays else "nothing"
+    if found != (shape, dtype):
+        raise ValueError(f"replay column {name}: {found}, expected {(shape, dtype)}")
 
 
 class Meta(NamedTuple):
@@ -45,3 +61,4 @@ class Token(NamedTuple):
     bad_transitions: int  # steps that the environment spoilt; they are not in the fragment
     notes: tuple  # texts for the user: what broke and how to reproduce it
     seconds: dict  # "env", "policy", "total": where the time went
+    exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)

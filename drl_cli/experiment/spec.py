@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs
+from drl_cli.acting import envs, preprocessing
 from drl_cli.algorithms import table
+from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS
@@ -40,8 +41,9 @@ _NAME = re.compile(r"\w[\w. -]{0,99}")
 class ExperimentSpec:
     """One experiment, ready to run.
 
-    ``env_facts`` holds ``id``, ``asked``, ``env_config`` and ``spaces`` (see ``acting.spaces``). ``restore`` is a
-    path or None, ``resume`` the folder of the run to go on with or None. ``pass_criteria`` are demanded at the end.
+    ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
+    ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
+    ``pass_criteria`` are demanded at the end.
     """
 
     name: str
@@ -92,7 +94,7 @@ def from_file(path_or_name, flags):
         raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
     _import_modules(flags)
     drafts = [
-        _Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags)
+        _Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags, is_from_file=True)
         for name, mapping, where in files.load(path_or_name)
     ]
     problems = [line for draft in drafts for line in draft.problems()]
@@ -112,13 +114,14 @@ def _placed(error, place):
 class _Draft:
     """An experiment on its way to a spec: first all problems, then the finished thing."""
 
-    def __init__(self, name, layers, flags, recorded=None):
+    def __init__(self, name, layers, flags, recorded=None, is_from_file=False):
         self._name = name
         self._mapping = layers.data
         self._where = layers.where
         self._notices = list(layers.notices)
         self._flags = flags
         self._recorded = recorded
+        self._is_from_file = is_from_file
         self._keys = self._row = self._config = self._env = None
 
     def problems(self):
@@ -147,7 +150,9 @@ class _Draft:
             self._row = table.find(name)
         except InputError as error:
             return [_placed(error, self._where.place(("run",)))]
-        self._config, problems, notices = read(self._row, self._mapping.get("config", {}), self._where.inside("config"))
+        self._mapping["run"] = self._row.name  # as the table spells it
+        given, where = self._mapping.get("config", {}), self._where.inside("config")
+        self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
         self._notices += notices
         return problems
 
@@ -184,14 +189,21 @@ class _Draft:
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
 
+    def _hints(self):
+        """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file."""
+        found = [self._env.notice] if self._env.notice else []
+        tuned = None if self._is_from_file or self._recorded else defaults.tuned_file(self._row.name, self._env.id)
+        return [*found, f"tuned file: -f {tuned}"] if tuned else found
+
     def finish(self):
         """Try the environment out, fill in what was left open, say what should be known, return the spec."""
         keys, env = self._keys, self._env
         env_config = self._config.env_config
-        spaces = envs.check(env.id, env_config, self._row)
+        plan = preprocessing.plan(self._config, env.id)
+        spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
+        refuse(exploration.misfits(self._config, spaces["action"]["kind"]), "the command")
         asked = (self._recorded and self._recorded.env_asked) or env.asked
-        if env.notice:
-            self._notices.append(env.notice)
+        self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
         config = defaults.complete(self._config, env.id)
         ray = defaults.ray_settings(self._flags)
@@ -216,5 +228,11 @@ class _Draft:
             seed=config.seed,
             imports=list(self._flags.get("imports") or ()),
             command=list(self._flags.get("command") or ()),
-            env_facts={"id": env.id, "asked": asked, "env_config": env_config, "spaces": spaces},
+            env_facts={
+                "id": env.id,
+                "asked": asked,
+                "env_config": env_config,
+                "spaces": spaces,
+                "preprocessing": plan,
+            },
         )

@@ -14,6 +14,25 @@ def soft_td_target(reward, discount, next_q, next_logp, alpha):
     return tf.stop_gradient(reward + discount * soft_value)  # [B]
 
 
+def expected_soft_td_target(reward, discount, next_q, next_probabilities, next_logp, alpha):
+    """Return r + d·Σ_a π(a|s′)·(min_j Q_j(s′, a) − α·log π(a|s′)), [B], without gradient.
+
+    ``next_q`` [C, B, n] of the target critics, ``next_probabilities`` and ``next_logp`` [B, n], the rest as above. Source:
+    Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings" (arXiv 1910.07207), eq. 10.
+    """
+    soft_value = next_probabilities * (tf.reduce_min(next_q, axis=0) - alpha * next_logp)  # [B, n]
+    return tf.stop_gradient(reward + discount * tf.reduce_sum(soft_value, axis=-1))  # [B]
+
+
+def td_target(reward, discount, next_q):
+    """Return r + d·min_j Q_j(s′, a′), [B], without gradient.
+
+    ``reward``, ``discount`` [B] (γ^k·(1 − terminated)), ``next_q`` [C, B] of the target critics. Source: Fujimoto et al.
+    2018, eq. 10; with one critic, Lillicrap et al. 2016, algorithm 1.
+    """
+    return tf.stop_gradient(reward + discount * tf.reduce_min(next_q, axis=0))  # [B]
+
+
 def td_error(q, target):
     """Return target − Q for every critic, [C, B]; ``q`` [C, B], ``target`` [B]."""
     return tf.expand_dims(target, 0) - q  # [C, B]
@@ -22,3 +41,10 @@ def td_error(q, target):
 def squared(error):
     """Return ½·error², element-wise."""
     return 0.5 * tf.square(error)
+
+
+def huber(error, threshold):
+    """Return ½·error² up to ``threshold``, then threshold·(|error| − ½·threshold), element-wise (Huber 1964)."""
+    size = tf.abs(error)
+    small = tf.minimum(size, threshold)
+    return small * (size - 0.5 * small)

@@ -12,16 +12,20 @@ from typing import Any, NamedTuple
 
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.acting.preprocessing import for_scoring
+from drl_cli.configs.exploration import exploration_settings
+from drl_cli.configs.replay import shards
 from drl_cli.loading import load
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.shards import Shards
 
 LEARNER = "drl_cli.actors.learner"
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
 class Parts(NamedTuple):
-    """Handles of the parts, the pool of workers and the loop over them."""
+    """Handles of the parts (the replay's as Shards), the pool of workers and the loop over them."""
 
     server: Any
     learner: Any
@@ -32,7 +36,7 @@ class Parts(NamedTuple):
 
 def needs_ray(config):
     """Whether a part of the run is a Ray actor."""
-    return bool(config.num_workers or config.learner_actor or config.num_replay_shards)
+    return bool(config.num_workers or config.learner_actor)
 
 
 def fragment_steps(config):
@@ -74,14 +78,7 @@ def make_parts(row, config, env, spec, cluster):
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
-    remote = config.num_replay_shards > 0
-    replay = cluster.spawn(
-        "replay",
-        "drl_cli.actors.replay_buffer:ReplayBuffer",
-        (config, spec, config.seed),
-        ACTOR if remote else HERE,
-        pinned,
-    )
+    replay = _make_replay(config, spec, cluster, pinned)
     identity = {"seed": config.seed, "with_ray": cluster.is_remote}
     learner = cluster.spawn(
         "learner",
@@ -100,6 +97,18 @@ def make_parts(row, config, env, spec, cluster):
     return Parts(server, learner, replay, pool, loop)
 
 
+def _make_replay(config, spec, cluster, options):
+    """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
+    count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
+    dotted = "drl_cli.actors.replay_buffer:ReplayBuffer"
+    return Shards(
+        cluster.spawn(
+            f"replay {index}" if count > 1 else "replay", dotted, (config, spec, config.seed, index), place, options
+        )
+        for index in range(count)
+    )
+
+
 class _WorkerMaker:
     """Spawns worker ``index`` as its ``incarnation``-th; ``sampled`` is set once there is a loop that counts env steps."""
 
@@ -110,14 +119,19 @@ class _WorkerMaker:
     def __call__(self, index, incarnation):
         config = self._config
         streams = max(1, config.num_workers) * config.num_envs_per_worker
-        left = max(0, config.learning_starts - self.sampled())
+        sampled = self.sampled()
+        left = max(0, exploration_settings(config).get("random_timesteps", 0) - sampled)
         identity = {
             "seed": config.seed,
             "index": index,
             "incarnation": incarnation,
             "random_steps": math.ceil(left / streams),
+            "stream": index * config.num_envs_per_worker,
+            "streams": streams,
+            "base": sampled,
         }
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
+        env["preprocessing"] = self._env.get("preprocessing")
         resources = {
             "num_cpus": config.num_cpus_per_worker,
             "num_gpus": config.num_gpus_per_worker,
@@ -139,5 +153,6 @@ def make_tester(config, env, spec, cluster, server):
         "imports": env.get("imports", ()),
         "horizon": over.horizon if over.horizon is not None else config.horizon,
         "explore": over.explore,
+        "preprocessing": for_scoring(env.get("preprocessing")),
     }
     return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)

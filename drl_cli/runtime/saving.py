@@ -6,6 +6,7 @@ data (counters, random states, windows of metrics), ``workers.safetensors`` the 
 
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.acting.preprocessing import frames_of
 from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime.cluster import PartLost
@@ -21,9 +22,9 @@ def save(trainer, run_folder):
         checkpoint.write_arrays(writer.folder / "weights.safetensors", arrays)
         workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
         if with_replay:
-            replay = parts.replay.call("save", writer.folder, config.checkpoint_compress).result()
+            replay = parts.replay.save(writer.folder, config.checkpoint_compress)
         else:
-            replay = parts.replay.call("facts").result()
+            replay = parts.replay.facts()
         facts, stored = {}, {}
         for index, reference in workers.items():
             try:
@@ -72,6 +73,7 @@ def _facts(trainer, present, scored):
         "env_config": redact(trainer.env["env_config"]),
         "horizon": trainer.config.horizon,
         "spaces": trainer.env["spaces"],
+        "preprocessing": trainer.env.get("preprocessing"),
         "policies": {DEFAULT_POLICY: trainer.spec.to_dict()},
         "config": redact(trainer.config.model_dump(mode="json", by_alias=True)),
         "counters": present["counters"],
@@ -90,6 +92,8 @@ def check_fits(trainer, ckpt):
         ("algorithm", facts["algorithm"], trainer.row.name),
         ("environment", facts["env"], trainer.env["id"]),
         ("observation shape", facts["spaces"]["obs"]["shape"], list(trainer.env["spaces"]["obs"]["shape"])),
+        ("frame stack", frames_of(facts.get("preprocessing")), frames_of(trainer.env.get("preprocessing"))),
+        ("number of actions", facts["spaces"]["action"].get("n"), trainer.env["spaces"]["action"].get("n")),
         ("action shape", facts["spaces"]["action"]["shape"], list(trainer.env["spaces"]["action"]["shape"])),
     ):
         if stored != mine:
@@ -136,12 +140,16 @@ def restore(trainer, ckpt, exact):
     parts.server.call("load", {DEFAULT_POLICY: acting}, state["version"]).result()
     with_replay = _with_replay(ckpt, state)
     if state["replay"] is not None:
-        stored = ckpt.arrays("replay-0") if with_replay else None
-        parts.replay.call("load", stored, state["replay"]).result()
+        shards = len(parts.replay.handles)
+        if len(state["replay"]) != shards:
+            raise CheckpointError(
+                f"{ckpt.path}: its replay is in {len(state['replay'])} shards, this run's in {shards} (num_replay_shards)."
+            )
+        parts.replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, state["replay"])
     if _goes_on(trainer, ckpt, exact):
         _restore_workers(ckpt, state, parts)
     else:
-        parts.replay.call("forget_streams").result()
+        parts.replay.forget_streams()
     if not with_replay:
         events.report("notice", text=f"{ckpt.path.name} holds no replay: it fills anew before learning goes on")
 

@@ -11,6 +11,7 @@ import time
 
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.errors import CheckpointError
@@ -51,7 +52,8 @@ class Trainer:
     def start(self):
         """Make the parts. Sampling and loading TensorFlow go on in the background when this returns."""
         self._began = time.monotonic()
-        self.spec = load(self.row.nets).policy_spec(self.config, self.env["spaces"])
+        spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
+        self.spec = load(self.row.nets).policy_spec(self.config, spaces)
         self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"])
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster)
         self.loop = self.parts.loop
@@ -197,7 +199,7 @@ class Trainer:
             "training_intensity_got": self.loop.intensity_got(),
             "weight_version": self.loop.meters.version,
             "weight_lag_mean": lag,
-            "replay_size": self.parts.replay.call("size").result(),
+            "replay_size": self.parts.replay.size(),
             "replay_capacity": self.config.buffer_size,
             "learner": {DEFAULT_POLICY: learner},
         }

@@ -53,3 +53,15 @@ class SquashedGaussian:
     def greedy(self, heads):
         """Return the squashed mean [B, A]."""
         return tf.tanh(heads["mean"]) * self._half + self._middle
+
+
+class Deterministic:
+    """tanh of the mean, rescaled to the policy's bounds ``low``, ``high`` (float32 [A] each)."""
+
+    def __init__(self, low, high):
+        self._half = (high - low) / 2
+        self._middle = (high + low) / 2
+
+    def greedy(self, heads):
+        """Return the action [B, A]."""
+        return tf.tanh(heads["mean"]) * self._half + self._middle

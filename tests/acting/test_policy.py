@@ -1,4 +1,4 @@
-"""The policy that acts in NumPy: its actions, what the environment gets, how it comes out of a checkpoint; exploration."""
+"""The policy that acts in NumPy: its actions, what the environment gets, how it comes out of a checkpoint."""
 
 import copy
 
@@ -7,7 +7,6 @@ import pytest
 from conftest import POLICY
 
 from drl_cli import checkpoint
-from drl_cli.acting.exploration import StochasticSampling
 from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint
 from drl_cli.errors import CheckpointError
 from drl_cli.networks import reading
@@ -68,27 +67,6 @@ def test_random_actions_fill_the_bounds_evenly():
     np.testing.assert_allclose(action.min(axis=0), [-2.0, 0.0], atol=0.01)
     np.testing.assert_allclose(action.max(axis=0), [4.0, 1.0], atol=0.01)
     np.testing.assert_allclose(action.mean(axis=0), [1.0, 0.5], atol=0.05)
-
-
-def test_exploration_is_uniform_for_its_first_steps_then_the_policys():
-    policy, kind = _policy(log_std=-20.0), StochasticSampling(random_steps=10, explore=True)
-    uniform = [kind.act(policy, OBS, (), np.random.default_rng(n), steps)[0] for n, steps in ((0, 0), (1, 9))]
-    assert min(len(np.unique(action)) for action in uniform) == 8
-    np.testing.assert_allclose(
-        kind.act(policy, OBS, (), np.random.default_rng(0), 10)[0], [[0.4621, -0.4621]] * 4, atol=1e-4
-    )
-
-
-def test_exploration_off_is_greedy_behind_the_first_steps():
-    policy, kind = _policy(log_std=2.0), StochasticSampling(random_steps=0, explore=False)
-    np.testing.assert_allclose(kind.act(policy, OBS, (), None, 0)[0], [[0.46211716, -0.46211716]] * 4, rtol=1e-6)
-
-
-def test_exploration_without_weights_stays_uniform():
-    policy = NumpyPolicy(_policy().spec)
-    assert not policy.has_weights
-    action, _, _ = StochasticSampling(0, False).act(policy, OBS, (), np.random.default_rng(0), 10**6)
-    assert len(np.unique(action)) == 8
 
 
 # -- out of a checkpoint ----------------------------------------------------------------------------------------

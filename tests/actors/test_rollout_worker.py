@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from parts import config, server, spec, weights
+from parts import config, identity, server, spec, weights
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
 from drl_cli.actors.rollout_worker import RolloutWorker, clipped_rewards
@@ -16,8 +16,7 @@ SPEC = spec(2, (LOW,), (HIGH,))
 
 def _worker(*plan, random_steps=10**9, of_spec=SPEC, started=None, **keys):
     Scripted.begin(*plan)
-    identity = {"seed": 7, "index": 3, "incarnation": 0, "random_steps": random_steps}
-    return RolloutWorker(config(**keys), ENV, of_spec, identity, started or server())
+    return RolloutWorker(config(**keys), ENV, of_spec, identity(3, random_steps), started or server())
 
 
 def test_fragment_holds_what_the_environment_did_in_order():
@@ -186,7 +185,7 @@ def test_newest_weights_are_adopted_before_a_fragment_and_named_in_it():
     worker = _worker(random_steps=0, started=started, explore=False)
     token, columns = worker.collect(min_version=3)
     assert token.meta.version == 3
-    fresh = RolloutWorker(config(), ENV, SPEC, {"seed": 7, "index": 3, "incarnation": 0, "random_steps": 0}, started)
+    fresh = RolloutWorker(config(), ENV, SPEC, identity(3, 0), started)
     fresh._policy.set_weights(weights(SPEC, 2))
     expected = fresh._policy.act(columns["obs"][:, 0], (), None, False)[0]
     np.testing.assert_allclose(columns["action"][:, 0], expected, rtol=1e-5)
@@ -210,8 +209,8 @@ def test_workers_indices_and_incarnations_differ_in_actions_and_episodes():
     found = []
     for index, incarnation in ((0, 0), (1, 0), (0, 1), (0, 0)):
         Scripted.begin()
-        identity = {"seed": 7, "index": index, "incarnation": incarnation, "random_steps": 10**9}
-        token, columns = RolloutWorker(config(), ENV, SPEC, identity, server()).collect()
+        who = identity(index) | {"incarnation": incarnation}
+        token, columns = RolloutWorker(config(), ENV, SPEC, who, server()).collect()
         assert token.meta[:3] == (index, incarnation, 0)
         found.append((Scripted.seeds[0], columns["action"][0, 0, 0]))
     assert found[0] == found[3]
@@ -223,9 +222,8 @@ def test_workers_indices_and_incarnations_differ_in_actions_and_episodes():
 
 def _real(name, of_spec, started, fragment=25):
     env = {"id": name, "env_config": {}, "imports": ()}
-    identity = {"seed": 7, "index": 0, "incarnation": 0, "random_steps": 30}
     made = config(num_envs_per_worker=2, rollout_fragment_length=fragment)
-    return RolloutWorker(made, env, of_spec, identity, started)
+    return RolloutWorker(made, env, of_spec, identity(0, 30), started)
 
 
 @pytest.mark.parametrize(

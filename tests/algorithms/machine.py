@@ -3,7 +3,8 @@
 import numpy as np
 
 from drl_cli.algorithms import sac, sac_nets
-from drl_cli.configs.sac import Optimization, SACConfig
+from drl_cli.configs.sac import SACConfig
+from drl_cli.configs.soft import Optimization
 from drl_cli.tf1.repeat import repeated
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import Weights

@@ -1,4 +1,4 @@
-"""The table of algorithms: rows that load, and names that do not run."""
+"""The table of algorithms: rows that load, names in any case, and names that do not run."""
 
 import pytest
 
@@ -7,24 +7,63 @@ from drl_cli.configs.sac import SACConfig
 from drl_cli.errors import InputError
 from drl_cli.loading import load
 
+BOX = "Box actions: SAC, TQC, CROSSQ, TD3, DDPG, APEX_DDPG"
+DISCRETE = "Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX"
+
 
 def test_sac_is_found_with_its_parts():
     row = table.find("SAC")
     assert load(row.config) is SACConfig
     assert row[2:4] == ("drl_cli.algorithms.sac_nets", "drl_cli.algorithms.sac")
-    assert row[4:] == ("n_step", "drl_cli.runtime.loops.replay", ("Box",), ("Box1d",))
+    assert row[4:] == ("n_step", "drl_cli.runtime.loops.replay", ("Box", "Discrete"), ("Box1d", "Image"))
+
+
+@pytest.mark.parametrize(
+    ("name", "actions"),
+    [
+        ("TQC", ("Box",)),
+        ("CROSSQ", ("Box",)),
+        ("TD3", ("Box",)),
+        ("DDPG", ("Box",)),
+        ("APEX_DDPG", ("Box",)),
+        ("DQN", ("Discrete",)),
+        ("QRDQN", ("Discrete",)),
+        ("SimpleQ", ("Discrete",)),
+        ("APEX", ("Discrete",)),
+    ],
+)
+def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
+    row = table.find(name)
+    assert (row.name, row.actions, row.loop) == (name, actions, "drl_cli.runtime.loops.replay")
+    assert load(row.config)().num_workers in (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("sac", "SAC"),
+        ("CrossQ", "CROSSQ"),
+        ("QR-DQN", "QRDQN"),
+        ("simpleq", "SimpleQ"),
+        ("apex-ddpg", "APEX_DDPG"),
+        ("ApexDDPG", "APEX_DDPG"),
+    ],
+)
+def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
+    assert table.find(typed).name == name
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("TD3", "TD3 is not built yet; SAC runs on the same Box actions."),
-        ("PPO", "PPO is not built yet; SAC runs on the same Box actions."),
-        ("DQN", "DQN is not built yet. What runs: SAC."),
-        ("sac", "Unknown algorithm 'sac'. Did you mean 'SAC'?"),
+        ("PPO", f"PPO is not built yet. What runs on {BOX}; on {DISCRETE}."),
+        ("cql", f"CQL is not built yet. What runs on {BOX}."),
+        ("R2D2", f"R2D2 is not built yet. What runs on {DISCRETE}."),
+        ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),
+        ("SACC", "Unknown algorithm 'SACC'. Did you mean 'SAC'?"),
         ("IMPALLA", "Unknown algorithm 'IMPALLA'. Did you mean 'IMPALA'?"),
-        ("zzzz", "Unknown algorithm 'zzzz'. What runs: SAC."),
-        ("", "Unknown algorithm ''. What runs: SAC."),
+        ("zzzz", f"Unknown algorithm 'zzzz'. What runs: {', '.join(table.names())}."),
+        ("", f"Unknown algorithm ''. What runs: {', '.join(table.names())}."),
     ],
 )
 def test_name_that_does_not_run_is_refused(name, message):
@@ -33,5 +72,6 @@ def test_name_that_does_not_run_is_refused(name, message):
     assert str(caught.value) == message
 
 
-def test_every_name_that_is_not_built_is_no_row():
-    assert set(table.NOT_BUILT) & set(table.names()) == set()
+def test_every_name_is_there_once():
+    every = [name.casefold().replace("-", "").replace("_", "") for name in (*table.names(), *table.NOT_BUILT)]
+    assert len(set(every)) == len(every)

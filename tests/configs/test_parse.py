@@ -8,15 +8,23 @@ import pytest
 
 from drl_cli import events
 from drl_cli.algorithms import table
-from drl_cli.configs import rllib_keys
+from drl_cli.configs import rllib_keys, spelling
 from drl_cli.configs.allowed import leaves
-from drl_cli.configs.parse import parse
+from drl_cli.configs.parse import parse, read
 from drl_cli.configs.sac import SACConfig
 from drl_cli.configs.text import load_yaml_text
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError
+from drl_cli.loading import load
 
 SAC = table.find("SAC")
+ALL = table.ALGORITHMS
+REFUSED = [
+    *rllib_keys.NEVER,
+    *rllib_keys.NOT_YET,
+    *rllib_keys.OLD,
+    *" ".join(rllib_keys.OTHER_ALGORITHMS.values()).split(),
+]
 
 
 @pytest.fixture
@@ -28,9 +36,9 @@ def notices():
     unsubscribe()
 
 
-def message(mapping, where="--config"):
+def message(mapping, where="--config", name="SAC"):
     with pytest.raises(ConfigError) as caught:
-        parse(SAC, mapping, where)
+        parse(table.find(name), mapping, where, ALL)
     return str(caught.value)
 
 
@@ -82,15 +90,91 @@ def message(mapping, where="--config"):
             "key (--config).",
         ),
         ({"clip_param": 0.3}, "clip_param: not supported yet: a key of PPO, not of SAC (--config)."),
-        ({"prioritized_replay": True}, "prioritized_replay: not supported yet (--config)."),
+        ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
+        ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
+        ({"Q_model": {"use_lstm": True}}, "Q_model.use_lstm: not supported yet (--config)."),
+        ({"Q_model": {"dim": 8}}, "Q_model.dim: unknown key (--config). It belongs in model.dim."),
         (
-            {"Q_model": {"use_lstm": True}},
-            "Q_model.use_lstm: not supported yet; networks are fully connected (--config).",
+            {"learning_starts": 10, "buffer_size": 5},
+            "learning_starts: 10 is more than buffer_size 5: learning would never start (--config).",
+        ),
+        (
+            {"parameter_noise": True},
+            "parameter_noise: a key of old versions of RLlib. Write exploration_config: {type: ParameterNoise} (--config).",
+        ),
+        (
+            {"evaluation_config": {"gamma": 0.9}},
+            "evaluation_config.gamma: not supported yet; evaluations may differ from training in explore, env_config and "
+            "horizon (--config).",
         ),
     ],
 )
 def test_problem_names_key_value_allowed_and_nearest(mapping, text):
     assert message(mapping) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "text"),
+    [
+        ("SAC", {"num_atoms": 51}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (--config)."),
+        (
+            "DQN",
+            {"twin_q": True},
+            "twin_q: a key of SAC, CROSSQ, TD3, DDPG, APEX_DDPG, not of DQN: its double learning is double_q (--config).",
+        ),
+        (
+            "SAC",
+            {"lr": 0.1},
+            "lr: a key of DQN, QRDQN, SimpleQ, APEX, not of SAC: the learning rates are "
+            "optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate (--config).",
+        ),
+        (
+            "TD3",
+            {"lr_schedule": [[0, 0.1]]},
+            "lr_schedule: no key of TD3: write [[env_step, value], …] in actor_lr and critic_lr (--config).",
+        ),
+        (
+            "DQN",
+            {"critic_lr": 0.1},
+            "critic_lr: a key of TD3, DDPG, APEX_DDPG, not of DQN: the learning rate is lr (--config).",
+        ),
+        (
+            "DDPG",
+            {"optimization": {"actor_learning_rate": 0.1}},
+            "optimization: a key of SAC, TQC, CROSSQ, not of DDPG: the learning rates are actor_lr and critic_lr "
+            "(--config).",
+        ),
+        (
+            "DDPG",
+            {"model": {"fcnet_hiddens": [8]}},
+            "model.fcnet_hiddens: the layers are actor_hiddens and critic_hiddens (--config).",
+        ),
+        (
+            "QRDQN",
+            {"num_atoms": 51},
+            "num_atoms: a key of DQN, SimpleQ, APEX, not of QRDQN: it learns n_quantiles quantiles (--config).",
+        ),
+    ],
+)
+def test_key_of_another_algorithm_is_refused_with_those_that_have_it(name, mapping, text):
+    assert message(mapping, name=name) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "texts"),
+    [
+        ("DQN", {"sigma0": 0.1, "v_min": -1}, ["sigma0 has no effect while noisy is false (--config).",
+                                               "v_min has no effect while num_atoms is 1 (--config)."]),
+        ("DQN", {"num_atoms": 51, "v_min": -1}, []),
+        ("DDPG", {"target_noise": 0.1}, ["target_noise has no effect while smooth_target_policy is false (--config)."]),
+        ("DDPG", {"target_noise": 0.2, "huber_threshold": 1.0}, []),
+        ("TD3", {"target_noise": 0.1}, []),
+        ("SAC", {"log_std_init": -2}, ["log_std_init has no effect while use_sde is false (--config)."]),
+    ],
+)  # fmt: skip
+def test_key_without_effect_is_said(name, mapping, texts, notices):
+    parse(table.find(name), mapping, "--config", ALL)
+    assert sorted(notices) == texts
 
 
 def test_problems_are_told_together_with_file_and_line():
@@ -110,79 +194,43 @@ def test_more_than_ten_problems_are_counted():
     assert len(lines) == 12 and lines[0] == "14 problems in the config of SAC:" and lines[-1] == "  … and 4 more"
 
 
-@pytest.mark.parametrize("path", [path for path, _ in leaves(SACConfig)], ids=".".join)
-def test_typo_in_any_key_is_answered_with_the_key(path):
-    name = path[-1]
-    typo = name[:1] + name[2:] if len(name) > 3 else name + name[-1]
-    mapping = {typo: None}
-    for section in reversed(path[:-1]):
-        mapping = {section: mapping}
-    assert f"Did you mean '{'.'.join(path)}'?" in message(mapping)
+@pytest.mark.parametrize("name", table.names())
+def test_typo_in_any_key_is_answered_with_the_key(name):
+    keys = [path for path, _ in leaves(load(table.find(name).config))]
+    known, wrong = {path[-1] for path in keys}, []
+    for path in keys:
+        last = path[-1]
+        typo = last + last[-1] if len(last) < 7 else last[:1] + last[2:]
+        mapping = {typo: None}
+        for section in reversed(path[:-1]):
+            mapping = {section: mapping}
+        _, (text, *_), _ = read(table.find(name), mapping, "x", ALL)
+        if typo in known or f"Did you mean '{'.'.join(path)}'?" not in text:
+            wrong.append(text)
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "name", [*rllib_keys.NEVER, *rllib_keys.NOT_YET, *" ".join(rllib_keys.OTHER_ALGORITHMS.values()).split()]
-)
+@pytest.mark.parametrize("name", REFUSED)
 def test_key_of_rllib_that_is_not_built_is_refused_by_name(name):
     text = message({name: 1})
-    assert text.startswith(f"{name}: not supported") and "unknown" not in text
+    assert text.startswith((f"{name}: not supported", f"{name}: a key of old versions")) and "unknown" not in text
 
 
 def test_no_refused_key_is_a_key():
-    keys = {path[0] for path, _ in leaves(SACConfig)}
-    refused = {*rllib_keys.NEVER, *rllib_keys.NOT_YET, *" ".join(rllib_keys.OTHER_ALGORITHMS.values()).split()}
-    assert refused & keys == set()
-    assert {new[0] for new in rllib_keys.ALIASES.values()} <= keys
+    keys = {path[0] for row in ALL for path, _ in leaves(load(row.config))}
+    assert set(REFUSED) & keys == set()
+    assert {old[0] for old in spelling.ALIASES if len(old) == 1} & set(REFUSED) == set()
 
 
-@pytest.mark.parametrize(
-    ("mapping", "path", "value"),
-    [
-        ({"sample_batch_size": 7}, ("rollout_fragment_length",), 7),
-        ({"metrics_num_episodes_for_smoothing": 5}, ("metrics_smoothing_episodes",), 5),
-        ({"min_time_s_per_iteration": 2}, ("min_iter_time_s",), 2.0),
-        ({"min_time_s_per_reporting": 2}, ("min_iter_time_s",), 2.0),
-        ({"min_sample_timesteps_per_reporting": 300}, ("timesteps_per_iteration",), 300),
-        ({"evaluation_duration": 4, "evaluation_duration_unit": "episodes"}, ("evaluation_num_episodes",), 4),
-        ({"q_model_config": {"layer_norm": True}}, ("Q_model", "layer_norm"), True),
-        ({"policy_model_config": {"fcnet_hiddens": [8]}}, ("policy_model", "fcnet_hiddens"), (8,)),
-        ({"num_rollout_workers": 3}, ("num_workers",), 3),
-        ({"replay_buffer_config": {"type": "ReplayBuffer", "capacity": 5000}}, ("buffer_size",), 5000),
-    ],
-)
-def test_old_spelling_is_read_with_a_notice(mapping, path, value, notices):
-    config = parse(SAC, mapping, "--config")
-    for name in path:
-        config = getattr(config, name)
-    assert config == value
-    assert any(f"is read as {path[0]}." in text for text in notices)
-
-
-def test_old_and_new_spelling_together_are_refused(notices):
-    text = message({"sample_batch_size": 1, "rollout_fragment_length": 2})
-    assert (
-        text
-        == "sample_batch_size (--config): the old name of rollout_fragment_length, which is given as well (--config)."
-    )
-    assert notices == []
-
-
-def test_old_spelling_with_another_meaning_is_refused():
-    assert message({"evaluation_duration_unit": "timesteps"}) == (
-        "evaluation_duration_unit: not supported yet: evaluations are counted in episodes (--config)."
-    )
-    assert "replay_buffer_config.type: not supported yet" in message({"replay_buffer_config": {"type": "Prioritized"}})
+def test_what_stands_in_place_of_a_key_is_a_key():
+    for name, pairs in rllib_keys.INSTEAD.items():
+        for key, _ in pairs:
+            having = [row.name for row in ALL if key in load(row.config).model_fields]
+            assert having, f"{name}: {key}"
 
 
 def test_unprintable_key_is_shown_escaped():
     assert message({"a\nb\ud800": 1}) == "'a\\nb\\ud800': unknown key (--config)."
-
-
-def test_wrong_value_under_an_old_spelling_is_placed_where_it_was_written():
-    data, lines = load_yaml_text("gamma: 0.9\nsample_batch_size: x", "my.yaml")
-    assert message(data, Where("my.yaml", lines)) == (
-        'rollout_fragment_length: "x" is not allowed; it takes a whole number in [1, 100000] (my.yaml:2).'
-    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -204,7 +252,7 @@ def test_parse_leaves_the_given_mapping_alone():
 
 def test_configs_import_nothing_heavy():
     code = (
-        "import sys, drl_cli.configs.parse, drl_cli.configs.flags, drl_cli.configs.sac, drl_cli.configs.results;"
+        "import sys, drl_cli.configs.parse, drl_cli.configs.flags, drl_cli.configs.dqn, drl_cli.configs.results;"
         "print([name for name in ('numpy', 'gymnasium', 'tensorflow', 'ray') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -7,3 +7,9 @@ def test_names_are_unique_and_complete():
     assert len(RESULT_FIELDS) == len(set(RESULT_FIELDS)) == len(NUMBER_FIELDS) + len(TEXT_FIELDS) + len(LIST_FIELDS)
     assert {"episode_reward_mean", "timesteps_total", "evaluation/confirmed_reward_mean", "done"} <= set(RESULT_FIELDS)
     assert "info/learner/default_policy/grad_norm_actor" in NUMBER_FIELDS
+
+
+def test_results_of_the_off_policy_family_have_names():
+    learner = {f"info/learner/default_policy/{name}" for name in ("loss", "mean_td_error", "critic_loss", "edge_mass")}
+    explored = {f"info/exploration/{name}" for name in ("epsilon", "stddev", "scale")}
+    assert learner | explored | {"info/replay_shards", "info/replay_beta"} <= set(NUMBER_FIELDS)

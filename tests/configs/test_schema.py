@@ -1,17 +1,41 @@
-"""The schema of SAC: every key is documented, keeps its contract default, and refuses what is not of its kind."""
+"""The schemas of all algorithms: every key is documented, keeps its contract default, refuses what is not of its kind."""
 
 import json
 
 import pytest
 from pydantic import ValidationError
 
+from drl_cli.algorithms import table
 from drl_cli.configs.allowed import allowed, leaves
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.replay import intensity
 from drl_cli.configs.sac import SACConfig
+from drl_cli.configs.schema import Section, default, key
+from drl_cli.loading import load
 
 LEAVES = list(leaves(SACConfig))
-NAMES = [".".join(path) for path, _ in LEAVES]
+SCHEMAS = {row.name: load(row.config) for row in table.ALGORITHMS}
+
+KEYS_OF_EXPLORATION = (
+    "random_timesteps",
+    "hold_steps",
+    "initial_epsilon",
+    "final_epsilon",
+    "epsilon_timesteps",
+    "epsilon_schedule",
+    "temperature",
+    "stddev",
+    "initial_scale",
+    "final_scale",
+    "scale_timesteps",
+    "scale_schedule",
+    "ou_theta",
+    "ou_sigma",
+    "ou_base_scale",
+    "initial_stddev",
+    "sub_exploration",
+    "sde_sample_freq",
+)
 
 DEFAULTS = {
     "num_workers": 0,
@@ -25,6 +49,7 @@ DEFAULTS = {
     "normalize_actions": True,
     "clip_actions": True,
     "clip_rewards": None,
+    "preprocessor_pref": "deepmind",
     "log_level": "WARN",
     "tf_session_args.intra_op_parallelism_threads": 1,
     "tf_session_args.inter_op_parallelism_threads": 1,
@@ -40,6 +65,7 @@ DEFAULTS = {
     "seed": None,
     "explore": True,
     "exploration_config.type": "StochasticSampling",
+    **{f"exploration_config.{name}": None for name in KEYS_OF_EXPLORATION},
     "evaluation_interval": 5,
     "evaluation_num_episodes": 10,
     "evaluation_config.explore": False,
@@ -60,6 +86,14 @@ DEFAULTS = {
     "learning_starts": 1500,
     "n_step": 3,
     "training_intensity": None,
+    "prioritized_replay": False,
+    "prioritized_replay_alpha": 0.6,
+    "prioritized_replay_beta": 0.4,
+    "final_prioritized_replay_beta": 0.4,
+    "prioritized_replay_beta_annealing_timesteps": 20_000,
+    "prioritized_replay_eps": 1e-6,
+    "worker_side_prioritization": False,
+    "compress_observations": False,
     "store_buffer_in_checkpoints": True,
     "updates_per_call": 50,
     "publish_every": 50,
@@ -82,7 +116,126 @@ DEFAULTS = {
     "target_network_update_freq": 0,
     "policy_delay": 1,
     "policy_average": 0.0,
+    "use_sde": False,
+    "log_std_init": -3.0,
+    "target_entropy_fraction": 0.3,
+    "preprocessor_pref": "deepmind",
+    "model.conv_filters": None,
+    "model.conv_activation": "relu",
+    "model.dim": None,
+    "model.grayscale": None,
+    "model.zero_mean": True,
+    "model.framestack": None,
 }
+
+_SOFT = {
+    *(
+        f"{net}.{name}"
+        for net in ("Q_model", "policy_model")
+        for name in ("fcnet_hiddens", "fcnet_activation", "layer_norm")
+    ),
+    *(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy")),
+    "initial_alpha",
+    "target_entropy",
+    "target_entropy_fraction",
+    "use_sde",
+    "log_std_init",
+}
+_DDPG = {
+    "prioritized_replay": True,
+    "exploration_config.type": "OrnsteinUhlenbeckNoise",
+    "exploration_config.final_scale": 1.0,
+    "twin_q": False,
+    "smooth_target_policy": False,
+    "target_noise": 0.2,
+    "target_noise_clip": 0.5,
+    "actor_hiddens": [64, 64],
+    "actor_hidden_activation": "relu",
+    "critic_hiddens": [64, 64],
+    "critic_hidden_activation": "relu",
+    "layer_norm": False,
+    "actor_lr": 1e-3,
+    "critic_lr": 1e-3,
+    "use_huber": False,
+    "huber_threshold": 1.0,
+    "l2_reg": 1e-6,
+}
+_TD3 = {
+    "twin_q": True,
+    "policy_delay": 2,
+    "smooth_target_policy": True,
+    "l2_reg": 0.0,
+    "train_batch_size": 100,
+    "prioritized_replay": False,
+    "exploration_config.type": "GaussianNoise",
+    "exploration_config.stddev": 0.1,
+}
+_VALUES = {
+    "buffer_size": 50_000,
+    "learning_starts": 1000,
+    "train_batch_size": 64,
+    "exploration_config.type": "EpsilonGreedy",
+    "exploration_config.initial_epsilon": 1.0,
+    "exploration_config.final_epsilon": 0.02,
+    "exploration_config.epsilon_timesteps": 10_000,
+    "model.fcnet_hiddens": [64, 64],
+    "model.fcnet_activation": "relu",
+    "model.layer_norm": False,
+    "tau": 1.0,
+    "target_network_update_freq": 500,
+    "hiddens": [64],
+    "noisy": False,
+    "sigma0": 0.5,
+    "lr": 5e-4,
+    "adam_epsilon": 1e-8,
+}
+_ATOMS = {"grad_clip": 40.0, "num_atoms": 1, "v_min": -10.0, "v_max": 10.0}
+_DQN = {**_VALUES, **_ATOMS, "prioritized_replay": True, "dueling": True, "double_q": True}
+_SIMPLE_Q = {"n_step": 1, "prioritized_replay": False, "dueling": False, "double_q": False, "hiddens": []}
+_QRDQN = {"n_quantiles": 50, "dueling": False, "double_q": False}
+_APEX = {
+    "num_workers": 2,
+    "num_replay_shards": 1,
+    "buffer_size": 200_000,
+    "learning_starts": 2000,
+    "train_batch_size": 128,
+    "prioritized_replay": True,
+    "worker_side_prioritization": True,
+    "training_intensity": 32.0,
+    "timesteps_per_iteration": 2000,
+}
+_LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration_config."))
+
+DIFFERENCES = {
+    "SAC": ({}, set()),
+    "TQC": (
+        {"num_critics": 2, "n_quantiles": 25, "top_quantiles_to_drop_per_net": 2},
+        {"twin_q", "target_entropy_fraction"},
+    ),
+    "CROSSQ": (
+        {"policy_delay": 3, "bn_momentum": 0.99, "beta_1": 0.5},
+        {"tau", "target_network_update_freq", "target_entropy_fraction"},
+    ),
+    "DDPG": (_DDPG, _SOFT),
+    "TD3": ({**_DDPG, **_TD3}, _SOFT),
+    "APEX_DDPG": (
+        {
+            **_DDPG,
+            **_APEX,
+            "exploration_config.type": "PerWorkerOrnsteinUhlenbeckNoise",
+            "exploration_config.final_scale": None,
+        },
+        _SOFT,
+    ),
+    "DQN": (_DQN, {*_SOFT, "twin_q", "policy_delay"}),
+    "QRDQN": ({**_VALUES, **_QRDQN}, {*_SOFT, "twin_q", "policy_delay"}),
+    "SimpleQ": ({**_DQN, **_SIMPLE_Q}, {*_SOFT, "twin_q", "policy_delay"}),
+    "APEX": (
+        {**_DQN, **_APEX, **_LADDER, "exploration_config.type": "PerWorkerEpsilonGreedy"},
+        {*_SOFT, "twin_q", "policy_delay"},
+    ),
+}
+"""What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
 
 def nested(path, value):
@@ -98,23 +251,39 @@ def at(data, path):
     return data
 
 
-def test_defaults_are_those_of_the_contract():
-    data = SACConfig().model_dump(mode="json")
-    assert {".".join(path): at(data, path) for path, _ in LEAVES} == DEFAULTS
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_defaults_are_those_of_the_contract(name):
+    data = SCHEMAS[name]().model_dump(mode="json")
+    others, without = DIFFERENCES[name]
+    wanted = {path: value for path, value in {**DEFAULTS, **others}.items() if path not in without}
+    assert {".".join(path): at(data, path) for path, _ in leaves(SCHEMAS[name])} == wanted
 
 
-@pytest.mark.parametrize(("path", "field"), LEAVES, ids=NAMES)
-def test_key_has_a_meaning_and_says_what_it_allows(path, field):
-    assert len(field.description) > 20 and field.description.endswith(".")
-    assert len(allowed(field)) >= 4
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_key_has_a_meaning_and_says_what_it_allows(name):
+    wrong = [
+        path
+        for path, field in leaves(SCHEMAS[name])
+        if len(field.description) <= 20 or not field.description.endswith(".") or len(allowed(field)) < 4
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(("path", "field"), LEAVES, ids=NAMES)
-def test_key_that_differs_from_rllib_says_why(path, field):
-    notes = field.json_schema_extra
-    assert ("rllib" in notes) == ("why" in notes)
-    if "rllib" in notes:
-        assert notes["rllib"] != field.default and len(notes["why"]) > 15
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_key_that_differs_from_rllib_says_why(name):
+    wrong = []
+    for path, field in leaves(SCHEMAS[name]):
+        notes = field.json_schema_extra
+        says = "rllib" in notes and notes["rllib"] != field.default and len(notes["why"]) > 15
+        if not says and {"rllib", "why"} & set(notes):
+            wrong.append(path)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_key_that_needs_another_names_one_of_the_config(name):
+    needs = [field.json_schema_extra["needs"] for _, field in leaves(SCHEMAS[name])]
+    assert {need[0] for need in needs if need} <= set(SCHEMAS[name].model_fields)
 
 
 NEVER_VALID = {
@@ -125,32 +294,73 @@ NEVER_VALID = {
 }
 
 
-@pytest.mark.parametrize(("path", "field"), LEAVES, ids=NAMES)
-def test_key_refuses_every_wrong_type(path, field):
-    refused = 0
-    for value in NEVER_VALID.values():
-        if path[-1] in ("env_config",) and isinstance(value, dict):
-            continue
-        if path[-1] == "env" and isinstance(value, str):
-            continue
-        with pytest.raises(ValidationError):
-            SACConfig.model_validate(nested(path, value))
-        refused += 1
-    assert refused >= 3
+def accepts(schema, path, value):
+    try:
+        schema.model_validate(nested(path, value))
+    except ValidationError:
+        return False
+    return True
 
 
-@pytest.mark.parametrize(("path", "field"), LEAVES, ids=NAMES)
-def test_number_refuses_a_bool_and_bool_refuses_a_number(path, field):
-    default = DEFAULTS[".".join(path)]
-    if isinstance(default, bool):
-        wrong = 1
-    elif isinstance(default, (int, float)) or path[-1] in ("horizon", "seed", "grad_clip", "GPU", "training_intensity"):
-        wrong = True
-    else:
-        wrong = object()
-    with pytest.raises(ValidationError):
-        SACConfig.model_validate(nested(path, wrong))
-    assert SACConfig.model_validate(nested(path, default)) == SACConfig()
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_key_refuses_every_wrong_type(name):
+    accepted = []
+    for path, _ in leaves(SCHEMAS[name]):
+        for value in NEVER_VALID.values():
+            plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
+            text = path[-1] == "env" and isinstance(value, str)
+            if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
+                accepted.append((path, value))
+    assert accepted == []
+
+
+def wrong_kind(path, value):
+    """Return a value that Python takes for one like ``value`` and that a config must not: true for 1, 1 for true."""
+    if isinstance(value, bool):
+        return 1
+    maybe_bool = path[-1] in ("clip_rewards", "framestack", "grayscale")
+    return object() if maybe_bool or isinstance(value, (str, list, dict)) else True
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_number_refuses_a_bool_and_bool_refuses_a_number(name):
+    schema = SCHEMAS[name]
+    data = schema().model_dump(mode="json")
+    accepted = [path for path, _ in leaves(schema) if accepts(schema, path, wrong_kind(path, at(data, path)))]
+    assert accepted == []
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_defaults_are_valid_and_survive_json(name):
+    config = SCHEMAS[name]()
+    assert SCHEMAS[name].model_validate(json.loads(json.dumps(config.model_dump(mode="json")))) == config
+
+
+class Parent(Section):
+    """A key with type, bounds, unit and a note."""
+
+    a: int = key(1, "A key of the parent.", "steps", ge=0, le=5, rllib=2, why="because of this and that")
+    b: int | None = key(None, "Another key of the parent.", ge=0)
+
+
+class Child(Parent, defaults={"a": default(4)}):
+    """Another default."""
+
+
+class Grandchild(Child, defaults={"b": default(3, rllib=7, why="because of that and this")}):
+    """One more, and a key of its own."""
+
+    c: bool = key(False, "A key of the child.")
+
+
+def test_another_default_keeps_type_bounds_meaning_and_unit():
+    assert [(one().a, one().b) for one in (Parent, Child, Grandchild)] == [(1, None), (4, None), (4, 3)]
+    field = Grandchild.model_fields["a"]
+    assert (field.description, allowed(field)) == ("A key of the parent.", "a whole number in [0, 5]")
+    assert field.json_schema_extra == {"unit": "steps", "allowed": None, "needs": None}
+    assert Grandchild.model_fields["b"].json_schema_extra["rllib"] == 7
+    assert not accepts(Grandchild, ("a",), 6) and not accepts(Grandchild, ("b",), -1)
+    assert Grandchild(c=True).c is True and Parent.model_fields["a"].default == 1
 
 
 def test_config_survives_json_unchanged():
@@ -192,12 +402,65 @@ def test_clip_rewards_refuses_other_forms(given):
     [
         ({"learning_starts": 10, "buffer_size": 5}, "learning would never start"),
         ({"learner_actor": True}, "needs num_workers 1 or more"),
-        ({"num_replay_shards": 1}, "needs num_workers 1 or more"),
+        ({"worker_side_prioritization": True}, "needs prioritized_replay true"),
+        ({"buffer_size": 2000, "num_envs_per_worker": 501}, "need 2004 or more"),
+        (
+            {"buffer_size": 63, "learning_starts": 0, "num_workers": 3, "num_replay_shards": 2},
+            "n_step 3 from 8 environments in each part of the replay need 64 or more",
+        ),
     ],
 )
 def test_keys_that_contradict_are_refused(given, why):
     with pytest.raises(ValidationError, match=why):
         SACConfig.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "refused"),
+    [
+        ("prioritized_replay_alpha", (0, 1), (-0.1, 1.1)),
+        ("prioritized_replay_beta", (0, 1), (-0.1, 1.1)),
+        ("final_prioritized_replay_beta", (0, 1), (-0.1, 1.1)),
+        ("prioritized_replay_eps", (1e-9, 1.0), (0.0, -1e-6)),
+        ("prioritized_replay_beta_annealing_timesteps", (1, 1e7), (0, -1)),
+        ("num_replay_shards", (0, 64), (-1, 65)),
+    ],
+)
+def test_key_of_the_replay_keeps_to_its_bounds(name, kept, refused):
+    for value in kept:
+        assert getattr(SACConfig.model_validate({name: value, "num_workers": 2}), name) == value
+    for value in refused:
+        with pytest.raises(ValidationError):
+            SACConfig.model_validate({name: value, "num_workers": 2})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"buffer_size": 2000, "num_envs_per_worker": 500},
+        {"buffer_size": 64, "learning_starts": 64, "num_workers": 3, "num_replay_shards": 2},
+        {"num_replay_shards": 4},
+        {"num_workers": 1, "learner_actor": True},
+    ],
+)
+def test_keys_that_just_fit_are_taken(given):
+    assert SACConfig.model_validate(given).model_fields_set == set(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "why"),
+    [
+        ("TQC", {"top_quantiles_to_drop_per_net": 25}, "leaves none of n_quantiles 25"),
+        ("DQN", {"num_atoms": 51, "v_min": 3, "v_max": 3}, "3 is not below v_max 3"),
+        ("DQN", {"noisy": True, "exploration_config": {"type": "ParameterNoise"}}, "noise on the weights"),
+        ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
+        ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
+        ("APEX", {"prioritized_replay": False}, "worker_side_prioritization true needs prioritized_replay true"),
+    ],
+)
+def test_keys_of_an_algorithm_that_contradict_are_refused(name, given, why):
+    with pytest.raises(ValidationError, match=why):
+        SCHEMAS[name].model_validate(given)
 
 
 def test_intensity_null_is_two_fifths_of_an_update_per_step():

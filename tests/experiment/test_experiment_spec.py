@@ -58,6 +58,7 @@ def test_bare_command_gets_sensible_defaults(notices, monkeypatch):
     assert one.env_facts["spaces"]["action"]["shape"] == [2] and one.env_facts["asked"] == "LunarLanderContinuous-v2"
     assert notices == [
         "LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3.",
+        "tuned file: -f lunarlander-continuous-sac",
         "No --stop given: the run stops when evaluation/episode_reward_mean reaches 200, or after 1,000,000 env steps. "
         "Type --stop '{}' for an endless run.",
     ]
@@ -215,7 +216,8 @@ def test_everything_wrong_with_a_file_is_told_together(write):
     [
         ({}, "run is missing (the command): which algorithm? Type --run SAC."),
         ({"run": "SACC", "env": "Pendulum-v1"}, "Unknown algorithm 'SACC'. Did you mean 'SAC'? (--run)."),
-        ({"run": "TD3", "env": "Pendulum-v1"}, "TD3 is not built yet; SAC runs on the same Box actions (--run)."),
+        ({"run": "CQL", "env": "Pendulum-v1"}, "CQL is not built yet. What runs on Box actions: SAC, TQC, "),
+        ({**PENDULUM, "set": ["num_atoms=51"]}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (-s)."),
         ({"run": "SAC", "env": "Pendulum-v0", "strict_env": True}, "Pendulum-v0 is retired"),
         ({**PENDULUM, "config": "num_workers=4"}, "--config: 'num_workers=4' is not an object."),
         ({**PENDULUM, "set": ["gamma"]}, "-s: 'gamma' is not an assignment. Write -s key=value"),
@@ -242,9 +244,52 @@ def test_wrong_command_is_refused(flags, text):
     assert text in message(spec.from_flags, flags)
 
 
+def test_algorithm_is_named_as_the_table_spells_it(write):
+    assert spec.from_flags({"run": "sac", "env": "Pendulum-v1", "stop": ["{}"]}).run == "SAC"
+    assert spec.from_flags({"resume": str(record(write)), "run": "sac"}).run == "SAC"
+
+
+def test_exploration_that_does_not_fit_the_actions_is_refused(monkeypatch):
+    spaces = {"action": {"kind": "Discrete"}}
+    monkeypatch.setattr(spec.envs, "check", lambda *arguments: spaces)
+    flags = {"run": "SAC", "env": "CartPole-v1", "set": ["exploration_config.type=GaussianNoise"]}
+    assert message(spec.from_flags, flags).startswith(
+        "exploration_config.type: GaussianNoise is for Box actions, the environment's are Discrete. What fits: "
+    )
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """Ship two tuned files, and one for an environment that is not installed."""
+    for name, run, env in (
+        ("pendulum-sac", "sac  # in small letters", "Pendulum-v0"),
+        ("pendulum-sac-fast", "SAC", "Pendulum-v1"),
+        ("moon-sac", "SAC", "Moon-v7"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"# goal\n{name}:\n  run: {run}\n  env: {env}\n  config:\n    gamma: 0.9\n"
+        )
+    monkeypatch.setattr(files, "shipped_folder", lambda: tmp_path)
+
+
+@pytest.mark.parametrize("env", ["Pendulum-v1", "Pendulum-v0"])
+def test_tuned_file_for_what_was_typed_is_said_and_not_used(env, shipped, notices):
+    one = spec.from_flags({"run": "SAC", "env": env, "stop": ["{}"]})
+    assert [text for text in notices if "tuned" in text] == ["tuned file: -f pendulum-sac"]
+    assert one.name == "default"
+
+
+def test_tuned_file_of_another_algorithm_environment_or_in_use_is_not_said(shipped, notices, write):
+    spec.from_flags({"run": "SAC", "env": "MountainCarContinuous-v0", "stop": ["{}"]})
+    spec.from_flags({"run": "TD3", "env": "Pendulum-v1", "stop": ["{}"]})
+    spec.from_file("pendulum-sac-fast", {"stop": ["{}"], "config": '{"seed": 1}', "run": "SAC"})
+    spec.from_flags({"resume": str(record(write))})
+    assert [text for text in notices if "tuned" in text] == []
+
+
 def test_space_that_does_not_fit_is_refused_as_an_environment():
-    with pytest.raises(EnvError, match="SAC needs a continuous action space"):
-        spec.from_flags({"run": "SAC", "env": "CartPole-v1"})
+    with pytest.raises(EnvError, match="TD3 needs"):
+        spec.from_flags({"run": "TD3", "env": "CartPole-v1"})
 
 
 def test_module_of_a_file_needs_the_command_line(write, tmp_path, monkeypatch):

@@ -185,6 +185,6 @@ class Replay:
     def _cut(self, worker):
         self.cut.append(worker)
 
-    def _sample(self, count):
+    def _sample(self, count, least):
         self.samples.append(count)
         return ("block", len(self.samples), count)

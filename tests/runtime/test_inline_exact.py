@@ -12,7 +12,7 @@ from drl_cli import checkpoint
 def state_of_run(trainer):
     """Everything that what comes next depends on: arrays by name, and plain data."""
     arrays = dict(trainer.parts.learner.call("state").result())
-    replay = trainer.parts.replay.part
+    replay = trainer.parts.replay.handles[0].part
     columns, ring = replay._ring.state()
     arrays.update({f"replay/{name}": array.copy() for name, array in columns.items()})
     own, worker = trainer.parts.pool.handles()[0].call("state").result()

@@ -113,7 +113,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_actors(first):
 
 
 def test_killed_worker_is_replaced_and_its_streams_are_cut(first, reports, monkeypatch):
-    replay, cut = first.parts.replay.part, []
+    replay, cut = first.parts.replay.handles[0].part, []
     original = replay.cut
     monkeypatch.setattr(replay, "cut", lambda worker: cut.append(worker) or original(worker))
     os.kill(pid_of(first, 0), signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_stopped_worker_is_killed_and_replaced(beside, monkeypatch):
     finally:
         if stopped.is_running():
             stopped.kill()
-    while trainer.parts.replay.part._seen[1][0] == 0:
+    while trainer.parts.replay.handles[0].part._seen[1][0] == 0:
         trainer.train()
     assert trainer.parts.pool.healthy == 2
 
@@ -151,14 +151,14 @@ def test_stopped_worker_is_killed_and_replaced(beside, monkeypatch):
 def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
     path = first.save(tmp_path)
     saved, found = first.counters(), checkpoint.load(path)
-    seen = dict(first.parts.replay.part._seen)
+    seen = dict(first.parts.replay.handles[0].part._seen)
     assert first.train()["timesteps_total"] > saved["timesteps_total"]  # saving does not end the run
 
     other = beside(restore=(found, True))
     assert other.parts.pool.incarnations() == {0: 1, 1: 0}
     assert other.counters() == saved
-    assert other.parts.replay.part._seen == seen
-    size = other.parts.replay.part.size()
+    assert other.parts.replay.handles[0].part._seen == seen
+    size = other.parts.replay.handles[0].part.size()
     result = until_learning(other)
     while result["info"]["num_updates"] == saved["num_updates"]:
         result = other.train()
@@ -167,8 +167,8 @@ def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
     assert grown >= 400
     # Every step is there once: a row for each, and one for every episode that ended meanwhile.
     ended = result["episodes_total"] - saved["episodes_total"]
-    assert other.parts.replay.part.size() - size == grown + ended
-    assert all(other.parts.replay.part._seen[worker] > seen[worker] for worker in (0, 1))
+    assert other.parts.replay.handles[0].part.size() - size == grown + ended
+    assert all(other.parts.replay.handles[0].part._seen[worker] > seen[worker] for worker in (0, 1))
 
 
 def test_save_survives_a_worker_that_has_just_died(beside, tmp_path):
@@ -205,7 +205,9 @@ def test_learner_and_replay_train_as_actors_too(beside, tmp_path):
     while result["info"]["num_updates"] < 50:
         result = trainer.train()
     assert result["info"]["replay_size"] >= 400
-    pids = {part.ready().result() for part in (trainer.parts.learner, trainer.parts.replay, trainer.parts.server)}
+    pids = {
+        part.ready().result() for part in (trainer.parts.learner, trainer.parts.replay.handles[0], trainer.parts.server)
+    }
     assert len(pids | {os.getpid()}) == 4
     found = checkpoint.load(trainer.save(tmp_path))
     updates = found.facts["counters"]["num_updates"]

@@ -12,6 +12,7 @@ from drl_cli.errors import RunFailed
 from drl_cli.runtime.cluster import HERE, THREAD, InlineCluster
 from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.shards import Shards
 
 PACE = {
     "num_workers": 2,
@@ -36,7 +37,7 @@ class Run:
         self.makes = Makes(self.cluster, takes=worker_takes, steps=steps)
         self.pool = WorkerPool(self.cluster, self.makes, max(1, self.config.num_workers), 2, self.clock)
         self.replay, self.learner = Replay(), Learner(self.cluster, update_takes, prepare)
-        self.loop = ReplayLoop(self.cluster, self.pool, self.replay, self.learner, self.config)
+        self.loop = ReplayLoop(self.cluster, self.pool, Shards([self.replay]), self.learner, self.config)
         self.loop.start()
         self.pool.start({})
         self.per_update = self.config.train_batch_size / intensity(self.config)  # env steps of one update
@@ -307,13 +308,13 @@ def versions_of_inline_run(worker_first):
     replay = part("replay", HERE, Replay)
     seen = []
     replay.part.add = lambda token, columns: seen.append(token.meta.version) or token.steps
-    replay.part.sample = lambda count: ("block", count)
+    replay.part.sample = lambda count, least: ("block", count)
 
     def make(index, incarnation):
         return part("worker", HERE, lambda: PullingWorker(server, learner.part, worker_first))
 
     pool = WorkerPool(cluster, make, 1, 1)
-    loop = ReplayLoop(cluster, pool, replay, learner, config)
+    loop = ReplayLoop(cluster, pool, Shards([replay]), learner, config)
     loop.start()
     pool.start({})
     while loop.sampled < 400:

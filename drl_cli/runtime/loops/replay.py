@@ -17,7 +17,7 @@ BAD_SHARE, BAD_LEAST = 0.01, 100  # more spoilt steps than this end the run
 
 
 def make(cluster, pool, replay, learner, config):
-    """Return the loop over these parts."""
+    """Return the loop over these parts; ``replay``: Shards."""
     return ReplayLoop(cluster, pool, replay, learner, config)
 
 
@@ -25,12 +25,13 @@ class ReplayLoop:
     """``step`` does what can be done and waits for one thing to happen."""
 
     def __init__(self, cluster, pool, replay, learner, config):
-        """``replay``, ``learner``: handles; ``pool``: WorkerPool."""
+        """``replay``: Shards; ``learner``: handle; ``pool``: WorkerPool."""
         self._cluster, self._pool, self._replay, self._learner, self._config = cluster, pool, replay, learner, config
         self._batch, self.intensity = config.train_batch_size, intensity(config)
         streams = max(1, config.num_workers) * config.num_envs_per_worker
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
         # A window of n steps is only drawn when it is complete.
+        self._complete = config.num_envs_per_worker * (config.n_step + 1)
         self._start = max(config.learning_starts, streams * (config.n_step + 1))
         per_fragment = self._fragment * self.intensity / self._batch
         self._chunk = max(1, min(config.updates_per_call, int(per_fragment)))
@@ -40,7 +41,8 @@ class ReplayLoop:
         )
         self.sampled = self.updates = 0
         self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
-        self._running = self._prepared = None  # (reference, count)
+        self._running = self._prepared = None  # (reference, count, shard)
+        self._adding = []  # (reference, token) of fragments on their way into the replay
         self._ready, self._started = None, False
         self.meters = Meters(config)
 
@@ -96,13 +98,14 @@ class ReplayLoop:
         return "" if self._pool.outstanding else "workers for the learner"
 
     def _pending(self):
-        first = [entry[0] for entry in (self._running,) if entry is not None]
+        first = [entry[0] for entry in (self._running, *self._adding) if entry is not None]
         if self._ready is not None:
             first.append(self._ready)
         return first + self._pool.references()
 
     def _request_samples(self):
-        sampled = self.sampled - self._origin[0] + self._pool.outstanding * self._fragment
+        under_way = self._pool.outstanding + len(self._adding)
+        sampled = self.sampled - self._origin[0] + under_way * self._fragment
         coming = self.updates - self._origin[1] + (self._running[1] if self._running else 0)
         room = self._start + coming * self._batch / self.intensity + self._lead - sampled
         if room >= self._fragment:
@@ -124,35 +127,45 @@ class ReplayLoop:
         if self._prepared is None:
             self._prepare()
         if self._running is None and self._prepared is not None:
-            block, count = self._prepared
+            block, count, shard = self._prepared
             self._prepared = None
-            self._running = (self._learner.call("learn", block, count, self.sampled), count)
+            self._running = (self._learner.call("learn", block, count, self.sampled), count, shard)
             self._prepare()
 
     def _prepare(self):
         owed = self._owed()
         if owed >= self._chunk:
             count = min(owed, self._config.updates_per_call)
-            self._prepared = (self._replay.call("sample", count), count)
+            drawn = self._replay.sample(count, self._complete)
+            if drawn is not None:
+                self._prepared = (drawn[1], count, drawn[0])
 
     def _deal(self, done):
         for reference in done:
+            adding = next((entry for entry in self._adding if entry[0] is reference), None)
             if self._running is not None and reference is self._running[0]:
-                self._running = None
-                result = reference.result()
-                if not self.meters.has_learnt:
-                    _milestone("first_update")
-                self.updates += result["updates"]
-                self.meters.learnt(result)
+                self._learnt(reference.result())
             elif reference is self._ready:
                 self.meters.loaded(reference.result())
                 self._ready = None
                 _milestone("learner_ready")
+            elif adding is not None:
+                self._adding.remove(adding)
+                self._added(*adding)
             else:
                 self._take(reference)
         for worker in self._pool.lost_workers:
-            self._replay.call("cut", worker).result()
+            self._replay.cut(worker)
         self._pool.lost_workers.clear()
+
+    def _learnt(self, result):
+        _, _, shard = self._running
+        self._running = None
+        if not self.meters.has_learnt:
+            _milestone("first_update")
+        self.updates += result["updates"]
+        self.meters.learnt(result)
+        self._replay.learnt(shard, result)
 
     def _take(self, reference):
         taken = self._pool.take(reference)
@@ -161,10 +174,18 @@ class ReplayLoop:
         token, columns = taken
         if not self.meters.has_sampled:
             _milestone("first_sample")
-        stored = self._replay.call("add", token, columns).result()
+        reference = self._replay.add(token, columns)
+        if reference.done():
+            self._added(reference, token)
+        else:
+            self._adding.append((reference, token))
+
+    def _added(self, reference, token):
+        stored = reference.result()
         if not stored:
             return  # it had been seen, or its worker has been replaced
         self.sampled += stored
+        self._replay.added(token, stored)
         self.meters.sampled(token, stored)
         for note in token.notes:
             events.report("warning", text=note)
@@ -180,6 +201,7 @@ class ReplayLoop:
             "updates": self.updates,
             "origin": list(self._origin),
             "pace": self._pace(),
+            "shards": self._replay.state(),
             "meters": self.meters.state(),
         }
 
@@ -190,6 +212,7 @@ class ReplayLoop:
         if facts["pace"] != self._pace() and self.sampled - self._origin[0] >= self._start:
             # Another pace holds from now on: nothing is owed, in either direction, for what was sampled before.
             self._origin = (self.sampled - self._start, self.updates)
+        self._replay.restore(facts["shards"], with_replay)
         self.meters.load(facts["meters"])
 
     def _pace(self):

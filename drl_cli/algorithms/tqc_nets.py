@@ -1,0 +1,28 @@
+"""The nets of TQC as plain data: SAC's policy, critics that end in quantiles. Made before TensorFlow is loaded.
+
+Used by the trainer and by ``algorithms.tqc``.
+"""
+
+import dataclasses
+
+from drl_cli.algorithms import describing
+from drl_cli.algorithms.describing import target_updates
+from drl_cli.algorithms.sac_nets import first_weights, policy_spec
+from drl_cli.networks.spec import NetSpec
+
+__all__ = ["critic_spec", "initial_weights", "policy_spec", "target_updates"]
+
+
+def critic_spec(config, spec):
+    """Return the NetSpec of the ``num_critics`` critics of ``n_quantiles`` quantiles each that fit ``spec``."""
+    acting = spec.nets[0]
+    inputs = (*acting.inputs, ("action", spec.action.size))
+    heads = (("quantiles", config.n_quantiles),)
+    critic = NetSpec("critic", inputs, describing.layers(config.Q_model), heads, copies=config.num_critics)
+    return dataclasses.replace(critic, image=acting.image, convs=acting.convs, zero_mean=acting.zero_mean)
+
+
+def initial_weights(config, spec, seed):
+    """Return {name: float32 array} of policy, critics and target critics, drawn from ``seed`` alone."""
+    policy, critics = first_weights(config, spec, critic_spec(config, spec), seed)
+    return policy | describing.with_targets(critics)

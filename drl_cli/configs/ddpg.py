@@ -1,0 +1,120 @@
+"""The configs of DDPG, TD3 and APEX_DDPG: every key with its default, meaning, unit and bounds.
+
+Names and meanings are RLlib's (1.0.1; Lillicrap et al. 2016, arXiv:1509.02971; Fujimoto et al. 2018, arXiv:1802.09477);
+where a default differs, the key's ``why`` says so.
+"""
+
+from drl_cli.configs.apex import APEX
+from drl_cli.configs.exploration import NoiseExploration
+from drl_cli.configs.model import ACTIVATIONS
+from drl_cli.configs.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
+from drl_cli.configs.schema import RATE_ALLOWED, Rate, Section, Widths, default, key
+
+_WIDTHS = "a list of whole numbers in [1, 65536], at most 32"
+_WIDTHS_WHY = "2x64 runs many times the updates a second on one core and suffices for small and medium tasks"
+_TAU_WHY = "targets that follow faster suit runs of minutes with small nets"
+
+
+class DDPGExploration(NoiseExploration, defaults={"final_scale": default(1.0)}):
+    """Ornstein-Uhlenbeck noise that stays as it is; RLlib's later versions let it fade to 0.02."""
+
+
+class TD3Exploration(
+    NoiseExploration,
+    defaults={"type": default("GaussianNoise"), "final_scale": default(1.0), "stddev": default(0.1)},
+):
+    """Gaussian noise of constant size."""
+
+
+class ApexDDPGExploration(NoiseExploration, defaults={"type": default("PerWorkerOrnsteinUhlenbeckNoise")}):
+    """Noise that differs from environment to environment, and is correlated in time, which carries far."""
+
+
+class _DeterministicKeys(Section):
+    """The two kinds of net, what smooths the critics' target, the loss."""
+
+    smooth_target_policy: bool = key(
+        False, "Add clipped noise to the target policy's actions, so that critics cannot be exploited at a peak."
+    )
+    target_noise: float = key(
+        0.2,
+        "Standard deviation of that noise.",
+        "policy's units, [-1, 1] if actions are normalised",
+        needs=("smooth_target_policy", 1),
+        ge=0,
+        le=1e6,
+    )
+    target_noise_clip: float = key(
+        0.5,
+        "Largest size of that noise.",
+        "policy's units, [-1, 1] if actions are normalised",
+        needs=("smooth_target_policy", 1),
+        ge=0,
+        le=1e6,
+    )
+    actor_hiddens: Widths = key(
+        (64, 64), "Units of each hidden layer of the policy.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
+    )
+    actor_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of the policy.")
+    critic_hiddens: Widths = key(
+        (64, 64), "Units of each hidden layer of a critic.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
+    )
+    critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
+    layer_norm: bool = key(
+        False,
+        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
+        "it makes equal noise on the weights of different layers do about as much.",
+    )
+    actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
+    critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
+    use_huber: bool = key(False, "Huber's loss of the TD errors instead of their squares.")
+    huber_threshold: float = key(
+        1.0, "TD error beyond which Huber's loss grows linearly.", "reward", needs=("use_huber", 1), gt=0, le=1e9
+    )
+    l2_reg: float = key(
+        1e-6, "Factor of half the squared weights (biases left out) that is added to both losses.", ge=0, le=1e3
+    )
+
+
+class DDPGConfig(
+    _DeterministicKeys,
+    TwinKeys,
+    DelayKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "twin_q": default(False),
+        "tau": default(0.01, rllib=0.002, why=_TAU_WHY),
+        "prioritized_replay": default(True),
+        "buffer_size": default(1_000_000, rllib=50_000, why="the paper's; old experience steadies the critic"),
+        "timesteps_per_iteration": default(1000),
+    },
+):
+    """Deep deterministic policy gradient."""
+
+    exploration_config: DDPGExploration = key(DDPGExploration(), "How to explore.")
+
+
+class TD3Config(
+    DDPGConfig,
+    defaults={
+        "twin_q": default(True),
+        "policy_delay": default(2),
+        "smooth_target_policy": default(True),
+        "l2_reg": default(0.0),
+        "tau": default(0.01, rllib=0.005, why=_TAU_WHY),
+        "train_batch_size": default(100),
+        "prioritized_replay": default(False),
+        "buffer_size": default(1_000_000),
+        "learning_starts": default(1500, rllib=10_000, why="small tasks are half solved by then"),
+    },
+):
+    """DDPG with twin critics, delayed policy updates and smoothed targets."""
+
+    exploration_config: TD3Exploration = key(TD3Exploration(), "How to explore.")
+
+
+class ApexDDPGConfig(DDPGConfig, defaults=APEX):
+    """DDPG with many workers, each with noise of its own, and a replay in shards that workers give priorities."""
+
+    exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")

@@ -1,0 +1,168 @@
+"""The configs of DQN, SimpleQ, APEX and QRDQN: every key with its default, meaning, unit and bounds.
+
+Names and meanings are RLlib's (1.0.1) and, for QRDQN, which it lacks, Stable-Baselines3's. Sources: Mnih et al. 2015;
+van Hasselt et al. 2016 (double); Wang et al. 2016 (dueling); Bellemare et al. 2017 (atoms); Fortunato et al. 2018
+(noisy); Hessel et al. 2018 (Rainbow: all of them); Dabney et al. 2018 (quantiles). Where a default differs from
+RLlib's, the key's ``why`` says so.
+"""
+
+from pydantic import model_validator
+
+from drl_cli.configs.apex import APEX
+from drl_cli.configs.exploration import ValueExploration
+from drl_cli.configs.model import Network
+from drl_cli.configs.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, Widths, default, key
+
+_EPSILONS = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_schedule")
+
+
+class DQNExploration(
+    ValueExploration,
+    defaults={
+        "initial_epsilon": default(1.0),
+        "final_epsilon": default(0.02),
+        "epsilon_timesteps": default(10_000),
+    },
+):
+    """A share of random actions that falls from 1 to 0.02 over 10,000 env steps."""
+
+
+class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsilonGreedy")}):
+    """A share of random actions that differs from environment to environment."""
+
+
+class _ValueKeys(Section):
+    """The net of action values and how it is learnt."""
+
+    model: Network = key(Network(), "The network in front of the action values.")
+    dueling: bool = key(True, "Learn the state's value and each action's advantage over it in streams of their own.")
+    hiddens: Widths = key(
+        (64,),
+        "Units of each hidden layer between that network and the action values, in each stream.",
+        "units",
+        "a list of whole numbers in [1, 65536], at most 32",
+        rllib=[256],
+        why="as wide as the layers of model in front of it",
+    )
+    double_q: bool = key(True, "The online network chooses the action whose target value is believed.")
+    noisy: bool = key(
+        False,
+        "Explore by noise on the weights of these layers instead of random actions: epsilon is 0 unless "
+        "exploration_config gives one.",
+    )
+    sigma0: float = key(0.5, "Size of that noise at the start.", needs=("noisy", 1), gt=0, le=100)
+    lr: Rate = key(5e-4, "Adam's step size of the network.", "per update", RATE_ALLOWED)
+    adam_epsilon: float = key(1e-8, "What Adam adds to the root of the mean squared gradient.", gt=0, le=1)
+    exploration_config: DQNExploration = key(DQNExploration(), "How to explore.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _noise_needs_no_epsilon(cls, data):
+        if not isinstance(data, dict) or data.get("noisy", cls.model_fields["noisy"].default) is not True:
+            return data
+        given = data.get("exploration_config", {})
+        epsilon_greedy = cls.model_fields["exploration_config"].default.type == "EpsilonGreedy"
+        if not isinstance(given, dict) or given.get("type", "EpsilonGreedy") != "EpsilonGreedy" or not epsilon_greedy:
+            return data
+        if set(given) & set(_EPSILONS):
+            return data
+        return {**data, "exploration_config": {**given, "initial_epsilon": 0.0, "final_epsilon": 0.0}}
+
+    @model_validator(mode="after")
+    def _has_one_noise(self):
+        if self.noisy and self.exploration_config.type == "ParameterNoise":
+            raise MisfitError("noisy", "true puts noise on the weights, and so does ParameterNoise; keep one of them")
+        return self
+
+
+class QRDQNConfig(
+    _ValueKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "tau": default(1.0),
+        "target_network_update_freq": default(500),
+        "buffer_size": default(50_000),
+        "learning_starts": default(1000),
+        "train_batch_size": default(64),
+        "dueling": default(False),
+        "double_q": default(False),
+    },
+):
+    """DQN that learns quantiles of the return of each action."""
+
+    n_quantiles: Whole = key(50, "Quantiles of each action's return. The paper has 200.", "quantiles", ge=2, le=1000)
+
+
+class DQNConfig(
+    _ValueKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "tau": default(1.0),
+        "target_network_update_freq": default(500),
+        "grad_clip": default(40.0),
+        "buffer_size": default(50_000),
+        "prioritized_replay": default(True),
+        "learning_starts": default(1000),
+        "rollout_fragment_length": default(
+            25, rllib=4, why="one message per 100 steps; fragment borders change nothing"
+        ),
+        "train_batch_size": default(
+            64, rllib=32, why="between what published recipes use for CartPole and LunarLander"
+        ),
+        "n_step": default(3, rllib=1, why="rewards reach the states before them three times as fast"),
+        "training_intensity": default(
+            None, rllib="null: a batch of 32 per 4 env steps", why="a pace that the number of workers does not change"
+        ),
+        "timesteps_per_iteration": default(1000),
+    },
+):
+    """Deep Q-learning: double, dueling, distributional, noisy, prioritized and with n-step returns, as wished."""
+
+    num_atoms: Whole = key(
+        1,
+        "1 learns the mean of each action's return; more learn its distribution over as many values (C51).",
+        "atoms",
+        ge=1,
+        le=1000,
+    )
+    v_min: float = key(-10.0, "Lowest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
+    v_max: float = key(10.0, "Highest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
+
+    @model_validator(mode="after")
+    def _spans_a_range(self):
+        if self.v_min >= self.v_max:
+            raise MisfitError("v_min", f"{self.v_min:g} is not below v_max {self.v_max:g}")
+        return self
+
+
+class SimpleQConfig(
+    DQNConfig,
+    defaults={
+        "double_q": default(False),
+        "dueling": default(False),
+        "hiddens": default(()),
+        "compress_observations": default(
+            False, rllib=True, why="it pays for images only; those that have them ask for it"
+        ),
+        "n_step": default(1),
+        "prioritized_replay": default(False),
+    },
+):
+    """DQN without its extensions; each can be switched on."""
+
+
+class ApexConfig(
+    DQNConfig,
+    defaults={
+        **APEX,
+        "target_network_update_freq": default(
+            500, rllib="500000 transitions trained", why="counted in env steps as for DQN; RLlib's is for 32 workers"
+        ),
+    },
+):
+    """DQN with many workers, each environment with its share of random actions, and a replay in shards."""
+
+    exploration_config: ApexExploration = key(ApexExploration(), "How to explore.")

@@ -1,0 +1,93 @@
+"""Keys that off-policy algorithms share: targets, critics, an averaged policy, and what no two keys may say together.
+
+Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN and their kin. Names and meanings are RLlib's (SAC, DDPG and DQN,
+1.0.1), except for ``policy_average``.
+"""
+
+import math
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from drl_cli.configs.environment import EnvironmentKeys
+from drl_cli.configs.evaluation import EvaluationKeys
+from drl_cli.configs.iteration import IterationKeys
+from drl_cli.configs.model import Vision
+from drl_cli.configs.replay import ReplayKeys
+from drl_cli.configs.resources import ResourceKeys
+from drl_cli.configs.rollout import RolloutKeys
+from drl_cli.configs.schema import MisfitError, Section, Whole, key
+
+
+class TargetKeys(Section):
+    """How the target networks follow."""
+
+    tau: float = key(
+        0.01,
+        "Share of the learnt networks that goes into their targets at a target update; 1 copies them.",
+        "share per target update",
+        gt=0,
+        le=1,
+        rllib=0.005,
+        why="fits the higher learning rates: targets that follow twice as fast",
+    )
+    target_network_update_freq: Whole = key(
+        0,
+        "Env steps sampled between two updates of the target networks; 0 updates them after every update.",
+        "env steps",
+        ge=0,
+    )
+
+
+class TwinKeys(Section):
+    """One critic or two."""
+
+    twin_q: bool = key(True, "Two critics, the lower of which is believed.")
+
+
+class DelayKeys(Section):
+    """How often the policy is updated."""
+
+    policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)
+
+
+class OffPolicyKeys(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, IterationKeys, ResourceKeys):
+    """What every algorithm with a replay has."""
+
+    model: Vision = key(Vision(), "How observations that are images are seen.")
+    grad_clip: Annotated[float, Field(gt=0, le=1e9)] | None = key(
+        None,
+        "Largest global norm of the gradients of each part (policy, critics, …); null never clips. RLlib's is the norm "
+        "of each variable.",
+        "norm",
+    )
+    policy_average: float = key(
+        0.0,
+        "Share that the past keeps, at each update, in a running average of the policy's weights; the average is what "
+        "acts, is scored and is checkpointed. 0 acts with the newest weights. 1 / (1 - policy_average) updates is its "
+        "memory.",
+        "share per update",
+        ge=0,
+        lt=1,
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self):
+        """Refuse what each key allows but the keys together do not."""
+        if self.learning_starts > self.buffer_size:
+            raise MisfitError(
+                "learning_starts",
+                f"{self.learning_starts} is more than buffer_size {self.buffer_size}: learning would never start",
+            )
+        if self.learner_actor and self.num_workers == 0:
+            raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        shards = max(1, self.num_replay_shards)
+        streams = math.ceil(max(1, self.num_workers) / shards) * self.num_envs_per_worker
+        least = shards * streams * (self.n_step + 1)
+        if self.buffer_size < least:
+            raise MisfitError(
+                "buffer_size",
+                f"{self.buffer_size} is too small: windows of n_step {self.n_step} from {streams} environments in each "
+                f"part of the replay need {least} or more",
+            )
+        return self

@@ -1,0 +1,176 @@
+"""Other spellings of keys: those of RLlib's older and newer versions, read as the keys of this program with a notice.
+
+Used by ``configs.parse``. Only spellings with the same meaning are here; the others are refused by ``configs.rllib_keys``.
+Source: RLlib 0.6 to 2.x.
+"""
+
+from drl_cli.configs.allowed import fields_of, section_of, shown
+
+_EXPLORATION = ("exploration_config",)
+_OPTIMIZATION = ("optimization",)
+_BUFFER = ("replay_buffer_config",)
+
+ALIASES = {
+    ("sample_batch_size",): ("rollout_fragment_length",),
+    ("metrics_num_episodes_for_smoothing",): ("metrics_smoothing_episodes",),
+    ("min_time_s_per_reporting",): ("min_iter_time_s",),
+    ("min_time_s_per_iteration",): ("min_iter_time_s",),
+    ("min_sample_timesteps_per_reporting",): ("timesteps_per_iteration",),
+    ("min_sample_timesteps_per_iteration",): ("timesteps_per_iteration",),
+    ("evaluation_duration",): ("evaluation_num_episodes",),
+    ("q_model_config",): ("Q_model",),
+    ("policy_model_config",): ("policy_model",),
+    ("num_rollout_workers",): ("num_workers",),
+    ("num_env_runners",): ("num_workers",),
+    ("num_envs_per_env_runner",): ("num_envs_per_worker",),
+    ("num_steps_sampled_before_learning_starts",): ("learning_starts",),
+    (*_BUFFER, "capacity"): ("buffer_size",),
+    (*_BUFFER, "learning_starts"): ("learning_starts",),
+    (*_BUFFER, "prioritized_replay"): ("prioritized_replay",),
+    (*_BUFFER, "prioritized_replay_alpha"): ("prioritized_replay_alpha",),
+    (*_BUFFER, "prioritized_replay_beta"): ("prioritized_replay_beta",),
+    (*_BUFFER, "prioritized_replay_eps"): ("prioritized_replay_eps",),
+    (*_BUFFER, "alpha"): ("prioritized_replay_alpha",),
+    (*_BUFFER, "beta"): ("prioritized_replay_beta",),
+    (*_BUFFER, "worker_side_prioritization"): ("worker_side_prioritization",),
+    ("optimizer", "num_replay_buffer_shards"): ("num_replay_shards",),
+    ("num_replay_buffer_shards",): ("num_replay_shards",),
+    ("lr_schedule",): ("lr",),
+    ("actor_lr",): (*_OPTIMIZATION, "actor_learning_rate"),
+    ("critic_lr",): (*_OPTIMIZATION, "critic_learning_rate"),
+    ("alpha_lr",): (*_OPTIMIZATION, "entropy_learning_rate"),
+    ("exploration_initial_eps",): (*_EXPLORATION, "initial_epsilon"),
+    ("exploration_final_eps",): (*_EXPLORATION, "final_epsilon"),
+    ("softmax_temp",): (*_EXPLORATION, "temperature"),
+    ("pure_exploration_steps",): (*_EXPLORATION, "random_timesteps"),
+    ("exploration_theta",): (*_EXPLORATION, "ou_theta"),
+    ("exploration_ou_theta",): (*_EXPLORATION, "ou_theta"),
+    ("exploration_sigma",): (*_EXPLORATION, "ou_sigma"),
+    ("exploration_ou_sigma",): (*_EXPLORATION, "ou_sigma"),
+    ("noise_scale",): (*_EXPLORATION, "ou_base_scale"),
+    ("exploration_ou_noise_scale",): (*_EXPLORATION, "ou_base_scale"),
+    ("exploration_gaussian_sigma",): (*_EXPLORATION, "stddev"),
+}
+"""Spelling → key. It is read where the algorithm has the key and does not have the spelling as a key of its own."""
+
+_UNIFORM = ("prioritized_replay", False)
+_PRIORITIZED = ("prioritized_replay", True)
+
+VALUES = {
+    (*_BUFFER, "type"): {
+        "ReplayBuffer": _UNIFORM,
+        "MultiAgentReplayBuffer": _UNIFORM,
+        "EpisodeReplayBuffer": _UNIFORM,
+        "PrioritizedReplayBuffer": _PRIORITIZED,
+        "MultiAgentPrioritizedReplayBuffer": _PRIORITIZED,
+        "PrioritizedEpisodeReplayBuffer": _PRIORITIZED,
+    },
+}
+"""Spelling with a certain value → (key, its value)."""
+
+WITHOUT_EFFECT = {
+    ("evaluation_duration_unit",): ("episodes",),
+    ("lr_schedule",): (None,),
+    ("optimizer", "debug"): (False,),
+    ("batch_mode",): ("truncate_episodes",),
+    ("observation_filter",): ("NoFilter",),
+    ("use_state_preprocessor",): (False,),
+    ("parameter_noise",): (False,),
+    ("soft_q",): (False,),
+    ("monitor",): (False,),
+    ("soft_horizon",): (False,),
+    ("evaluation_num_workers",): (0,),
+}
+"""Keys that ask, with one of these values, for what happens here anyway."""
+
+
+def renamed(mapping, where, schema):
+    """Return (mapping under the keys of ``schema``, {new path: old path}, problems, notices); ``where``: a Where."""
+    reading = _Reading(mapping, where, schema)
+    for old, values in WITHOUT_EFFECT.items():
+        reading.drop(old, values)
+    for old, values in VALUES.items():
+        reading.translate(old, values)
+    for old, new in ALIASES.items():
+        reading.move(old, new)
+    for section in ("replay_buffer_config", "optimizer"):
+        if reading.mapping.get(section) == {}:
+            del reading.mapping[section]
+    return reading.mapping, reading.moved, reading.problems, reading.notices
+
+
+class _Reading:
+    """A copy of a mapping whose spellings are replaced one by one."""
+
+    def __init__(self, mapping, where, schema):
+        self.mapping = {name: dict(value) if isinstance(value, dict) else value for name, value in mapping.items()}
+        self.moved, self.problems, self.notices = {}, [], []
+        self._where, self._schema = where, schema
+
+    def drop(self, old, values):
+        """Take away ``old`` if it has one of ``values``."""
+        parent = self._holder(old)
+        if parent is not None and any(_same(parent[old[-1]], value) for value in values):
+            self.notices.append(f"{'.'.join(old)} {shown(parent.pop(old[-1]))} is what drl does anyway.")
+
+    def translate(self, old, values):
+        """Put (key, value) in the place of ``old`` if ``values`` has an entry for what it holds."""
+        parent = self._holder(old)
+        given = parent[old[-1]] if parent is not None else None
+        if not isinstance(given, str) or given not in values:
+            return
+        name, value = values[given]
+        del parent[old[-1]]
+        text = f"{'.'.join(old)} {given}{self._at(old)}"
+        if self.mapping.get(name, value) != value:
+            place = self._at((name,))
+            self.problems.append(f"{text}: it means {name} {shown(value)}, and another value is given{place}.")
+            return
+        if name not in self.mapping:
+            self.moved[(name,)] = old
+        self.mapping[name] = value
+        self.notices.append(f"{text} is read as {name}: {shown(value)}.")
+
+    def move(self, old, new):
+        """Put what ``old`` holds under ``new``."""
+        parent = self._holder(old)
+        if parent is None or not _has(self._schema, new):
+            return
+        home = self.mapping
+        for name in new[:-1]:
+            home = home.setdefault(name, {}) if isinstance(home, dict) else None
+        if not isinstance(home, dict):
+            return  # a section that is no mapping is refused as such
+        value = parent.pop(old[-1])
+        text, key = f"{'.'.join(old)}{self._at(old)}", ".".join(new)
+        if new[-1] in home:
+            place = self._at(self.moved.get(new, new))
+            self.problems.append(f"{text}: another name of {key}, which is given as well{place}.")
+            return
+        home[new[-1]] = value
+        self.moved[new] = old
+        self.notices.append(f"{text} is read as {key}.")
+
+    def _holder(self, old):
+        """Return the mapping in which ``old`` is given, None where it is not, or is a key of the schema."""
+        parent = self.mapping if len(old) == 1 else self.mapping.get(old[0])
+        if not isinstance(parent, dict) or old[-1] not in parent or _has(self._schema, old):
+            return None
+        return parent
+
+    def _at(self, path):
+        return f" ({self._where.place(path)})"
+
+
+def _has(schema, path):
+    """Return whether ``path`` is a key of ``schema``, or one of its sections."""
+    for name in path:
+        fields = fields_of(schema) if schema else {}
+        if name not in fields:
+            return False
+        schema = section_of(fields[name])
+    return True
+
+
+def _same(one, other):
+    return type(one) is type(other) and one == other
