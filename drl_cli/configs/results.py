@@ -57,9 +57,6 @@ NUMBER_FIELDS = (
     "info/replay_size",
     "info/replay_capacity",
     "info/replay_shards",
-    "info/replay_beta",
-    "info/priorities_written",
-    "info/priorities_dropped",
     *(f"info/exploration/{name}" for name in EXPLORATION_FIELDS),
     *(
         _LEARNER + name
