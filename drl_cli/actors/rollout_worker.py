@@ -141,6 +141,8 @@ class RolloutWorker:
         self._lengths[env] += 1
         if terminated or truncated:
             self._exploration.ended(env)
+            if self._envs.is_mid_game(env):
+                return  # a life was lost: an end to learn from, but the score is the whole game's
             episodes.append((float(self._returns[env]), int(self._lengths[env])))
             self._returns[env], self._lengths[env] = 0.0, 0
 
