@@ -64,7 +64,7 @@ def acting():
     initial = sac_nets.initial_weights(config, spec, 0)
     server = InlineCluster().spawn("server", f"{ParameterServer.__module__}:ParameterServer", (), "here")
     server.call("push", {"default_policy": {name: initial[name] for name in spec.weight_names()}}).result()
-    identity = {"seed": 0, "index": 0, "incarnation": 0, "random_steps": 0}
+    identity = {"seed": 0, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 8, "base": 0}
     worker = RolloutWorker(config, {"id": ENV, "env_config": {}}, spec, identity, server)
     rate = _rate(worker.collect, 8 * config.rollout_fragment_length, seconds=4)
     print(f"  bare environment      {bare:8,.0f} steps/s")

@@ -119,13 +119,14 @@ def describe(env):
 def check(env_id, env_config, needs, preprocessing=None, fitting=None):
     """Make the environment once, reset it, step once with a sampled action, close it; return its spaces.
 
+    They are those of ``describe``, and ``frames``, the length of the frame stack that ``preprocessing`` asks for.
     ``needs`` is a row of ``algorithms.table`` (name, actions, observations), ``fitting`` what its ``fitting()`` returns.
     Raises EnvError for spaces that the algorithm cannot use, the old gym interface, wrong shapes, values that are not
     finite, and whatever the environment raises.
     """
     env = make(env_id, env_config, preprocessing=preprocessing)
     try:
-        spaces = describe(env)
+        spaces = describe(env) | {"frames": preparing.frames_of(preprocessing)}
         problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
@@ -195,7 +196,10 @@ def _unknown(env_id, namespace, name):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
     # Hundreds of games resemble anything, so they are proposed to nobody else.
     known = gymnasium.registry.items()
-    close = nearest(env_id, [name for name, spec in known if looks_atari or not preparing.is_atari(spec)])
+    candidates = [known_id for known_id, spec in known if looks_atari or not preparing.is_atari(spec)]
+    close = nearest(env_id, candidates)
+    for ending in _ATARI_ENDINGS if looks_atari else ():
+        close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)
     if close:
         return f"{text} Did you mean {' or '.join(map(repr, close))}?"
     return f"{text} If a package of yours registers it, add --import PACKAGE, or write --env PACKAGE:{env_id[:120]}"

@@ -36,7 +36,10 @@ class FrameStack:
         """Put the next ``frame`` of the running episode of stream ``row`` behind the others; the oldest leaves."""
         stack = self._stack[row]
         if self._frames > 1:
-            stack[..., : -self._size] = stack[..., self._size :].copy()
+            # All memory one frame to the left: what it brings into a pixel's last place, from the pixel behind it, is
+            # overwritten below. Moving within each pixel instead takes twenty times as long.
+            flat = stack.reshape(-1)
+            flat[: -self._size] = flat[self._size :]
         stack[..., -self._size :] = frame
 
     def newest(self, rows=slice(None)):

@@ -4,6 +4,8 @@
 holds what learning needs from the moment of acting (log-probabilities, values; nothing off-policy).
 """
 
+import copy
+
 import numpy as np
 
 from drl_cli.errors import CheckpointError
@@ -27,6 +29,7 @@ class NumpyPolicy:
             self._env_high = np.asarray(spec.action.high, np.float32)
             self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
+        self.weights = None  # {name: float32 array} as they were set, for exploration
         self._forward, self._judges = None, ()
         if weights is not None:
             self.set_weights(weights)
@@ -38,6 +41,7 @@ class NumpyPolicy:
 
     def set_weights(self, weights):
         """Act with ``weights`` ({name: float32 array} for ``spec.weight_names()``) from now on."""
+        self.weights = weights
         self._forward = Forward(self.spec.nets[0], weights)
         self._judges = tuple(Forward(net, weights) for net in self.spec.nets[1:])
 
@@ -47,13 +51,34 @@ class NumpyPolicy:
 
     def heads(self, obs, rng=None):
         """Return the acting net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
-        net = self.spec.nets[0]
-        return self._forward(obs if net.image else obs.reshape(len(obs), -1), rng)
+        return self._forward(self._given(obs), rng)
+
+    def heads_and_features(self, obs):
+        """Return the acting net's heads, as ``heads``, and the features that they see, float32 [N, F]."""
+        features = self._forward.features(self._given(obs))
+        return self._forward.heads(features), features
 
     def judged(self, obs, action):
         """Return the judging nets' heads for ``obs`` [N, *stacked_shape] and ``action`` [N, A]: a list of dicts."""
-        given = obs if self.spec.nets[0].image else obs.reshape(len(obs), -1)
+        given = self._given(obs)
         return [judge([given, action]) for judge in self._judges]
+
+    def _given(self, obs):
+        return obs if self.spec.nets[0].image else obs.reshape(len(obs), -1)
+
+    def with_net(self, net):
+        """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""
+        other = copy.copy(self)
+        other._forward = net
+        return other
+
+    def net_of(self, weights):
+        """Return the acting net with other ``weights`` ({name: float32 array} of its names), for ``with_net``."""
+        return Forward(self.spec.nets[0], weights)
+
+    def displaced(self, heads, noise):
+        """Return a squashed Gaussian's mean in ``heads`` with ``noise`` [N, A] added before squashing."""
+        return self._distribution.displaced(heads, noise)
 
     def greedy(self, heads):
         """Return the greedy action for ``heads``."""

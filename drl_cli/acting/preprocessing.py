@@ -17,8 +17,8 @@ import numpy as np
 from gymnasium import wrappers
 
 from drl_cli.acting.spaces import is_image
-from drl_cli.configs.model import Vision
 from drl_cli.errors import CheckpointError, EnvError
+from drl_cli.loading import load
 
 NOTHING = {"frames": 1, "dim": None, "grayscale": False, "atari": None, "scale_bytes": False, "fresh_after": 0}
 """The plan that leaves images and vectors as they are.
@@ -44,7 +44,9 @@ _FRESH_AFTER = (
 
 def plan(config, env_id):
     """Return what is done for an algorithm's ``config`` and the registered environment ``env_id``, as ``NOTHING``."""
-    model = getattr(config, "model", None) or Vision()  # without the section there are no images to be seen
+    # An algorithm without the section sees no images, but may play an Atari game from its memory. Loaded by name, since
+    # playing a checkpoint needs this file and no schema.
+    model = getattr(config, "model", None) or load("drl_cli.configs.model:Vision")()
     atari = is_atari(gymnasium.spec(env_id.rpartition(":")[2]))
     pixels = atari and config.env_config.get("obs_type") != "ram" and not config.env_config.get("sound_obs")
     deepmind = pixels and config.preprocessor_pref == "deepmind"
@@ -115,10 +117,14 @@ def wrap(env, given=None):
         if given["atari"] and is_atari(env.spec):
             return _atari(env, given)
         return _image(env, given)
-    if given["dim"] or given["grayscale"]:
-        raise EnvError(f"model.dim and model.grayscale are for images; its observations are {str(space)[:200]}.")
+    if given["dim"] or given["grayscale"] or given["frames"] > 1:
+        raise EnvError(f"model.dim, grayscale and framestack are for images; its observations are {str(space)[:200]}.")
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
-        return wrappers.RescaleObservation(env, -1.0, 1.0) if given["scale_bytes"] and space.dtype == np.uint8 else env
+        if given["scale_bytes"] and space.dtype == np.uint8:
+            return wrappers.RescaleObservation(
+                wrappers.DtypeObservation(env, np.float32), np.float32(-1), np.float32(1)
+            )
+        return env
     return wrappers.FlattenObservation(env) if space.is_np_flattenable else env
 
 

@@ -20,6 +20,7 @@ def try_out(env, env_id):
     try:
         answer = env.reset(seed=0)
     except (Exception, SystemExit) as error:
+        _check_flattened(env, env_id)
         raise EnvError(f"{env_id}: reset raised {failure(error)}") from error
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
         raise EnvError(f"{env_id}: reset returned {_kind(answer)}; the interface is {SIGNATURE}.")
@@ -56,6 +57,19 @@ def failure(error):
     text = " ".join(str(error).split())[:300]
     place = foreign[-1] if foreign else frames[-1]
     return f"{type(error).__name__}: {text} ({place.filename}:{place.lineno}, in {place.name})."
+
+
+def _check_flattened(env, env_id):
+    """After a failed reset: say so where what failed was to flatten an observation that its space does not contain."""
+    if not isinstance(env, gymnasium.wrappers.FlattenObservation):
+        return
+    try:
+        obs, space = env.env.reset(seed=0)[0], env.env.observation_space
+        fits = space.contains(obs)
+    except (Exception, SystemExit):
+        return  # it was the reset itself
+    if not fits:
+        raise EnvError(f"{env_id}: reset returned the observation {obs!r:.60}; its space says {str(space)[:200]}.")
 
 
 def _check_obs(obs, env, env_id, method):

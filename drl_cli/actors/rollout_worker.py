@@ -8,20 +8,28 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import envs, exploration
+from drl_cli.acting import envs, exploration, preprocessing
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.actors.fragment import Fragment
 from drl_cli.data.columns import Meta, Token
 from drl_cli.data.randomness import generator, set_state, state_of
+from drl_cli.errors import CheckpointError, RunFailed
+
+PLACE = ("random_steps", "stream", "streams", "base")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
+PATIENCE_S = 600.0  # for them; beyond it nobody is going to push them
 
 
 class RolloutWorker:
     """One stream of fragments from ``num_envs_per_worker`` environments."""
 
     def __init__(self, config, env, spec, identity, server):
-        """``env``: dict(id, env_config, imports); ``identity``: dict(seed, index, incarnation, random_steps).
+        """``env``: dict(id, env_config, imports, preprocessing).
 
-        ``server`` is a handle of the parameter server: ``server.call("pull", version)`` returns a reference.
+        ``identity``: dict(seed, index, incarnation), and its place in the run, see ``exploration.make``: random_steps,
+        stream, streams, base. ``server`` is a handle of the parameter server: ``server.call("pull", version)`` returns a
+        reference.
         """
         for module in env.get("imports", ()):
             envs.import_module(module)
@@ -31,8 +39,9 @@ class RolloutWorker:
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
+        self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
-        self._exploration = self._explorer(identity["random_steps"])
+        self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
@@ -40,10 +49,9 @@ class RolloutWorker:
         self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
         self._started = False
 
-    def _explorer(self, random_steps):
-        self._random_steps = random_steps
-        kind = exploration.BY_NAME[self._config.exploration_config.type]
-        return kind(random_steps, self._config.explore)
+    def _explore_at(self, place):
+        self._place = place
+        self._exploration = exploration.make(self._config, self._policy.spec, place)
 
     def collect(self, min_version=0, max_version=None):
         """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
@@ -61,9 +69,11 @@ class RolloutWorker:
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
         bad, self._envs.bad_steps = self._envs.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
-        return Token(meta, columns["reward"].size, tuple(episodes), bad, notes, seconds), columns
+        exploring = self._exploration.describe(self._steps)
+        return Token(meta, columns["reward"].size, tuple(episodes), bad, notes, seconds, exploring), columns
 
     def _adopt(self, min_version, max_version):
+        began, pause = time.monotonic(), FIRST_PAUSE_S
         while True:
             if self._pull is None:
                 self._pull = self._server.call("pull", self._version, max_version)
@@ -75,65 +85,64 @@ class RolloutWorker:
                 self._policy.set_weights(weights[DEFAULT_POLICY])
             if min_version <= self._version:
                 break
+            if time.monotonic() - began > PATIENCE_S:
+                raise RunFailed(
+                    f"worker {self._identity['index']} waited {PATIENCE_S:.0f} s for weights of version {min_version}; "
+                    f"the newest are of version {self._version}."
+                )
+            # They have not been pushed yet: asking again at once would only keep the server busy.
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
         if self._server.is_remote:
             self._pull = self._server.call("pull", self._version)
 
     def _fragment(self):
-        config, envs = self._config, self._envs
-        steps, count = config.rollout_fragment_length, envs.count
-        obs_shape = self._policy.spec.obs_shape
-        columns = {
-            "obs": np.empty((steps, count, *obs_shape), np.float32),
-            "action": np.empty((steps, count, self._policy.spec.action.size), np.float32),
-            "reward": np.empty((steps, count), np.float32),
-            "terminated": np.zeros((steps, count), bool),
-            "truncated": np.zeros((steps, count), bool),
-            # The first fragment of an incarnation continues nothing.
-            "cut": np.full(count, self._sequence == 0),
-        }
-        ends, episodes, seconds = {}, [], {"env": 0.0, "policy": 0.0}
-        for step in range(steps):
+        config, envs, policy = self._config, self._envs, self._policy
+        shape = (config.rollout_fragment_length, envs.count)
+        # Algorithms without a replay have no such key. Before the first weights there is nothing to judge by.
+        judged = getattr(config, "worker_side_prioritization", False) and policy.has_weights
+        # The first fragment of an incarnation continues nothing.
+        fragment = Fragment(policy.spec, shape, self._sequence == 0, judged)
+        episodes, seconds = [], {"env": 0.0, "policy": 0.0}
+        for step in range(shape[0]):
             began = time.perf_counter()
-            obs = envs.obs()
-            action, self._state, _ = self._exploration.act(self._policy, obs, self._state, self._rng, self._steps)
-            env_action = self._policy.to_env(action)
+            obs = envs.stacked()
+            action, self._state, _ = self._exploration.act(policy, obs, self._state, self._rng, self._steps)
+            env_action = policy.to_env(action)
             acted = time.perf_counter()
-            columns["obs"][step], columns["action"][step] = obs, action
-            for env in range(count):
-                self._step(step, env, env_action[env], columns, ends, episodes)
+            fragment.acted(step, obs, action)
+            for env in range(envs.count):
+                self._step(step, env, env_action[env], fragment, episodes)
             self._steps += 1
             seconds["policy"] += acted - began
             seconds["env"] += time.perf_counter() - acted
-        columns["end_obs"] = (
-            np.stack([ends[key] for key in sorted(ends)]) if ends else np.empty((0, *obs_shape), np.float32)
-        )
-        columns["tail_obs"] = envs.obs()
-        columns["reward"] = clipped_rewards(columns["reward"], config.clip_rewards)
+        columns = fragment.close(envs.obs())
+        columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
+        if judged:
+            began = time.perf_counter()
+            fragment.judge(policy, envs.stacked(), config.gamma, config.n_step)
+            seconds["policy"] += time.perf_counter() - began
         return columns, episodes, seconds
 
-    def _step(self, step, env, action, columns, ends, episodes):
-        """Take one step of one environment, again in a new episode when it breaks, and note it in the columns."""
+    def _step(self, step, env, action, fragment, episodes):
+        """Take one step of one environment, again in a new episode when it breaks, and note it in the fragment."""
         outcome = self._envs.step(env, action)
         while outcome is None:
-            # The broken step is not stored. What came before it in this stream ends there, cut short.
-            last_obs = columns["obs"][step, env].copy()
-            if step == 0:
-                columns["cut"][env] = True
-            elif not (columns["terminated"][step - 1, env] or columns["truncated"][step - 1, env]):
-                columns["truncated"][step - 1, env] = True
-                ends[step - 1, env] = last_obs
+            fragment.broken(step, env)
+            self._exploration.ended(env)
             self._returns[env], self._lengths[env] = 0.0, 0
-            obs = self._envs.one_obs(env)
-            chosen, _, _ = self._exploration.act(self._policy, obs, (), self._rng, self._steps)
-            columns["obs"][step, env], columns["action"][step, env] = obs[0], chosen[0]
+            obs = self._envs.one_stacked(env)
+            chosen, _, _ = self._exploration.act(self._policy, obs, (), self._rng, self._steps, env)
+            fragment.acted(step, obs, chosen, env)
             outcome = self._envs.step(env, self._policy.to_env(chosen)[0])
         reward, terminated, truncated, next_obs = outcome
-        columns["reward"][step, env] = reward
+        fragment.stepped(step, env, reward, (terminated, truncated), next_obs)
         self._returns[env] += reward
         self._lengths[env] += 1
         if terminated or truncated:
-            columns["terminated"][step, env], columns["truncated"][step, env] = terminated, truncated
-            ends[step, env] = next_obs
+            self._exploration.ended(env)
+            if self._envs.is_mid_game(env):
+                return  # a life was lost: an end to learn from, but the score is the whole game's
             episodes.append((float(self._returns[env]), int(self._lengths[env])))
             self._returns[env], self._lengths[env] = 0.0, 0
 
@@ -144,18 +153,27 @@ class RolloutWorker:
             self._started = True
         arrays, envs = self._envs.state()
         arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
+        explored, exploring = self._exploration.state()
+        arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
-        facts["random_steps"] = self._random_steps
-        return arrays, facts
+        return arrays, facts | {"place": self._place, "exploration": exploring}
 
     def load(self, arrays, facts):
         """Continue from ``state``; CheckpointError when the running episodes cannot be replayed exactly."""
+        try:
+            place = {name: facts["place"][name] for name in PLACE}
+            rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
         self._envs.load(arrays, facts["envs"])
         self._started = True
-        set_state(self._rng, facts["rng"])
+        set_state(self._rng, rng)
         self._returns, self._lengths = arrays["returns"].copy(), arrays["lengths"].copy()
-        self._sequence, self._steps = facts["sequence"], facts["steps"]
-        self._exploration = self._explorer(facts["random_steps"])
+        self._sequence, self._steps = sequence, steps
+        self._explore_at(place)
+        prefix = "exploration/"
+        explored = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+        self._exploration.load(explored, exploring)
 
     def close(self):
         """Close the environments."""

@@ -41,7 +41,7 @@ ALGORITHMS = (
     Algorithm(
         name="TQC",
         config="drl_cli.configs.tqc:TQCConfig",
-        nets="drl_cli.algorithms.sac_nets",
+        nets="drl_cli.algorithms.tqc_nets",
         graph="drl_cli.algorithms.tqc",
         actions=("Box",),
         **_REPLAY,
@@ -49,7 +49,7 @@ ALGORITHMS = (
     Algorithm(
         name="CROSSQ",
         config="drl_cli.configs.crossq:CrossQConfig",
-        nets="drl_cli.algorithms.sac_nets",
+        nets="drl_cli.algorithms.crossq_nets",
         graph="drl_cli.algorithms.crossq",
         actions=("Box",),
         **_REPLAY,

@@ -71,11 +71,16 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
     name = envs.resolve(asked, trusted=env is not None)
     facts = loaded.facts
     env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
-    plan = preprocessing.for_scoring(_plan(found, facts))
+    plan, policy = preprocessing.for_scoring(_plan(found, facts)), policy_from_checkpoint(loaded)
+    if policy.spec.frames != preprocessing.frames_of(plan):
+        raise CheckpointError(
+            f"{found}: its policy acts on {policy.spec.frames} observations at a time, its preprocessing stacks "
+            f"{preprocessing.frames_of(plan)}."
+        )
     return Subject(
         path=found,
         facts=facts,
-        policy=policy_from_checkpoint(loaded),
+        policy=policy,
         env=name.id,
         env_config=env_config,
         horizon=overrides.get("horizon", facts.get("horizon")),
@@ -100,7 +105,7 @@ def _fitting(path, facts, env_id, env):
     finally:
         env.close()
     for name in ("obs", "action"):
-        wanted, given = _essence(name, facts["spaces"][name]), _essence(name, offered[name])
+        wanted, given = essence(name, facts["spaces"][name]), essence(name, offered[name])
         if wanted != given:
             raise CheckpointError(
                 f"{path} was trained on {facts['env']}, {name} of {wanted}; {env_id} has {given}. "
@@ -110,7 +115,7 @@ def _fitting(path, facts, env_id, env):
     return {"render_modes": tuple(modes), "frames_per_second": float(fps)}
 
 
-def _essence(name, space):
+def essence(name, space):
     """Return in words what a policy depends on in a space: sizes, whether images are bytes, which numbers are actions."""
     if "n" in space:
         return f"{space['n']} numbers from {space.get('start', 0)}"

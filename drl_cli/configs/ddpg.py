@@ -65,7 +65,6 @@ class _DeterministicKeys(Section):
         "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
         "it makes equal noise on the weights of different layers do about as much.",
     )
-    layer_norm: bool = key(False, "Normalise each hidden layer's output before its activation, in both kinds of net.")
     actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
     critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
     use_huber: bool = key(False, "Huber's loss of the TD errors instead of their squares.")

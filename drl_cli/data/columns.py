@@ -27,6 +27,7 @@ and, with priorities:
 
     weight      [B] float32         importance weight in (0, 1]
     serial      [B] int64           which row it was, for the write-back of its new priority
+    least       []  float64         smallest probability with which one of these rows was drawn
 """
 
 from typing import NamedTuple
@@ -60,3 +61,4 @@ class Token(NamedTuple):
     bad_transitions: int  # steps that the environment spoilt; they are not in the fragment
     notes: tuple  # texts for the user: what broke and how to reproduce it
     seconds: dict  # "env", "policy", "total": where the time went
+    exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)

@@ -1,8 +1,9 @@
 """Rows of observations held LZ4-compressed, each on its own, in place of one dense array.
 
-Used by ``data.ring`` for ``compress_observations``; reads and writes by row numbers like the array that it replaces. An
-84×84 frame of a game takes a tenth to a third of its 7,056 bytes. It works for any observation, but a short vector of
-floats does not shrink and pays 49 bytes a row for being an object of its own.
+Used by ``data.frames`` for ``compress_observations``; reads and writes by row numbers like the array that it replaces.
+Measured on 84×84 grey frames of five Atari games (random play, everything counted): 288 bytes (Pong), 446 (Breakout), 817
+(Seaquest), 1,634 (SpaceInvaders) and 1,910 (Qbert) instead of 7,056, at about 4 µs to write and to read one. It works for any
+observation, but a short vector of floats does not shrink and pays 41 bytes a row for being an object of its own.
 """
 
 import sys

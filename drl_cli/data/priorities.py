@@ -70,11 +70,10 @@ class Priorities:
         serial, written, capacity = np.asarray(serial), self._ring.written, self._ring.capacity
         if serial.shape != np.shape(priority):
             raise ValueError(f"{np.shape(priority)} priorities for {serial.shape} rows")
-        masses = self.masses(priority)
         if serial.size and (serial.min() < 0 or serial.max() >= written):
             raise ValueError(f"priorities for rows {serial.min()} to {serial.max()}, of which {written} were written")
         present = serial >= written - capacity
-        self._tree.set(serial[present] % capacity, masses[present])
+        self._tree.set(serial[present] % capacity, self.masses(priority)[present])
 
     def draw(self, batches, size, n_step, gamma, rng):
         """Draw ``batches`` × ``size`` transitions, each batch stratified over the mass.
@@ -119,7 +118,7 @@ class Priorities:
         facts = facts or self.facts()
         largest = facts["largest"]
         if not isinstance(largest, float) or not 1.0 <= largest < np.inf:
-            raise ValueError(f"largest priority {str(largest)[:40]!r}, which must be 1 or more")
+            raise ValueError(f"largest priority {str(largest)[:40]}, which must be a number from 1 on")
         self.largest, size = largest, len(self._ring)
         self._followed = 0
         if arrays is None or "priority" not in arrays or (facts["alpha"], facts["eps"]) != (self._alpha, self._eps):

@@ -38,6 +38,10 @@ class SquashedGaussian:
         noise = rng.standard_normal(std.shape, dtype=np.float32)
         return self._squashed(heads["mean"] + std * noise)
 
+    def displaced(self, heads, noise):
+        """Return the squashed mean with ``noise`` [N, A] added before squashing, float32 [N, A]."""
+        return self._squashed(heads["mean"] + noise)
+
 
 class Deterministic:
     """tanh of the mean, rescaled to the policy's bounds; exploration adds its noise outside; actions float32 [N, A]."""

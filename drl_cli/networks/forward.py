@@ -70,13 +70,19 @@ class Forward:
         ``x``: float32 [N, input_size], or a list of the inputs: an image [N, H, W, channels] (uint8 or float32) comes first.
         With ``rng`` noisy layers draw their weights anew; without it they use the means.
         """
+        return self.heads(self.features(x, rng), rng)
+
+    def features(self, x, rng=None):
+        """Map inputs to what the heads see, float32 [N, F] or [C, N, F]; arguments as for a call."""
         x = self._joined(x)
         for index, layer in enumerate(self._layers):
             if self._norms is not None:
                 x = x * self._norms[index][0] + self._norms[index][1]
             x = self._dense(x, layer, rng)
-        if self._norms is not None:
-            x = x * self._norms[-1][0] + self._norms[-1][1]
+        return x if self._norms is None else x * self._norms[-1][0] + self._norms[-1][1]
+
+    def heads(self, x, rng=None):
+        """Map ``features`` to {head: float32 [N, size]}, or [C, N, size] for C copies."""
         heads = self._all_heads(x) if self._together else self._each_head(x, rng)
         if self._variances is not None:
             heads["log_std"] = 0.5 * np.log(np.square(x) @ self._variances + SDE_EPSILON)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
+from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.replay import shards
 from drl_cli.loading import load
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
@@ -118,12 +119,16 @@ class _WorkerMaker:
     def __call__(self, index, incarnation):
         config = self._config
         streams = max(1, config.num_workers) * config.num_envs_per_worker
-        left = max(0, config.learning_starts - self.sampled())
+        sampled = self.sampled()
+        left = max(0, exploration_settings(config).get("random_timesteps", 0) - sampled)
         identity = {
             "seed": config.seed,
             "index": index,
             "incarnation": incarnation,
             "random_steps": math.ceil(left / streams),
+            "stream": index * config.num_envs_per_worker,
+            "streams": streams,
+            "base": sampled,
         }
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")

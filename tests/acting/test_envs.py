@@ -2,16 +2,20 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import crooked_envs
 import gymnasium
+import odd_envs  # noqa: F401 - registers environments
 import pytest
 
 from drl_cli.acting import envs
+from drl_cli.acting.preprocessing import NOTHING
 from drl_cli.algorithms import table
 from drl_cli.errors import EnvError
 
 SAC = table.find("SAC")
+ANY = SimpleNamespace(name="DQN", actions=("Discrete",), observations=("Box1d", "Image"))
 
 
 def refusal(function, *arguments, **named):
@@ -58,8 +62,6 @@ def test_retired_id_is_refused_when_strict():
         ("Pendulum-v7", "Did you mean 'Pendulum-v1'"),
         ("pendulum-v1", "Did you mean 'Pendulum-v1'"),
         ("Qwzx-v0", "If a package of yours registers it, add --import PACKAGE, or write --env PACKAGE:Qwzx-v0"),
-        ("ALE/Pong-v5", "pip install ale-py"),
-        ("PongNoFrameskip-v4", "pip install ale-py"),
         ("a b", "'a b' is no id of an environment"),
         ("", "'' is no id of an environment"),
         ("x" * 5000, "There is no environment"),
@@ -71,7 +73,16 @@ def test_unknown_id_is_refused_with_what_helps(asked, text):
 
 
 def test_every_registered_id_is_suggested_for_a_typo():
-    ids = [env_id for env_id in gymnasium.registry if len(env_id) > 8 and "/" not in env_id and "Crooked" not in env_id]
+    foreign = (
+        "ale_py",
+        "<class",
+        "<function",
+    )  # games, which are proposed to those who ask for one, and those of tests
+    ids = [
+        env_id
+        for env_id, spec in gymnasium.registry.items()
+        if len(env_id) > 8 and "/" not in env_id and not str(spec.entry_point).startswith(foreign)
+    ]
     found = [f"'{env_id}'" in refusal(envs.resolve, env_id[:3] + env_id[4:]) for env_id in ids]
     assert len(ids) > 20 and sum(found) >= 0.95 * len(found)
 
@@ -120,6 +131,7 @@ def test_check_returns_spaces_that_strict_json_holds():
     assert json.loads(json.dumps(spaces, allow_nan=False)) == {
         "obs": {"kind": "Box", "shape": [3], "dtype": "float32", "low": [-1.0, -1.0, -8.0], "high": [1.0, 1.0, 8.0]},
         "action": {"kind": "Box", "shape": [1], "dtype": "float32", "low": [-2.0], "high": [2.0]},
+        "frames": 1,
     }
 
 
@@ -167,7 +179,7 @@ def test_sound_environment_passes():
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("discrete", "its actions are Discrete(2). DQN, PPO and A2C take such actions (not built yet)."),
+        ("discrete", "its actions are Discrete(2). Algorithms for such actions: DQN, PPO."),
         (
             "unbounded",
             "action 0 has the bounds [-1.0, infinity]. Rescale the actions with gymnasium.wrappers.RescaleAction",
@@ -175,16 +187,53 @@ def test_sound_environment_passes():
         ("huge", "which span no usable range."),
         ("matrix", "its actions are a Box of shape (2, 2). Reshape them in a wrapper."),
         ("whole", "its actions are whole numbers (int32)."),
-        ("multi", "its actions are MultiDiscrete([2 3]). No algorithm here takes such actions yet."),
-        ("image", "its observations are images of shape (32, 32, 3), which are not supported yet."),
-        ("table", "its observations have the shape (2, 3). gymnasium.wrappers.FlattenObservation would fit."),
-        ("dict", "its observations are Dict('a': Box(-1.0, 1.0, (2,), float32))."),
-        ("number", "its observations are Discrete(7)."),
+        (
+            "multi",
+            "its actions are MultiDiscrete([2 3]). No algorithm here takes such actions; make them one Discrete or one",
+        ),
+        ("image", "its observations are images of shape (32, 32, 3). Algorithms for images: DQN."),
     ],
 )
 def test_space_that_does_not_fit_is_refused_with_what_would(name, text):
-    message = refusal(envs.check, f"Crooked-{name}-v0", {}, SAC)
+    needs = SimpleNamespace(name="SAC", actions=("Box",), observations=("Box1d",))
+    fitting = {"Discrete": "DQN, PPO", "Image": "DQN"}
+    message = refusal(envs.check, f"Crooked-{name}-v0", {}, needs, fitting=fitting)
     assert text in message and message.startswith(f"Crooked-{name}-v0: SAC needs ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lie", "reset returned the observation array([0., 0.], dtype=float32); its space says Discrete(5)."),
+        ("wrongtype", "reset returned an observation of float64; its space says uint8."),
+        ("sequence", "its observations are Sequence(Discrete(3), stack=False), which cannot be flattened."),
+        ("empty", "its observations are empty, of shape (0,)."),
+        ("dictaction", "its actions are Dict('a': Discrete(2)). No algorithm here takes such actions;"),
+        ("box", "DQN needs a Discrete action space; its actions are a Box of [3]. Algorithms for such actions: TD3."),
+    ],
+)
+def test_observations_and_actions_that_cannot_be_used_are_refused(name, text):
+    assert text in refusal(envs.check, f"Odd-{name}-v0", {}, ANY, fitting={"Box": "TD3"})
+
+
+@pytest.mark.parametrize("name", ["number", "numbers", "bits", "dict", "tuple", "table", "scalar", "bytes", "from3"])
+def test_observations_of_every_kind_pass_as_vectors(name):
+    spaces = envs.check(f"Odd-{name}-v0", {}, ANY)
+    assert len(spaces["obs"]["shape"]) == 1 and spaces["action"]["kind"] == "Discrete"
+
+
+def test_images_pass_with_their_stack():
+    spaces = envs.check("Odd-gray-v0", {}, ANY, NOTHING | {"frames": 4})
+    assert (spaces["obs"]["shape"], spaces["frames"]) == ([16, 12, 1], 4)
+
+
+def test_atari_game_without_ale_py_is_refused_with_the_extra(monkeypatch):
+    monkeypatch.setattr(envs, "find_spec", lambda name: None)
+    for asked in ("ALE/Nosuchgame-v5", "NosuchgameNoFrameskip-v4"):
+        assert refusal(envs.resolve, asked) == (
+            f"There is no environment {asked!r}. It looks like an Atari game. "
+            "These come with: pip install 'drl-cli[atari]'"
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The policy that acts in NumPy: its actions, what the environment gets, how it comes out of a checkpoint; exploration."""
+"""The policy that acts in NumPy: its actions, what the environment gets, how it comes out of a checkpoint."""
 
 import copy
 
@@ -7,11 +7,10 @@ import pytest
 from conftest import POLICY
 
 from drl_cli import checkpoint
-from drl_cli.acting.exploration import StochasticSampling
 from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint
 from drl_cli.errors import CheckpointError
 from drl_cli.networks import reading
-from drl_cli.networks.spec import ActionSpec, NetSpec, PolicySpec
+from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
 
 
 def _policy(mean=(0.5, -0.5), log_std=-1.0, low=(-2.0, 0.0), high=(4.0, 1.0), **action):
@@ -70,25 +69,31 @@ def test_random_actions_fill_the_bounds_evenly():
     np.testing.assert_allclose(action.mean(axis=0), [1.0, 0.5], atol=0.05)
 
 
-def test_exploration_is_uniform_for_its_first_steps_then_the_policys():
-    policy, kind = _policy(log_std=-20.0), StochasticSampling(random_steps=10, explore=True)
-    uniform = [kind.act(policy, OBS, (), np.random.default_rng(n), steps)[0] for n, steps in ((0, 0), (1, 9))]
-    assert min(len(np.unique(action)) for action in uniform) == 8
+def test_a_displaced_mean_is_squashed_with_its_noise():
+    policy = _policy(normalize=False)
+    found = policy.displaced(policy.heads(OBS), np.float32([[0.0, 0.5], [-0.5, 0.0], [9.0, 9.0], [0.0, 0.0]]))
+    # tanh, stretched to [-2, 4] and [0, 1]
     np.testing.assert_allclose(
-        kind.act(policy, OBS, (), np.random.default_rng(0), 10)[0], [[0.4621, -0.4621]] * 4, atol=1e-4
+        found, [[2.3863515, 0.5], [1.0, 0.2689414], [4.0, 1.0], [2.3863515, 0.2689414]], atol=1e-6
     )
 
 
-def test_exploration_off_is_greedy_behind_the_first_steps():
-    policy, kind = _policy(log_std=2.0), StochasticSampling(random_steps=0, explore=False)
-    np.testing.assert_allclose(kind.act(policy, OBS, (), None, 0)[0], [[0.46211716, -0.46211716]] * 4, rtol=1e-6)
+def test_heads_and_features_are_those_of_one_pass():
+    net = NetSpec("policy", (("obs", 3),), (Dense(5, "tanh"),), (("mean", 2),))
+    weights = net.initial_weights(np.random.default_rng(0))
+    policy = NumpyPolicy(PolicySpec((net,), "deterministic", (3,), ActionSpec((-1.0,) * 2, (1.0,) * 2)), weights)
+    obs = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    heads, features = policy.heads_and_features(obs)
+    np.testing.assert_allclose(features, np.tanh(obs @ weights["policy/dense_0/kernel"]), atol=1e-6)
+    assert np.array_equal(heads["mean"], policy.heads(obs)["mean"]) and policy.weights is weights
 
 
-def test_exploration_without_weights_stays_uniform():
-    policy = NumpyPolicy(_policy().spec)
-    assert not policy.has_weights
-    action, _, _ = StochasticSampling(0, False).act(policy, OBS, (), np.random.default_rng(0), 10**6)
-    assert len(np.unique(action)) == 8
+def test_a_policy_with_another_net_leaves_the_first_one_as_it_is():
+    policy = _policy()
+    noisy = {name: array + np.float32(1.0) for name, array in policy.weights.items()}
+    other = policy.with_net(policy.net_of(noisy))
+    np.testing.assert_allclose(other.act(OBS, (), None, False)[0], [[0.90514825, 0.46211716]] * 4, rtol=1e-6)
+    np.testing.assert_allclose(policy.act(OBS, (), None, False)[0], [[0.46211716, -0.46211716]] * 4, rtol=1e-6)
 
 
 # -- out of a checkpoint ----------------------------------------------------------------------------------------

@@ -31,3 +31,9 @@ def config(**keys):
     return SACConfig(
         **({"num_envs_per_worker": 1, "rollout_fragment_length": 5, "buffer_size": 1000, "learning_starts": 100} | keys)
     )
+
+
+def identity(index=0, random_steps=10**9):
+    """Return the identity of a worker with one environment, the only one of its run."""
+    place = {"random_steps": random_steps, "stream": 0, "streams": 1, "base": 0}
+    return {"seed": 7, "index": index, "incarnation": 0} | place

@@ -6,7 +6,7 @@ from parts import config, server, spec
 
 from drl_cli.actors.learner import Learner
 from drl_cli.algorithms import sac_nets
-from drl_cli.configs.sac import Optimization
+from drl_cli.configs.soft import Optimization
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged
 

@@ -1,11 +1,15 @@
 """Scores: they depend on weights and seeds alone, come in order, and say what broke."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import odd_envs
 import pytest
 from parts import server, spec, weights
 from scripted_envs import HIGH, LOW, Scripted
 
 from drl_cli.acting.policy import NumpyPolicy
+from drl_cli.acting.preprocessing import NOTHING
 from drl_cli.actors import tester
 from drl_cli.actors.tester import SIDE_BY_SIDE, Episode, score
 from drl_cli.errors import EnvError
@@ -77,6 +81,44 @@ def test_an_episode_that_cannot_begin_is_named_with_its_seed(how):
 
 def test_a_reward_in_an_array_of_one_counts():
     assert _score({"ends": (3, "terminated"), "reward": "array"}) == [Episode(3.0, 3, 5, True)]
+
+
+class Discrete:
+    """A policy over images: the action is the newest frame's first pixel, modulo 2; notes the stacks it saw."""
+
+    spec = SimpleNamespace(obs_shape=(16, 12, 1))
+
+    def __init__(self):
+        self.seen = []
+
+    def initial_state(self, rows):
+        return ()
+
+    def act(self, obs, state, rng, explore):
+        self.seen.append(obs.copy())
+        return (obs[:, 0, 0, -1] % 2).astype(np.int32), state, {}
+
+    def to_env(self, action):
+        return action.astype(np.int64)
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_policy_of_images_and_discrete_actions_sees_stacks(explore):
+    policy, plan = Discrete(), {**NOTHING, "frames": 3}
+    odd_envs.Odd.given.clear()
+    found = score(policy, "Odd-gray-v0", {}, [5, 6], explore, horizon=4, preprocessing=plan)
+    assert found == [Episode(2.0, 4, 5, False), Episode(2.0, 4, 6, False)]  # the reward is the action
+    assert odd_envs.Odd.given == [0, 0, 1, 1, 0, 0, 1, 1] and type(odd_envs.Odd.given[0]) is int
+    rows = [obs for obs in policy.seen if not explore] or policy.seen[::2]
+    assert [obs[0, 0, 0].tolist() for obs in rows] == [[100] * 3, [100, 100, 101], [100, 101, 102], [101, 102, 103]]
+    assert {obs.dtype for obs in policy.seen} == {np.dtype(np.uint8)}
+
+
+def test_observation_of_another_shape_than_the_policys_is_refused():
+    with pytest.raises(
+        EnvError, match=r"failed in reset of an episode with seed 1: ValueError: an observation of shape"
+    ):
+        score(Discrete(), "Odd-image-v0", {}, [1])
 
 
 def test_tester_scores_the_version_it_is_asked_for():

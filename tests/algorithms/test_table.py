@@ -72,6 +72,26 @@ def test_name_that_does_not_run_is_refused(name, message):
     assert str(caught.value) == message
 
 
+def test_fitting_names_the_rows_of_each_kind_of_space(monkeypatch):
+    sac = table.find("SAC")
+    rows = [
+        sac._replace(name=name, actions=actions, observations=observations)
+        for name, actions, observations in (
+            ("A", ("Box",), ("Box1d",)),
+            ("B", ("Box", "Discrete"), ("Box1d", "Image")),
+            ("C", ("Discrete",), ("Image",)),
+        )
+    ]
+    monkeypatch.setattr(table, "ALGORITHMS", rows)
+    assert table.fitting() == {"Box": "A, B", "Box1d": "A, B", "Discrete": "B, C", "Image": "B, C"}
+
+
 def test_every_name_is_there_once():
     every = [name.casefold().replace("-", "").replace("_", "") for name in (*table.names(), *table.NOT_BUILT)]
     assert len(set(every)) == len(every)
+
+
+@pytest.mark.parametrize("name", table.names())
+def test_nets_of_a_row_describe_a_policy_and_draw_its_weights(name):
+    nets = load(table.find(name).nets)
+    assert all(callable(getattr(nets, part)) for part in ("policy_spec", "initial_weights", "target_updates"))

@@ -12,6 +12,7 @@ class Env:
     """Ends after ``length`` steps; the reward is the action, the observation (seed, step)."""
 
     action_space = SimpleNamespace(dtype=np.dtype(np.float32), shape=(1,))
+    observation_space = SimpleNamespace(dtype=np.dtype(np.float32), shape=(2,))
     metadata = {}
 
     def __init__(self, length=3, truncates=False):
@@ -25,7 +26,7 @@ class Env:
         assert action.shape == (1,) and action.dtype == np.float32
         self.step_number += 1
         over = self.step_number == self.length
-        obs = np.array([self.seed, self.step_number], np.float32)
+        obs = np.array([self.seed, self.step_number], np.float64)  # played as float32 all the same
         return obs, float(action[0]), over and not self.truncates, over and self.truncates, {}
 
     def render(self):
@@ -125,6 +126,39 @@ class Recorder:
 
     def abort(self):
         self.ended = "aborted"
+
+
+def test_policy_acts_on_stacks_and_single_frames_are_kept():
+    class Seeing(Policy):
+        seen = []
+
+        def act(self, obs, state, rng, explore):
+            self.seen.append(obs.copy())
+            return np.array([1]), state, {}
+
+        def to_env(self, action):
+            return action + 3
+
+    env = Env()
+    env.observation_space = SimpleNamespace(dtype=np.dtype(np.uint8), shape=(8, 8, 1))
+    env.action_space = SimpleNamespace(dtype=np.dtype(np.int64), shape=())
+    frames, taken = iter(np.full((8, 8, 1), number, np.uint8) for number in range(9)), []
+    env.reset = lambda seed: (next(frames), {})
+
+    def step(action):
+        taken.append(action)
+        return next(frames), 1.0, len(taken) == 3, False, {}
+
+    env.step = step
+    policy = Seeing()
+    episode = next(Player(policy, lambda: env, keep=True, frames=2).play(Limits(episodes=1), 5))
+    assert [obs[0, 0, 0].tolist() for obs in policy.seen] == [[0, 0], [0, 1], [1, 2]]
+    assert policy.seen[0].shape == (1, 8, 8, 2) and policy.seen[0].dtype == np.uint8
+    assert taken == [4, 4, 4] and type(taken[0]) is int
+    assert [obs[0, 0, 0] for obs in episode.obs] == [0, 1, 2, 3] and episode.obs[0].shape == (8, 8, 1)
+    lines = []
+    EpisodeFile(None, "Test-v0", lines.append).add(episode)
+    assert json.loads(lines[0])["action"] == [4, 4, 4]
 
 
 def test_recorder_gets_the_first_picture_and_one_after_each_step():

@@ -1,6 +1,6 @@
 import pytest
 
-from drl_cli.analysis.subject import open_subject
+from drl_cli.analysis.subject import essence, open_subject
 from drl_cli.errors import CheckpointError, ConfigError, EnvError
 
 
@@ -42,9 +42,49 @@ def test_override_of_the_wrong_type_is_refused(pendulum_run, overrides):
 
 def test_environment_with_other_spaces_is_refused(pendulum_run):
     with pytest.raises(
-        CheckpointError, match=r"trained on Pendulum-v1, obs of shape \[3\]; MountainCarContinuous-v0 has \[2\]"
+        CheckpointError, match=r"trained on Pendulum-v1, obs of shape \[3\]; MountainCarContinuous-v0 has shape \[2\]"
     ):
         open_subject(pendulum_run, env="MountainCarContinuous-v0")
+
+
+PLAN = {"frames": 1, "dim": None, "grayscale": False, "atari": None, "scale_bytes": False, "fresh_after": 0}
+
+
+def test_preprocessing_of_the_manifest_is_what_plays(tmp_path, write_checkpoint):
+    subject = open_subject(write_checkpoint(tmp_path, 1, preprocessing=PLAN))
+    assert (subject.preprocessing, subject.frames) == (PLAN, 1)
+    assert open_subject(write_checkpoint(tmp_path, 2)).preprocessing is None
+    env = subject.make_env()
+    assert env.reset(seed=0)[0].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        (
+            PLAN | {"frames": 4},
+            "checkpoint_000001: its policy acts on 1 observations at a time, its preprocessing stacks 4",
+        ),
+        (PLAN | {"frames": "many"}, "checkpoint_000001: The preprocessing in the manifest cannot be read"),
+        (PLAN | {"dim": 84}, "Pendulum-v1: model.dim, grayscale and framestack are for images"),
+    ],
+)
+def test_preprocessing_that_does_not_fit_is_refused(tmp_path, write_checkpoint, plan, text):
+    with pytest.raises((CheckpointError, EnvError), match=text):
+        open_subject(write_checkpoint(tmp_path, 1, preprocessing=plan))
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "words"),
+    [
+        ("obs", {"kind": "Box", "shape": [84, 84, 1], "dtype": "uint8"}, "shape [84, 84, 1] of bytes"),
+        ("obs", {"kind": "Box", "shape": [84, 84, 1], "dtype": "float32"}, "shape [84, 84, 1]"),
+        ("obs", {"kind": "Box", "shape": [3], "dtype": "float64"}, "shape [3]"),
+        ("action", {"kind": "Discrete", "n": 4, "start": 3, "shape": [], "dtype": "int64"}, "4 numbers from 3"),
+    ],
+)
+def test_spaces_are_compared_by_what_a_policy_depends_on(name, space, words):
+    assert essence(name, space) == words
 
 
 def test_unknown_environment_is_refused(pendulum_run):

@@ -90,7 +90,7 @@ def message(mapping, where="--config", name="SAC"):
             "key (--config).",
         ),
         ({"clip_param": 0.3}, "clip_param: not supported yet: a key of PPO, not of SAC (--config)."),
-        ({"observation_filter": "NoFilter"}, "observation_filter: not supported yet (--config)."),
+        ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
         ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
         ({"Q_model": {"use_lstm": True}}, "Q_model.use_lstm: not supported yet (--config)."),
         ({"Q_model": {"dim": 8}}, "Q_model.dim: unknown key (--config). It belongs in model.dim."),

@@ -82,6 +82,10 @@ def test_a_number_without_mass_is_not_found_however_points_are_rounded():
     assert (masses[tree.find(np.minimum(points, tree.total))] > 0.0).all()
 
 
+def test_a_point_that_was_rounded_up_to_the_total_finds_the_last_number_with_mass():
+    assert _tree([0.0, 1.0, 2.0, 0.0, 0.0]).find([3.0, 0.0, 1.0]).tolist() == [2, 1, 2]
+
+
 def test_each_batch_has_one_number_of_every_part_of_the_mass():
     tree = _tree([1.0] * 100)
     drawn = tree.stratified(7, 50, np.random.default_rng(0))
