@@ -202,7 +202,10 @@ def _unknown(env_id, namespace, name):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
     # Hundreds of games resemble anything, so they are proposed to nobody else.
     known = gymnasium.registry.items()
-    close = nearest(env_id, [name for name, spec in known if looks_atari or not preparing.is_atari(spec)])
+    candidates = [known_id for known_id, spec in known if looks_atari or not preparing.is_atari(spec)]
+    close = nearest(env_id, candidates)
+    for ending in _ATARI_ENDINGS if looks_atari else ():
+        close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)
     if close:
         return f"{text} Did you mean {' or '.join(map(repr, close))}?"
     return f"{text} If a package of yours registers it, add --import PACKAGE, or write --env PACKAGE:{env_id[:120]}"

@@ -75,7 +75,7 @@ class NumpyPolicy:
         return [judge([given, action]) for judge in self._judges]
 
     def _given(self, obs):
-        return obs if self.spec.nets[0].image else obs.reshape(len(obs), -1)
+        return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
     def with_net(self, net):
         """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""

@@ -48,6 +48,7 @@ class RolloutWorker:
         self._sequence, self._steps = 0, 0
         self._returns = np.zeros(config.num_envs_per_worker)
         self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
+        self._position = np.zeros(config.num_envs_per_worker, np.int32)  # in what is learnt from as an episode: a life
         self._started = False
 
     def _explore_at(self, place):
@@ -113,7 +114,7 @@ class RolloutWorker:
             acted = time.perf_counter()
             fragment.acted(step, obs, action)
             if state:
-                fragment.remember(step, self._lengths, state if self._keeps_states else ())
+                fragment.remember(step, self._position, state if self._keeps_states else ())
             for env in range(envs.count):
                 self._step(step, env, env_action[env], fragment, episodes)
             self._steps += 1
@@ -132,7 +133,8 @@ class RolloutWorker:
         outcome = self._envs.step(env, action)
         while outcome is None:
             fragment.broken(step, env)
-            self._ended(env)
+            self._forget(env)
+            self._returns[env], self._lengths[env] = 0.0, 0
             obs = self._envs.one_stacked(env)
             state = tuple(part[env : env + 1].copy() for part in self._state)
             chosen, after, _ = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
@@ -146,14 +148,18 @@ class RolloutWorker:
         fragment.stepped(step, env, reward, (terminated, truncated), next_obs)
         self._returns[env] += reward
         self._lengths[env] += 1
+        self._position[env] += 1
         if terminated or truncated:
+            self._forget(env)
+            if self._envs.is_mid_game(env):
+                return  # a life was lost: an end to learn from, but the score is the whole game's
             episodes.append((float(self._returns[env]), int(self._lengths[env])))
-            self._ended(env)
+            self._returns[env], self._lengths[env] = 0.0, 0
 
-    def _ended(self, env):
-        """An episode has ended, or was broken off, in environment ``env``: nothing of it is carried into the next."""
+    def _forget(self, env):
+        """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""
         self._exploration.ended(env)
-        self._returns[env], self._lengths[env] = 0.0, 0
+        self._position[env] = 0
         for part in self._state:
             part[env] = 0.0
 
@@ -164,7 +170,9 @@ class RolloutWorker:
             self._started = True
         arrays, envs = self._envs.state()
         arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
-        arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
+        if self._state:
+            arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
+            arrays["position"] = self._position.copy()
         explored, exploring = self._exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
@@ -177,10 +185,8 @@ class RolloutWorker:
             rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
-        for index, part in enumerate(self._state):
-            if getattr(arrays.get(f"state_{index}"), "shape", None) != part.shape:
-                raise CheckpointError("The state of a worker has no recurrent state that fits this run's policy.")
-            part[...] = arrays[f"state_{index}"]
+        if self._state:
+            self._remember(arrays)
         self._envs.load(arrays, facts["envs"])
         self._started = True
         set_state(self._rng, rng)
@@ -190,6 +196,14 @@ class RolloutWorker:
         prefix = "exploration/"
         explored = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
         self._exploration.load(explored, exploring)
+
+    def _remember(self, arrays):
+        """Take over the recurrent state of ``state``."""
+        mine = {f"state_{index}": part for index, part in enumerate(self._state)} | {"position": self._position}
+        for name, part in mine.items():
+            if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (part.shape, part.dtype):
+                raise CheckpointError(f"The state of a worker lacks {name}, or has one of another shape.")
+            part[...] = arrays[name]
 
     def close(self):
         """Close the environments."""

@@ -23,6 +23,7 @@ import numpy as np
 
 from drl_cli.algorithms import describing
 from drl_cli.losses import action_value as losses
+from drl_cli.losses.value import huber
 from drl_cli.tf1.action_values import ActionValues
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.build import Net, values_of, variables_of
@@ -137,7 +138,7 @@ class _Update:
 def _of_means(value, batch, taken, next_atoms):
     target = losses.value_target(batch["reward"], batch["discount"], next_atoms[:, 0])  # [B]
     error = target - taken[:, 0]  # [B]
-    return losses.huber(error, KAPPA), tf.abs(error), error, {}
+    return huber(error, KAPPA), tf.abs(error), error, {}
 
 
 def _of_atoms(value, batch, taken, next_atoms):

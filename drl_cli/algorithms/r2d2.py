@@ -17,8 +17,8 @@ import numpy as np
 
 from drl_cli.algorithms import describing
 from drl_cli.configs.replay import learnt_steps
-from drl_cli.losses import action_value as losses
 from drl_cli.losses.rescaling import squeezed, stretched
+from drl_cli.losses.value import huber
 from drl_cli.tf1.action_values import ActionValues
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.build import Net, values_of, variables_of
@@ -97,7 +97,7 @@ class _Update:
         # loss: the mean over the learnt steps, each with the weight of its sequence
         taken = self._chosen(q[:, :steps], batch["action"])  # [B, L]
         error = (goal - taken) * mask  # [B, L]
-        rows = losses.huber(error, KAPPA)  # [B, L]
+        rows = huber(error, KAPPA)  # [B, L]
         weighted = rows * tf.expand_dims(batch["weight"], 1) if "weight" in batch else rows  # [B, L]
         count = tf.reduce_sum(mask)  # scalar
         loss = tf.reduce_sum(weighted) / count  # scalar

@@ -6,7 +6,7 @@ Used by the configs of algorithms (``exploration_config``), by ``acting`` (``exp
 Deviations:
 - A key that the chosen type does not use is refused; RLlib ignores it.
 - ``random_timesteps``: null is ``learning_starts``. RLlib has 0, 1000 or 10000, and lets untrained nets fill the replay.
-- Noise is in the policy's units: [-1, 1] with ``normalize_actions``. RLlib's is in the environment's.
+- Noise is a share of half the action range; RLlib's is in the environment's units.
 - ``hold_steps``, ``sde_sample_freq`` and StateDependentNoise (Raffin et al. 2021, arXiv:2005.05719) are additions.
 """
 
@@ -108,7 +108,7 @@ class ExplorationConfig(Section):
     stddev: Scale | None = key(
         None,
         "Standard deviation of the noise before it is scaled.",
-        "policy's units, [-1, 1] if actions are normalised",
+        "share of half the action range",
     )
     initial_scale: Scale | None = key(None, "Factor of the noise behind the random phase.", "factor")
     final_scale: Scale | None = key(None, "Factor of the noise after scale_timesteps.", "factor")
@@ -181,6 +181,8 @@ class ExplorationConfig(Section):
         fits = [name for name in types_of(type(self)) if name not in ("ParameterNoise", "StateDependentNoise")]
         if given.get("type") not in fits:
             raise MisfitError("sub_exploration", f"its type is one of {', '.join(fits)}")
+        if "random_timesteps" in given:
+            raise MisfitError("sub_exploration", "random_timesteps: the random phase is that of ParameterNoise")
         try:
             type(self).model_validate(given)
         except ValidationError as error:

@@ -105,16 +105,15 @@ class RecurrentNetwork(Network):
     use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers, so that the policy remembers its episode.")
     lstm_cell_size: Whole = key(
         64,
-        "Cells of the LSTM.",
+        "Cells of the LSTM, if there is one.",
         "units",
-        needs=("use_lstm", 1),
         ge=1,
         le=65536,
         rllib=256,
         why="as wide as the layers in front of it; 256 cost fourteen times the arithmetic",
     )
     max_seq_len: Whole = key(
-        20, "Steps of a sequence that the LSTM learns from.", "env steps", needs=("use_lstm", 1), ge=1, le=1000
+        20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000
     )
 
 

@@ -114,10 +114,11 @@ class _Moved:
         self._moved = moved  # new path → old path
 
     def place(self, path):
-        """Return the place of a path under its new name."""
+        """Return the place of a path under its new name, with the spelling that stands there."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._moved:
-                return self._where.place(self._moved[path[:length]] + path[length:])
+                old = self._moved[path[:length]]
+                return f"{self._where.place(old + path[length:])}, as {'.'.join(old)}"
         return self._where.place(path)
 
 

@@ -6,17 +6,8 @@ loggers take the columns of ``progress.csv`` from here. Names are RLlib's where 
 
 _LEARNER = "info/learner/default_policy/"
 
-EXPLORATION_FIELDS = (
-    "epsilon",
-    "epsilon_min",
-    "epsilon_max",
-    "stddev",
-    "stddev_min",
-    "stddev_max",
-    "scale",
-    "temperature",
-)
-"""What an exploration may say of itself; of a ladder the ends are told too."""
+EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
+"""What an exploration says of itself, the mean over the environments."""
 
 TEXT_FIELDS = ("date", "hostname", "node_ip", "experiment_id", "trial_id", "done")
 """Fields that are no numbers."""
@@ -66,9 +57,6 @@ NUMBER_FIELDS = (
     "info/replay_size",
     "info/replay_capacity",
     "info/replay_shards",
-    "info/replay_beta",
-    "info/priorities_written",
-    "info/priorities_dropped",
     *(f"info/exploration/{name}" for name in EXPLORATION_FIELDS),
     *(
         _LEARNER + name
@@ -88,9 +76,6 @@ NUMBER_FIELDS = (
             "loss",
             "grad_norm",
             "edge_mass",
-            "mean_weight",
-            "mean_priority",
-            "max_priority",
         )
     ),
     "timers/start_s",

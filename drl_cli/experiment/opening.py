@@ -112,9 +112,11 @@ def check_unchanged(folder, spec):
     was, now = old.get("config"), new["config"]
     if not isinstance(was, dict):
         raise RunFolderError(f"{folder.path / 'params.json'}: holds no config")
+    # A key that was recorded by neither run, or only by a newer version than the run's, is at its default then.
+    fresh = type(spec.config)().model_dump(mode="json", by_alias=True)
     for key in sorted(set(was) | set(now)):
         if key not in CHANGEABLE:
-            pairs.append((f"config.{key}", was.get(key), now.get(key)))
+            pairs.append((f"config.{key}", was.get(key, fresh.get(key)), now.get(key)))
     differing = [f"\n  {name}: {a!r} → {b!r}" for name, a, b in pairs if a != b]
     if differing:
         raise ConfigError(

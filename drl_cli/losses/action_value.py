@@ -5,6 +5,8 @@ Used by ``algorithms.dqn``; ``acting.priorities`` computes the same targets in N
 
 import tensorflow.compat.v1 as tf
 
+from drl_cli.losses.value import huber
+
 
 def value_target(reward, discount, next_value):
     """Return r + d·V(s′), [B], without gradient; all [B], ``discount`` γ^k·(1 − terminated).
@@ -12,13 +14,6 @@ def value_target(reward, discount, next_value):
     Source: Mnih et al. 2015, "Human-level control through deep reinforcement learning", algorithm 1.
     """
     return tf.stop_gradient(reward + discount * next_value)  # [B]
-
-
-def huber(error, threshold):
-    """Return ½·e² for |e| ≤ ``threshold`` κ, κ·(|e| − ½κ) beyond, element-wise (Huber 1964; Dabney et al. 2018, eq. 9)."""
-    size = tf.abs(error)  # […]
-    inside = tf.minimum(size, threshold)  # […]
-    return inside * (size - 0.5 * inside)  # […]
 
 
 def projected(reward, discount, next_probabilities, low, high):

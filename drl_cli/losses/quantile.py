@@ -10,20 +10,17 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from drl_cli.losses.value import huber
-
-MOST_PASSES = 64  # from here on one sort costs less than the passes, and makes a smaller graph
+MOST_PASSES = 40  # more of them cost more than one sort, and make a large graph
 
 
 def kept_shares(pooled, dropped):
     """Return how much of each quantile stays when the ``dropped`` largest of its row go, [B, K]; a row sums to K − dropped.
 
     ``pooled`` [B, K] are the quantiles of all critics, ``dropped`` an int in [0, K). A share is 1 or 0; quantiles that are
-    equal to the smallest dropped one share what has to stay of them. Source: section 3.2, eq. 9 (their z_(i) of the
-    smallest kN).
+    equal to the smallest dropped one share what has to stay of them. Source: section 3.2 (the smallest kN atoms z_(i)).
 
-    Sorting [256, 50] takes XLA 0.92 ms on one core, more than a small update; four passes for the next smaller value
-    take 0.03 ms.
+    Sorting [128, 50] takes XLA 0.28 ms on one core, nearly as much as a small update; the shares from four passes, each
+    for the next smaller value, take 0.025 ms.
     """
     if dropped == 0:
         return tf.ones_like(pooled)  # [B, K]
@@ -52,7 +49,7 @@ def _border_by_passes(pooled, dropped):
 def soft_target_quantiles(reward, discount, next_quantiles, next_logp, alpha):
     """Return r + d·(z − α·log π(a′|s′)) for every quantile z of the next state, [B, K], without gradient.
 
-    ``reward``, ``discount``, ``next_logp`` [B], ``next_quantiles`` [B, K], ``alpha`` scalar. Source: eq. 10 (y_i).
+    ``reward``, ``discount``, ``next_logp`` [B], ``next_quantiles`` [B, K], ``alpha`` scalar. Source: section 3.2 (y_i).
     """
     value = next_quantiles - tf.expand_dims(alpha * next_logp, 1)  # [B, K]
     return tf.stop_gradient(tf.expand_dims(reward, 1) + tf.expand_dims(discount, 1) * value)  # [B, K]
@@ -61,12 +58,29 @@ def soft_target_quantiles(reward, discount, next_quantiles, next_logp, alpha):
 def shared_quantile_huber(quantiles, target, shares):
     """Return Σ_m Σ_i share_i·|τ_m − 1{e < 0}|·L₁(e) / (M·Σ share) with e = target_i − θ_m, [C, B].
 
-    ``quantiles`` θ [C, B, M] of every critic, at τ_m = (m + ½)/M; ``target`` and ``shares`` [B, K] without gradient. Source:
-    eq. 11 and 12 with Huber's threshold of 1; L₁ is ½e² up to 1, |e| − ½ beyond.
+    ``quantiles`` θ [C, B, M] of every critic, at τ_m = (m + ½)/M; ``target`` and ``shares`` [B, K]. The gradient reaches
+    ``quantiles`` alone. L₁ is Huber's loss, ½e² up to 1 and |e| − ½ beyond. Source: section 3.3.
+
+    On one core XLA takes 0.13 ms for [2, 128, 25, 50] with its gradient in this form, and 0.48 ms where sums are left to
+    it and the gradient to TensorFlow: it does not vectorise a sum over the last axis, but it does vectorise the product
+    with a matrix, and L₁ and its slope come from one pass.
     """
-    count = quantiles.shape[-1]
+    copies, rows, count = quantiles.shape.as_list()
+    pool = target.shape[-1]
     middles = (tf.range(count, dtype=tf.float32) + 0.5)[:, None] / float(count)  # [M, 1]
-    error = tf.stop_gradient(target)[None, :, None, :] - quantiles[..., None]  # [C, B, M, K]
-    side = tf.stop_gradient(tf.abs(middles - tf.cast(error < 0.0, tf.float32)))  # [C, B, M, K]
-    weights = shares / (float(count) * tf.reduce_sum(shares, axis=-1, keepdims=True))  # [B, K]
-    return tf.reduce_sum(side * huber(error, 1.0) * tf.stop_gradient(weights)[None, :, None, :], axis=[2, 3])  # [C, B]
+    weights = (shares / (float(count) * tf.reduce_sum(shares, axis=-1, keepdims=True)))[None, :, None, :]  # [1, B, 1, K]
+
+    def summed(values):
+        flat = tf.matmul(tf.reshape(values, [copies * rows * count, pool]), tf.ones([pool, 1]))  # [C·B·M, 1]
+        return tf.reshape(flat, [copies, rows, count])  # [C, B, M]
+
+    @tf.custom_gradient
+    def loss(quantiles):
+        error = target[None, :, None, :] - quantiles[..., None]  # [C, B, M, K]
+        near = tf.clip_by_value(error, -1.0, 1.0)  # [C, B, M, K], the slope of L₁
+        slope = tf.where_v2(error < 0.0, 1.0 - middles, middles) * weights * near  # [C, B, M, K]
+        slopes = summed(slope)  # [C, B, M]
+        losses = summed(slope * (error - 0.5 * near))  # [C, B, M]; L₁ = near·(e − ½·near)
+        return tf.reduce_sum(losses, axis=-1), lambda upstream: -slopes * tf.expand_dims(upstream, -1)  # [C, B]
+
+    return loss(quantiles)

@@ -15,6 +15,7 @@ class Meters:
         self.has_sampled = self.has_learnt = False  # in this process
         self.lag = 0  # versions behind the newest, of the last fragment
         self.version = 1  # of the newest weights that were pushed
+        self._exploring = {}  # worker -> what its newest fragment said of its exploration
         self._reset()
 
     def _reset(self):
@@ -34,6 +35,7 @@ class Meters:
         self._steps += stored
         self.lag = max(0, self.version - token.meta.version)
         self._lags.append(self.lag)
+        self._exploring[token.meta.worker] = token.exploration
         for name, value in token.seconds.items():
             self._seconds[name] += value
 
@@ -78,6 +80,7 @@ class Meters:
             "episodes_total": self.episodes,
             "hist_stats": {"episode_reward": rewards, "episode_lengths": lengths},
             "learner": dict(self._stats),
+            "exploration": self._exploration(),
             "weight_lag_mean": _mean(self._lags),
             "timers": {
                 "sample_s": sample_s,
@@ -92,6 +95,11 @@ class Meters:
         }
         self._reset()
         return closed
+
+    def _exploration(self):
+        """How strongly the workers explore by now, the mean over them."""
+        said = list(self._exploring.values())
+        return {name: _mean([one[name] for one in said if name in one]) for name in sorted({n for o in said for n in o})}
 
     def state(self):
         """Return what a checkpoint keeps: the window of recent episodes and the totals."""

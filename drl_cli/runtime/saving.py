@@ -6,7 +6,7 @@ data (counters, random states, windows of metrics), ``workers.safetensors`` the 
 
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
-from drl_cli.acting.preprocessing import frames_of
+from drl_cli.acting.preprocessing import frames_of, from_facts
 from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime.cluster import PartLost
@@ -92,7 +92,7 @@ def check_fits(trainer, ckpt):
         ("algorithm", facts["algorithm"], trainer.row.name),
         ("environment", facts["env"], trainer.env["id"]),
         ("observation shape", facts["spaces"]["obs"]["shape"], list(trainer.env["spaces"]["obs"]["shape"])),
-        ("frame stack", frames_of(facts.get("preprocessing")), frames_of(trainer.env.get("preprocessing"))),
+        ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(trainer.env.get("preprocessing"))),
         ("number of actions", facts["spaces"]["action"].get("n"), trainer.env["spaces"]["action"].get("n")),
         ("action shape", facts["spaces"]["action"]["shape"], list(trainer.env["spaces"]["action"]["shape"])),
     ):

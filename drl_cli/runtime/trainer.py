@@ -21,6 +21,7 @@ from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.scoring import Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
+EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
 ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
 
@@ -45,6 +46,7 @@ class Trainer:
         self._saved = None  # (run folder, iteration, path) of the last save
         self.parts = None
         self._testers_lost = 0
+        self._edges_warned = False
         self._busy_before = None
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -165,6 +167,8 @@ class Trainer:
     def _result(self, seconds, steps):
         closed = self.loop.meters.close_iteration()
         learner, lag, timers = closed.pop("learner"), closed.pop("weight_lag_mean"), closed.pop("timers")
+        exploration = closed.pop("exploration")
+        self._warn_of_edges(learner.get("edge_mass"))
         trained, sampled = self.loop.trained(), self.loop.sampled
         idle = max(0.0, seconds - timers["learn_s"]) if self.loop.is_learning else None
         wait = {"start_s": self._start_seconds, "prepare_s": self.loop.meters.prepare_seconds, "wait_s": idle}
@@ -201,9 +205,21 @@ class Trainer:
             "weight_lag_mean": lag,
             "replay_size": self.parts.replay.size(),
             "replay_capacity": self.config.buffer_size,
+            "replay_shards": len(self.parts.replay.handles),
+            "exploration": exploration,
             "learner": {DEFAULT_POLICY: learner},
         }
         return result
+
+    def _warn_of_edges(self, mass):
+        if mass is None or mass <= EDGE_MASS or self._edges_warned:
+            return
+        self._edges_warned = True
+        events.report(
+            "warning",
+            text=f"{100 * mass:.0f} % of the returns' mass sits on the outermost atoms: v_min {self.config.v_min:g} and v_max "
+            f"{self.config.v_max:g} are too narrow for this environment's discounted returns. Widen them.",
+        )
 
     def _perf(self):
         cpu, memory, self._busy_before = process.use_of_machine(self._busy_before)

@@ -20,8 +20,14 @@ def layer_noise(net, seed, number, stream):
     total = sum(math.prod(shape[:-2]) * (shape[-2] + shape[-1]) for shape in sizes)
     if not total:
         return None
-    normal = stateless_normal([total], seed, number, stream)  # [total]
-    drawn = tf.sign(normal) * tf.sqrt(tf.abs(normal))  # [total]
+
+    def draw():
+        normal = stateless_normal([total], seed, number, stream)  # [total]
+        return tf.sign(normal) * tf.sqrt(tf.abs(normal))  # [total]
+
+    # A conditional, though always true: what it returns is stored. XLA would else fuse the draw into the layers' weights
+    # and compute it anew for every element of them: 260 µs of CPU instead of 370 for a dueling update of 2x64, batch 64.
+    drawn = tf.cond(number >= 0, draw, lambda: tf.zeros([total]))  # [total]
     used = 0
 
     def noise(shape):

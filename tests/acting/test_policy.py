@@ -10,7 +10,7 @@ from drl_cli import checkpoint
 from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint
 from drl_cli.errors import CheckpointError
 from drl_cli.networks import reading
-from drl_cli.networks.spec import ActionSpec, NetSpec, PolicySpec
+from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
 
 
 def _policy(mean=(0.5, -0.5), log_std=-1.0, low=(-2.0, 0.0), high=(4.0, 1.0), **action):
@@ -67,6 +67,33 @@ def test_random_actions_fill_the_bounds_evenly():
     np.testing.assert_allclose(action.min(axis=0), [-2.0, 0.0], atol=0.01)
     np.testing.assert_allclose(action.max(axis=0), [4.0, 1.0], atol=0.01)
     np.testing.assert_allclose(action.mean(axis=0), [1.0, 0.5], atol=0.05)
+
+
+def test_a_displaced_mean_is_squashed_with_its_noise():
+    policy = _policy(normalize=False)
+    found = policy.displaced(policy.heads(OBS), np.float32([[0.0, 0.5], [-0.5, 0.0], [9.0, 9.0], [0.0, 0.0]]))
+    # tanh, stretched to [-2, 4] and [0, 1]
+    np.testing.assert_allclose(
+        found, [[2.3863515, 0.5], [1.0, 0.2689414], [4.0, 1.0], [2.3863515, 0.2689414]], atol=1e-6
+    )
+
+
+def test_heads_and_features_are_those_of_one_pass():
+    net = NetSpec("policy", (("obs", 3),), (Dense(5, "tanh"),), (("mean", 2),))
+    weights = net.initial_weights(np.random.default_rng(0))
+    policy = NumpyPolicy(PolicySpec((net,), "deterministic", (3,), ActionSpec((-1.0,) * 2, (1.0,) * 2)), weights)
+    obs = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    heads, features = policy.heads_and_features(obs)
+    np.testing.assert_allclose(features, np.tanh(obs @ weights["policy/dense_0/kernel"]), atol=1e-6)
+    assert np.array_equal(heads["mean"], policy.heads(obs)["mean"]) and policy.weights is weights
+
+
+def test_a_policy_with_another_net_leaves_the_first_one_as_it_is():
+    policy = _policy()
+    noisy = {name: array + np.float32(1.0) for name, array in policy.weights.items()}
+    other = policy.with_net(policy.net_of(noisy))
+    np.testing.assert_allclose(other.act(OBS, (), None, False)[0], [[0.90514825, 0.46211716]] * 4, rtol=1e-6)
+    np.testing.assert_allclose(policy.act(OBS, (), None, False)[0], [[0.46211716, -0.46211716]] * 4, rtol=1e-6)
 
 
 # -- out of a checkpoint ----------------------------------------------------------------------------------------

@@ -8,8 +8,10 @@ import pytest
 from parts import config, identity, server, spec, weights
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
+from drl_cli.actors import rollout_worker
 from drl_cli.actors.rollout_worker import RolloutWorker, clipped_rewards
-from drl_cli.errors import WorkersFailed
+from drl_cli.errors import CheckpointError, RunFailed, WorkersFailed
+from drl_cli.runtime.cluster import finished
 
 SPEC = spec(2, (LOW,), (HIGH,))
 
@@ -217,6 +219,81 @@ def test_workers_indices_and_incarnations_differ_in_actions_and_episodes():
     assert len({seed for seed, _ in found}) == len({action for _, action in found}) == 3
 
 
+class _Late:
+    """A parameter server whose first push comes after some pulls; remote ones answer no sooner."""
+
+    def __init__(self, after, is_remote):
+        self.is_remote, self.pulls, self._after = is_remote, [], after
+
+    def call(self, method, have, most=None):
+        self.pulls.append((method, have, most))
+        pushed = len(self.pulls) > self._after and have < 1
+        return finished((1, {"default_policy": weights(SPEC)}) if pushed else None)
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_waiting_for_weights_pauses_longer_and_longer_between_two_looks(monkeypatch, is_remote):
+    pauses = []
+    monkeypatch.setattr(rollout_worker.time, "sleep", pauses.append)
+    late = _Late(9, is_remote)
+    token, _ = _worker(started=late).collect(min_version=1, max_version=4)
+    assert token.meta.version == 1
+    assert pauses == [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.05, 0.05]
+    assert late.pulls[:10] == [("pull", 0, 4)] * 10 and len(late.pulls) == 10 + is_remote
+
+
+def test_weights_that_never_come_end_the_wait_with_an_error(monkeypatch):
+    clock = iter(range(0, 10**6, 100))
+    monkeypatch.setattr(rollout_worker.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(rollout_worker.time, "sleep", lambda seconds: None)
+    with pytest.raises(RunFailed, match="worker 3 waited 600 s for weights of version 2; the newest are of version 1"):
+        _worker(started=_Late(3, False)).collect(min_version=2)
+
+
+def test_nothing_waits_where_no_version_is_asked_for(monkeypatch):
+    monkeypatch.setattr(rollout_worker.time, "sleep", lambda seconds: pytest.fail("it slept"))
+    assert _worker(started=_Late(5, False)).collect()[0].meta.version == 0
+
+
+# -- exploration ------------------------------------------------------------------------------------------------
+
+
+def _with_weights():
+    started = server()
+    started.call("push", {"default_policy": weights(SPEC)})
+    return started
+
+
+def test_token_says_how_strongly_the_worker_explores_at_its_place_in_the_run():
+    settings = {"type": "GaussianNoise", "random_timesteps": 100, "scale_timesteps": 1000, "final_scale": 0.5}
+    made = config(exploration_config=settings)
+    who = identity(0, 0) | {"streams": 10, "stream": 4, "base": 550}
+    worker = RolloutWorker(made, ENV, SPEC, who, _with_weights())
+    # t = 550 + 5 steps · 10 streams: half of the way from 1 to 0.5 behind the first 100 env steps
+    assert worker.collect()[0].exploration == {"stddev": pytest.approx(0.075)}
+
+
+def test_a_held_action_ends_with_its_episode_and_with_a_broken_one():
+    plan = {"ends": (2, "terminated")}, {"breaks": (1, "raise")}
+    worker = _worker(*plan, rollout_fragment_length=8, exploration_config={"hold_steps": 3})
+    _, columns = worker.collect()
+    assert columns["obs"][:, 0].tolist() == [[0, 0], [0, 1], [1, 0], [2, 0], [2, 1], [2, 2], [2, 3], [2, 4]]
+    action = columns["action"][:, 0, 0]
+    assert [len(np.unique(action[at:to])) for at, to in ((0, 2), (2, 3), (3, 6), (6, 8))] == [1, 1, 1, 1]
+    assert len(np.unique(action)) == 4
+
+
+def test_a_held_action_leads_to_the_flag_where_single_ones_do_not():
+    env, flags = {"id": "MountainCarContinuous-v0", "env_config": {}, "imports": ()}, {}
+    of_spec = spec(2, (-1.0,), (1.0,))
+    for hold in (1, 8):
+        made = config(num_envs_per_worker=10, rollout_fragment_length=999, exploration_config={"hold_steps": hold})
+        worker = RolloutWorker(made, env, of_spec, identity(0), server())
+        flags[hold] = int(worker.collect()[1]["terminated"].any(axis=0).sum())
+        worker.close()
+    assert flags[1] == 0 and flags[8] >= 4  # of ten environments; 0.2 % and 59 % of episodes
+
+
 # -- exact resume -----------------------------------------------------------------------------------------------
 
 
@@ -260,3 +337,11 @@ def test_saving_changes_nothing():
         worker.state()
         first, second = worker.collect()[1], other.collect()[1]
         assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_an_incomplete_state_is_refused():
+    worker = _worker()
+    arrays, facts = worker.state()
+    del facts["place"]
+    with pytest.raises(CheckpointError, match="state of a worker is incomplete .'place'."):
+        worker.load(arrays, facts)

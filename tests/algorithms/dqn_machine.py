@@ -1,11 +1,11 @@
 """DQN's graph in a session of its own, for tests: ``machine(config(…), spaces)``, and blocks of transitions for it."""
 
-import types
-
 import numpy as np
 from machine import Machine
 
 from drl_cli.algorithms import dqn, dqn_nets
+from drl_cli.configs.dqn import DQNConfig, QRDQNConfig
+from drl_cli.configs.model import Network
 
 RATE = 1e-2
 VARIANTS = {
@@ -16,34 +16,29 @@ VARIANTS = {
 }
 
 
+MODEL = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh", "layer_norm": False}
+
+
 def config(**keys):
-    """Return the keys that the graph reads, of a small net and batch, without DQN's extensions unless asked for."""
-    model = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh", "layer_norm": False}
-    vision = {"conv_filters": None, "conv_activation": "relu", "zero_mean": True}
+    """Return a DQNConfig, or a QRDQNConfig if ``n_quantiles`` is given, of a small net and batch.
+
+    Without DQN's extensions unless asked for; keys of ``model`` stand beside the others.
+    """
+    model = MODEL | {name: keys.pop(name) for name in (*MODEL, "conv_filters") if name in keys}
     defaults = {
+        "model": Network(**model),
         "dueling": False,
         "hiddens": (2,),
         "double_q": False,
-        "noisy": False,
-        "sigma0": 0.5,
-        "adam_epsilon": 1e-8,
-        "num_atoms": 1,
-        "v_min": -10.0,
-        "v_max": 10.0,
-        "tau": 1.0,
         "target_network_update_freq": 0,
         "training_intensity": 4.0,  # one update per env step
         "train_batch_size": 4,
         "updates_per_call": 8,
         "prioritized_replay": False,
         "grad_clip": None,
-        "policy_average": 0.0,
-        "model": types.SimpleNamespace(**model, **vision),
     }
-    model_keys = {name: keys.pop(name) for name in (*model, *vision) if name in keys}
-    made = types.SimpleNamespace(**(defaults | keys))
-    made.model = types.SimpleNamespace(**(model | vision | model_keys))
-    return made
+    kind = QRDQNConfig if "n_quantiles" in keys else DQNConfig
+    return kind(**(defaults | keys))
 
 
 def machine(made, of_spaces, seed=5, xla=False):

@@ -187,6 +187,13 @@ def test_noisy_layers_are_those_of_the_streams_and_their_outputs(spaces):
     assert np.all(weights["q/value/kernel_sigma"] == np.float32(0.4 / np.sqrt(2)))
 
 
+def test_vectors_may_be_stacked(spaces):
+    made = config()
+    with machine(made, spaces | {"frames": 3}) as running:
+        assert running.graph.columns["next_obs"] == ((3 * OBS,), "float32")
+        assert running.run(random_block(made, 3 * OBS, ACTIONS), 1)["finite"]
+
+
 @pytest.mark.parametrize(
     ("keys", "heads", "kind", "atoms"),
     [
@@ -222,10 +229,8 @@ def test_target_updates_count_in_updates(spaces):
 
 
 @pytest.mark.parametrize("keys", [{}, {"num_atoms": 5, "dueling": True, "noisy": True, "prioritized_replay": True}])
-def test_images_of_bytes_are_learnt_from_and_acted_on(monkeypatch, keys):
-    filters = ((4, 3, 2, "same"), (5, 4, 1, "valid"))
-    monkeypatch.setattr(describing, "conv_filters", lambda model, height, width: filters)
-    made = config(double_q=True, **keys)
+def test_images_of_bytes_are_learnt_from_and_acted_on(keys):
+    made = config(double_q=True, conv_filters=((4, 3, 2), (5, 4, 1)), **keys)
     spaces = discrete_spaces((8, 8, 1), ACTIONS) | {"frames": 2}
     block = random_block(made, (8, 8, 2), ACTIONS)
     with machine(made, spaces) as running:

@@ -19,7 +19,7 @@ class Slow:
         self.made, self.draws = made, draws
         self.quantiles = getattr(made, "n_quantiles", None)
         self.atoms = self.quantiles or made.num_atoms
-        self.support = np.linspace(made.v_min, made.v_max, self.atoms)
+        self.support = None if self.quantiles else np.linspace(made.v_min, made.v_max, self.atoms)
         learnt = "learnt_" if made.policy_average else ""
         self.net = {n: values[learnt + n] for n in values if n.startswith("q/")}
         self.acting = {n: values[n] for n in values if n.startswith("q/")}

@@ -8,7 +8,7 @@ from drl_cli.errors import InputError
 from drl_cli.loading import load
 
 BOX = "Box actions: SAC, TQC, CROSSQ, TD3, DDPG, APEX_DDPG"
-DISCRETE = "Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX"
+DISCRETE = "Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX, R2D2"
 
 
 def test_sac_is_found_with_its_parts():
@@ -30,6 +30,7 @@ def test_sac_is_found_with_its_parts():
         ("QRDQN", ("Discrete",)),
         ("SimpleQ", ("Discrete",)),
         ("APEX", ("Discrete",)),
+        ("R2D2", ("Discrete",)),
     ],
 )
 def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
@@ -58,7 +59,7 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
     [
         ("PPO", f"PPO is not built yet. What runs on {BOX}; on {DISCRETE}."),
         ("cql", f"CQL is not built yet. What runs on {BOX}."),
-        ("R2D2", f"R2D2 is not built yet. What runs on {DISCRETE}."),
+        ("RNNSAC", f"RNNSAC is not built yet. What runs on {BOX}."),
         ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),
         ("SACC", "Unknown algorithm 'SACC'. Did you mean 'SAC'?"),
         ("IMPALLA", "Unknown algorithm 'IMPALLA'. Did you mean 'IMPALA'?"),
@@ -72,6 +73,26 @@ def test_name_that_does_not_run_is_refused(name, message):
     assert str(caught.value) == message
 
 
+def test_fitting_names_the_rows_of_each_kind_of_space(monkeypatch):
+    sac = table.find("SAC")
+    rows = [
+        sac._replace(name=name, actions=actions, observations=observations)
+        for name, actions, observations in (
+            ("A", ("Box",), ("Box1d",)),
+            ("B", ("Box", "Discrete"), ("Box1d", "Image")),
+            ("C", ("Discrete",), ("Image",)),
+        )
+    ]
+    monkeypatch.setattr(table, "ALGORITHMS", rows)
+    assert table.fitting() == {"Box": "A, B", "Box1d": "A, B", "Discrete": "B, C", "Image": "B, C"}
+
+
 def test_every_name_is_there_once():
     every = [name.casefold().replace("-", "").replace("_", "") for name in (*table.names(), *table.NOT_BUILT)]
     assert len(set(every)) == len(every)
+
+
+@pytest.mark.parametrize("name", table.names())
+def test_nets_of_a_row_describe_a_policy_and_draw_its_weights(name):
+    nets = load(table.find(name).nets)
+    assert all(callable(getattr(nets, part)) for part in ("policy_spec", "initial_weights", "target_updates"))

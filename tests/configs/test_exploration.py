@@ -36,6 +36,7 @@ DEFAULT = {
     "DQN": EPSILON,
     "SimpleQ": EPSILON,
     "QRDQN": EPSILON,
+    "R2D2": EPSILON,
     "APEX": {"type": "PerWorkerEpsilonGreedy", **RANDOM, "random_timesteps": 2000},
 }
 
@@ -117,9 +118,9 @@ def test_parameter_noise_lies_under_a_little_of_another_exploration():
         "random_timesteps": 1000,
     }
     assert settings("DDPG", type="ParameterNoise")["sub_exploration"] == {**DEFAULT["DDPG"], "random_timesteps": 0}
-    given = {"type": "GaussianNoise", "stddev": 0.3, "random_timesteps": 9}
+    given = {"type": "GaussianNoise", "stddev": 0.3}
     sub = settings("TD3", type="ParameterNoise", sub_exploration=given)["sub_exploration"]
-    assert sub == {"type": "GaussianNoise", "stddev": 0.3, **SCALE, "random_timesteps": 9, "hold_steps": 1}
+    assert sub == {"type": "GaussianNoise", "stddev": 0.3, **SCALE, "random_timesteps": 0, "hold_steps": 1}
 
 
 def test_noisy_nets_need_no_random_actions():
@@ -178,6 +179,12 @@ def test_noisy_nets_need_no_random_actions():
             {"type": "ParameterNoise", "sub_exploration": {"type": "PerWorkerGaussianNoise", "ou_theta": 0.1}},
             "exploration_config.sub_exploration: ou_theta: PerWorkerGaussianNoise does not use it; it takes stddev, "
             "random_timesteps, hold_steps (--config).",
+        ),
+        (
+            "DDPG",
+            {"type": "ParameterNoise", "sub_exploration": {"type": "GaussianNoise", "random_timesteps": 9}},
+            "exploration_config.sub_exploration: random_timesteps: the random phase is that of ParameterNoise "
+            "(--config).",
         ),
     ],
 )

@@ -12,4 +12,4 @@ def test_names_are_unique_and_complete():
 def test_results_of_the_off_policy_family_have_names():
     learner = {f"info/learner/default_policy/{name}" for name in ("loss", "mean_td_error", "critic_loss", "edge_mass")}
     explored = {f"info/exploration/{name}" for name in ("epsilon", "stddev", "scale")}
-    assert learner | explored | {"info/replay_shards", "info/replay_beta"} <= set(NUMBER_FIELDS)
+    assert learner | explored | {"info/replay_shards"} <= set(NUMBER_FIELDS)

@@ -123,7 +123,7 @@ def test_what_happens_anyway_may_be_asked_for(name, mapping):
             "TD3",
             {"noise_scale": 0.1},
             "exploration_config.ou_base_scale: GaussianNoise does not use it; it takes stddev, initial_scale, "
-            "final_scale, scale_timesteps, scale_schedule, random_timesteps, hold_steps (--config).",
+            "final_scale, scale_timesteps, scale_schedule, random_timesteps, hold_steps (--config, as noise_scale).",
         ),
         ("DQN", {"exploration_config": 5, "exploration_final_eps": 1}, None),
     ],
@@ -136,8 +136,10 @@ def test_spelling_that_cannot_be_read_is_refused(name, mapping, text):
 def test_wrong_value_is_placed_where_it_was_written():
     data, lines = load_yaml_text("gamma: 0.9\nsample_batch_size: x\nexploration_final_eps: 2", "my.yaml")
     assert reading("DQN", data, Where("my.yaml", lines))[1] == [
-        'rollout_fragment_length: "x" is not allowed; it takes a whole number in [1, 100000] (my.yaml:2).',
-        "exploration_config.final_epsilon: 2 is not allowed; it takes a number in [0, 1], or null (my.yaml:3).",
+        'rollout_fragment_length: "x" is not allowed; it takes a whole number in [1, 100000] (my.yaml:2, as '
+        "sample_batch_size).",
+        "exploration_config.final_epsilon: 2 is not allowed; it takes a number in [0, 1], or null (my.yaml:3, as "
+        "exploration_final_eps).",
     ]
 
 

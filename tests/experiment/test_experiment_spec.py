@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drl_cli import events
+from drl_cli.acting.preprocessing import NOTHING
 from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
 from drl_cli.experiment import files, spec
 
@@ -55,6 +56,7 @@ def test_bare_command_gets_sensible_defaults(notices, monkeypatch):
     assert one.stop == {"evaluation/episode_reward_mean": 200, "timesteps_total": 1_000_000}
     assert (one.checkpoint_freq, one.checkpoint_at_end, one.keep_checkpoints_num) == (0, True, None)
     assert one.local_dir == Path.home() / "ray_results"
+    assert one.env_facts["preprocessing"] == NOTHING
     assert one.env_facts["spaces"]["action"]["shape"] == [2] and one.env_facts["asked"] == "LunarLanderContinuous-v2"
     assert notices == [
         "LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3.",

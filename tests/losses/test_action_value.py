@@ -5,7 +5,6 @@ import pytest
 
 from drl_cli.losses.action_value import (
     cross_entropy,
-    huber,
     projected,
     quantile_errors,
     quantile_huber,
@@ -29,13 +28,6 @@ def test_value_target_discounts_what_follows_and_ends_with_the_reward(run):
 def test_value_target_gives_no_gradient_to_any_of_its_inputs(run):
     inputs = [tf.constant([1.0]), tf.constant([0.5]), tf.constant([3.0])]
     assert run(tf.gradients(value_target(*inputs), inputs)) == [None] * 3
-
-
-def test_huber_is_a_square_within_the_threshold_and_a_line_beyond(run):
-    error = tf.constant([-3.0, -1.0, -0.5, 0.0, 0.5, 2.0, 3.0])
-    loss = huber(error, 2.0)
-    assert run([loss]) == [[4.0, 0.5, 0.125, 0.0, 0.125, 2.0, 4.0]]
-    assert run(tf.gradients(loss, [error])) == [[-2.0, -1.0, -0.5, 0.0, 0.5, 2.0, 2.0]]
 
 
 def _moved(reward, discount, chances, low=-1.0, high=1.0):

@@ -1,0 +1,62 @@
+"""The plan of preprocessing on its way to workers, the tester and the manifest, and what a restore makes of it."""
+
+from types import SimpleNamespace
+
+import pytest
+from runtime_runs import small_config
+
+from drl_cli.acting.preprocessing import NOTHING
+from drl_cli.errors import CheckpointError
+from drl_cli.runtime import assembly, saving
+
+GAME = {"noop_max": 30, "frame_skip": 4, "fire": True, "lives": True}
+PLAN = NOTHING | {"frames": 4, "dim": 84, "atari": GAME}
+SPACES = {"obs": {"shape": [84, 84, 1]}, "action": {"shape": [], "n": 6}}
+
+
+def env(**over):
+    return {"id": "Pong", "env_config": {}, "imports": (), "preprocessing": PLAN, "spaces": SPACES} | over
+
+
+def spawned(*args):
+    """Return the arguments of the part that is spawned."""
+    return args[2]
+
+
+def test_tester_is_told_to_play_whole_games():
+    cluster = SimpleNamespace(spawn=spawned)
+    asked = assembly.make_tester(small_config(), env(), "spec", cluster, "server")[0]
+    assert asked["preprocessing"] == PLAN | {"atari": GAME | {"lives": False}}
+    assert (
+        assembly.make_tester(small_config(), env(preprocessing=None), "spec", cluster, "server")[0]["preprocessing"]
+        is None
+    )
+
+
+def test_worker_is_told_the_plan():
+    make = assembly._WorkerMaker(small_config(), env(), "spec", SimpleNamespace(spawn=spawned), "server")
+    make.sampled = lambda: 0
+    assert make(0, 0)[1] == {"id": "Pong", "env_config": {}, "imports": (), "preprocessing": PLAN}
+
+
+def test_checkpoint_holds_the_plan(run, tmp_path):
+    trainer = run("Pendulum-v1", small_config())
+    trainer.env["preprocessing"] = NOTHING
+    found = saving._facts(trainer, saving.moment(trainer), None)
+    assert found["preprocessing"] == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("mine", "text"),
+    [
+        (env(preprocessing=PLAN | {"frames": 2}), "its frame stack is 4, this run's is 2"),
+        (env(spaces={**SPACES, "action": {"shape": [], "n": 4}}), "its number of actions is 6, this run's is 4"),
+        (env(preprocessing=None), "its frame stack is 4, this run's is 1"),
+    ],
+)
+def test_checkpoint_of_another_stack_or_other_actions_is_refused(mine, text):
+    facts = {"algorithm": "DQN", "env": "Pong", "spaces": SPACES, "preprocessing": PLAN}
+    trainer = SimpleNamespace(row=SimpleNamespace(name="DQN"), env=mine)
+    with pytest.raises(CheckpointError, match=text):
+        saving.check_fits(trainer, SimpleNamespace(facts=facts, path="c"))
+    saving.check_fits(SimpleNamespace(row=trainer.row, env=env()), SimpleNamespace(facts=facts, path="c"))

@@ -1,0 +1,48 @@
+"""Who a worker is told to be: its place among all environments of the run, and how far the run is."""
+
+import pytest
+
+from drl_cli.configs.ddpg import DDPGConfig
+from drl_cli.runtime.assembly import _WorkerMaker
+
+
+class _Cluster:
+    def spawn(self, name, factory, args, place, resources):
+        return name, args[1], args[3]
+
+
+def _made(index, incarnation=0, sampled=0, **keys):
+    config = DDPGConfig(num_envs_per_worker=4, seed=9, learning_starts=2000, **keys)
+    env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {"g": 9.0}, "preprocessing": {"frames": 1}}
+    make = _WorkerMaker(config, env, None, _Cluster(), None)
+    make.sampled = lambda: sampled
+    return make(index, incarnation)
+
+
+def test_a_worker_is_told_its_place_and_the_env_steps_of_the_run():
+    name, env, identity = _made(2, incarnation=5, sampled=750, num_workers=3)
+    assert name == "worker 2"
+    assert env == {
+        "id": "Pendulum-v1",
+        "env_config": {"g": 9.0},
+        "imports": (),
+        "preprocessing": {"frames": 1},
+    }
+    # 1250 steps are left of the random phase, 105 for each of 12 environments.
+    expected = {"seed": 9, "index": 2, "incarnation": 5, "random_steps": 105, "stream": 8, "streams": 12, "base": 750}
+    assert identity == expected
+
+
+@pytest.mark.parametrize(
+    ("exploration", "sampled", "expected"),
+    [
+        ({}, 0, 500),  # null: learning_starts
+        ({"random_timesteps": 300}, 0, 75),
+        ({"random_timesteps": 301}, 0, 76),
+        ({"random_timesteps": 300}, 5000, 0),
+        ({"random_timesteps": 0}, 0, 0),
+        ({"type": "Random"}, 0, 0),
+    ],
+)
+def test_the_random_phase_is_what_the_config_says_less_what_has_been_sampled(exploration, sampled, expected):
+    assert _made(0, sampled=sampled, exploration_config=exploration)[2]["random_steps"] == expected
