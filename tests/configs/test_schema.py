@@ -49,6 +49,7 @@ DEFAULTS = {
     "normalize_actions": True,
     "clip_actions": True,
     "clip_rewards": None,
+    "preprocessor_pref": "deepmind",
     "log_level": "WARN",
     "tf_session_args.intra_op_parallelism_threads": 1,
     "tf_session_args.inter_op_parallelism_threads": 1,
