@@ -137,10 +137,11 @@ class Sequences:
         begins[near, burn_in - position[near]] = 1.0
         alive = (ring.flags[chain] & STEP) > 0
         ahead = sum(alive[:, step : step + learnt].astype(np.int32) for step in range(chain.shape[1] - learnt))
-        mask = alive[:, :learnt]
+        mask, action = alive[:, :learnt], ring.action[chain[:, :learnt]]
+        action[~mask] = 0  # behind an end there is none
         columns = {
             "obs": ring.stacks(whole.ravel()).reshape(*whole.shape, *ring.stacked_shape),
-            "action": np.where(mask, ring.action[chain[:, :learnt]], 0).astype(ring.action.dtype),
+            "action": action,
             "reward": reward,
             "discount": np.where(mask, discount, 0.0).astype(np.float32),
             "ahead": np.where(mask, ahead, 0).astype(np.int32),
