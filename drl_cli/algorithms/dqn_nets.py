@@ -1,7 +1,8 @@
 """The net of DQN and its kin as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
 
-Used by the trainer (the policy's spec, its first weights), ``algorithms.dqn`` and ``algorithms.r2d2_nets``. Sources: dueling streams, Wang et al.
-2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers, Fortunato et al. 2018; keys from RLlib's DQN.
+Used by the trainer (the policy's spec, its first weights), ``algorithms.dqn`` and ``algorithms.r2d2_nets``. Sources: dueling
+streams, Wang et al. 2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers, Fortunato et
+al. 2018; keys from RLlib's DQN.
 
 Deviations: with ``model.layer_norm`` the layers of the streams are normalised too.
 """

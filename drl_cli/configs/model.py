@@ -112,9 +112,7 @@ class RecurrentNetwork(Network):
         rllib=256,
         why="as wide as the layers in front of it; 256 cost fourteen times the arithmetic",
     )
-    max_seq_len: Whole = key(
-        20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000
-    )
+    max_seq_len: Whole = key(20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000)
 
 
 def conv_filters(model, height, width):

@@ -100,12 +100,12 @@ class R2D2Config(
         whole = self.replay_sequence_length
         if whole is not None and whole <= self.burn_in:
             raise MisfitError("replay_sequence_length", f"{whole} is not more than burn_in {self.burn_in}")
-        if whole is not None and "max_seq_len" in self.model.model_fields_set:
-            if whole != self.burn_in + self.model.max_seq_len:
-                raise MisfitError(
-                    "replay_sequence_length",
-                    f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
-                )
+        both = whole is not None and "max_seq_len" in self.model.model_fields_set
+        if both and whole != self.burn_in + self.model.max_seq_len:
+            raise MisfitError(
+                "replay_sequence_length",
+                f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
+            )
         if not self.model.use_lstm:
             raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
         if self.worker_side_prioritization:

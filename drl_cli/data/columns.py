@@ -31,7 +31,7 @@ and, with priorities:
     serial      [B] int64           which row it was, for the write-back of its new priority
     least       []  float64         smallest probability with which one of these rows was drawn
 
-Sequence batch (what recurrent policies learn from): b steps of burn-in, L learnt steps, n observations behind them, S = b + L + n:
+Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations behind them, S = b + L + n:
 
     obs         [B, S, …]           in order; the first of the episode repeated before it, the last one behind it
     begins      [B, S]    float32   1 at an episode's first step: the state is forgotten before it

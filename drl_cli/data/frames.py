@@ -17,7 +17,10 @@ class Frames:
     """``capacity`` rows of observations; row ``serial % capacity`` holds the frame with that serial number."""
 
     def __init__(self, capacity, shape, dtype, count=1, packed=False, backwards=False):
-        """``shape``, ``dtype`` of one frame; ``count`` frames a stack; ``packed``: LZ4-compressed; ``backwards``: with ``back``."""
+        """``shape``, ``dtype`` of one frame; ``count`` frames a stack; ``packed``: LZ4-compressed.
+
+        ``backwards``: with ``back`` whatever the count.
+        """
         self.capacity, self.count = capacity, count
         self.obs = PackedRows(capacity, shape, dtype) if packed else np.empty((capacity, *shape), dtype)
         self.back = np.zeros(capacity, np.int32) if count > 1 or backwards else None

@@ -46,7 +46,7 @@ class Sequences:
         return self._ring.written
 
     def add(self, worker, columns):
-        """Append a fragment with ``position`` and states; returns as ``Ring.add``. ValueError where one is missing or misshapen."""
+        """Append a fragment with ``position`` and states, as ``Ring.add``; ValueError where one is missing or misshapen."""
         for name, mine in self._columns.items():
             if name not in columns or columns[name].shape[2:] != mine.shape[1:]:
                 found = columns[name].shape if name in columns else "missing"
@@ -101,7 +101,7 @@ class Sequences:
         return reward.astype(np.float32), (factor * goes_on).astype(np.float32), chain, valid
 
     def _rows_before(self, rows):
-        """Return ([M, burn_in] the rows before ``rows``, the first of the episode again and again; bool [M]: they are there)."""
+        """Return ([M, burn_in] the rows before ``rows``, an episode's first again and again; bool [M]: they are there)."""
         position, back = self._columns["position"][rows], self._ring.back
         serial = self.serials(rows)
         found = np.empty((len(rows), self._burn_in), np.int64)

@@ -69,7 +69,9 @@ class Net:
             state = tuple(tf.stop_gradient(part) for part in state)  # [B, lstm] each
         rest = None if begins is None else begins[skip:]  # [S − skip, B]
         x, state = lstm(x[skip:], state, weights, rest, looped)  # [S − skip, B, lstm]
-        heads = self._heads(tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm]))  # [B·(S − skip), …]
+        heads = self._heads(
+            tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])
+        )  # [B·(S − skip), …]
         return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
 
     def _features(self, inputs):

@@ -5,7 +5,6 @@ import pytest
 from parts import identity, server
 from recurrent import ENV, SPEC, ScriptedDiscrete, config, weights
 
-
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.actors.replay_buffer import ReplayBuffer
 from drl_cli.actors.rollout_worker import RolloutWorker
@@ -116,7 +115,7 @@ def test_block_holds_sequences_of_static_shape(keys):
     shapes = {
         "obs": (4, 6, 3 + 4 + 2, 2),
         "begins": (4, 6, 9),
-        **{name: (4, 6, 4) for name in ("action", "reward", "discount", "ahead", "mask")},
+        **dict.fromkeys(("action", "reward", "discount", "ahead", "mask"), (4, 6, 4)),
     }
     if not keys.get("zero_init_states"):
         shapes |= {"state_0": (4, 6, 5), "state_1": (4, 6, 5)}
@@ -169,7 +168,11 @@ def test_score_carries_the_state_through_each_episode_and_no_further():
             actions.append(int(action[0]))
         alone.append(actions)
     assert [list(row) for row in np.reshape(together, (6, 3)).T] == alone
-    fresh = [int(policy.act(np.float32([[e, s]]), policy.initial_state(1), None, False)[0][0]) for e in range(3) for s in range(6)]
+    fresh = [
+        int(policy.act(np.float32([[e, s]]), policy.initial_state(1), None, False)[0][0])
+        for e in range(3)
+        for s in range(6)
+    ]
     assert sum(alone, []) != fresh
 
 
@@ -180,4 +183,6 @@ def test_explored_score_draws_each_row_as_if_it_were_alone():
     greedy = [int(action[0]) for action in ScriptedDiscrete.actions]
     ScriptedDiscrete.begin(*[{"ends": (6, "terminated")}] * 2)
     assert score(policy, ENV["id"], {}, [1, 2]) == both
-    assert [int(action[0]) for action in ScriptedDiscrete.actions] == greedy  # action values explore by what lies over them
+    assert [
+        int(action[0]) for action in ScriptedDiscrete.actions
+    ] == greedy  # action values explore by what lies over them

@@ -37,15 +37,17 @@ def random_block(made, seed=0):
     rng = np.random.default_rng(seed)
     lead, learnt = (made.updates_per_call, made.train_batch_size), made.model.max_seq_len
     whole = made.burn_in + learnt + made.n_step
-    ends = rng.integers(1, learnt + made.n_step + 3, lead)[..., None]  # steps of the episode from the first learnt one on
+    ends = rng.integers(1, learnt + made.n_step + 3, lead)[
+        ..., None
+    ]  # steps of the episode from the first learnt one on
     left = np.maximum(ends - np.arange(learnt), 0)
     ahead = np.minimum(left, made.n_step)
     mask = (left > 0).astype(np.float32)
     dead = (left <= made.n_step) & (rng.random(lead) < 0.6)[..., None]
     begins = np.zeros((*lead, whole), np.float32)
     first = rng.integers(0, made.burn_in + 3, lead)
-    for at in np.argwhere(first <= made.burn_in):
-        begins[*at, first[*at]] = 1.0
+    for at in map(tuple, np.argwhere(first <= made.burn_in)):
+        begins[(*at, first[at])] = 1.0
     block = {
         "obs": rng.normal(0, 2, (*lead, whole, OBS)).astype(np.float32),
         "begins": begins,

@@ -1,4 +1,4 @@
-"""R2D2's graph: padding counts for nothing, compiled equals plain, values know a never-ending reward, what an update changes."""
+"""R2D2's graph: padding counts for nothing, compiled equals plain, a reward for ever is known, what an update changes."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,9 @@ class Stepper(Worker):
     """Fragments with positions, and a state that holds the number of the observation it comes before."""
 
     def fragment(self, steps, cut=()):
-        begun = [0 if self.open[env] is None or env in cut else len(self.open[env]["steps"]) for env in range(self.envs)]
+        begun = [
+            0 if self.open[env] is None or env in cut else len(self.open[env]["steps"]) for env in range(self.envs)
+        ]
         columns = super().fragment(steps, cut)
         position = np.zeros((steps, self.envs), np.int32)
         for env in range(self.envs):
@@ -85,7 +87,7 @@ def read_all(sequences, n_step):
     }
 
 
-def agree(found, wanted):
+def assert_agree(found, wanted):
     assert sorted(found) == sorted(wanted)
     for first, columns in wanted.items():
         assert set(found[first]) == set(columns)
@@ -102,13 +104,13 @@ def test_sequences_equal_those_of_the_list_of_episodes(burn_in, learnt, n_step, 
     worker, sequences = filled(burn_in, learnt, end=end)
     wanted = expected(worker, burn_in, learnt, n_step)
     assert len(wanted) > 20
-    agree(read_all(sequences, n_step), wanted)
+    assert_agree(read_all(sequences, n_step), wanted)
 
 
 @pytest.mark.parametrize("pieces", [(1,) * 60, (3, 8, 1, 20, 5, 5, 5, 5, 8), (60,)])
 def test_fragment_borders_change_nothing(pieces):
     worker, sequences = filled(pieces=pieces, end=0.1)
-    agree(read_all(sequences, 2), expected(worker, 3, 4, 2))
+    assert_agree(read_all(sequences, 2), expected(worker, 3, 4, 2))
 
 
 def test_sequences_whose_burn_in_is_overwritten_are_no_longer_drawn():
@@ -117,7 +119,7 @@ def test_sequences_whose_burn_in_is_overwritten_are_no_longer_drawn():
     present = set(sequences._ring.obs[:, 0].astype(int))
     kept = {first: columns for first, columns in wanted.items() if {*columns["obs"]} <= present}
     assert 10 < len(kept) < len(wanted) - 50
-    agree(found, kept)
+    assert_agree(found, kept)
 
 
 def test_a_lost_fragment_leaves_no_sequence_across_the_gap():

@@ -45,12 +45,14 @@ def in_graph(net, weights, obs, state, begins, **how):
     with tf.Graph().as_default(), tf.Session() as session:
         variables = variables_of(net.weight_shapes(), weights)
         state = tuple(map(tf.constant, state))
-        found = Net(net, variables).sequence(tf.constant(obs), state, None if begins is None else tf.constant(begins), **how)
+        found = Net(net, variables).sequence(
+            tf.constant(obs), state, None if begins is None else tf.constant(begins), **how
+        )
         session.run(tf.variables_initializer(list(variables.values())))
         return session.run(found)
 
 
-def agree(found, expected, skip=0):
+def assert_agree(found, expected, skip=0):
     for head in expected[0]:
         assert found[0][head].shape == expected[0][head][:, skip:].shape
         np.testing.assert_allclose(found[0][head], expected[0][head][:, skip:], atol=1e-5, rtol=1e-5)
@@ -87,14 +89,16 @@ def test_numpy_step_leaves_the_state_that_it_is_given_alone():
 
 @pytest.mark.parametrize("looped", [False, True])
 def test_sequence_in_the_graph_equals_single_steps_in_numpy(looped):
-    agree(in_graph(NET, WEIGHTS, OBS, STATE, None, looped=looped), stepwise(NET, WEIGHTS, OBS, STATE, 0 * BEGINS))
+    assert_agree(
+        in_graph(NET, WEIGHTS, OBS, STATE, None, looped=looped), stepwise(NET, WEIGHTS, OBS, STATE, 0 * BEGINS)
+    )
 
 
 @pytest.mark.parametrize("skip", [0, 2, 3])
 @pytest.mark.parametrize("looped", [False, True])
 def test_state_is_forgotten_inside_a_sequence_where_an_episode_begins(looped, skip):
     found = in_graph(NET, WEIGHTS, OBS, STATE, BEGINS, looped=looped, skip=skip)
-    agree(found, stepwise(NET, WEIGHTS, OBS, STATE, BEGINS), skip)
+    assert_agree(found, stepwise(NET, WEIGHTS, OBS, STATE, BEGINS), skip)
 
 
 def test_what_came_before_an_episodes_beginning_changes_nothing():
@@ -109,7 +113,7 @@ def test_sequences_of_images_equal_single_steps():
     images = np.random.default_rng(4).integers(0, 256, (2, 3, 8, 8, 1), dtype=np.uint8)
     state = tuple(np.zeros((2, 4), np.float32) for _ in range(2))
     begins, weights = np.zeros((2, 3), np.float32), weights_of(PICTURES)
-    agree(in_graph(PICTURES, weights, images, state, begins), stepwise(PICTURES, weights, images, state, begins))
+    assert_agree(in_graph(PICTURES, weights, images, state, begins), stepwise(PICTURES, weights, images, state, begins))
 
 
 def test_compiled_sequence_and_its_gradient_equal_the_plain_ones():
