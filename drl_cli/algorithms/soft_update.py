@@ -18,7 +18,7 @@ Deviations:
 import numpy as np
 
 from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
-from drl_cli.tf1.adam import Adam, clipped
+from drl_cli.tf1.adam import BETA_1, Adam, clipped
 from drl_cli.tf1.graph import Gradients, LearnerGraph
 from drl_cli.tf1.moving import every
 from drl_cli.tf1.tensorflow import tf
@@ -44,7 +44,7 @@ def target_entropy(config, spec):
 class SoftUpdate:
     """The two halves of an update; ``graph()`` is what the learner gets."""
 
-    def __init__(self, config, spec, actor, critics, scope, momentum=None, beta_1=0.9):
+    def __init__(self, config, spec, actor, critics, scope, momentum=None, beta_1=BETA_1):
         """``momentum``: share that running statistics keep at an update; ``beta_1``: Adam's, for all parts."""
         self._config, self._spec, self._scope = config, spec, scope
         self._actor, self._critics, self._momentum = actor, critics, momentum
