@@ -59,9 +59,7 @@ class _Update:
         self._adam = {
             part: Adam(scope + part, weights) for part, weights in (("actor", self._policy), ("critic", self._critic))
         }
-        # The targets move with the policy: after a multiple of its delay.
-        delay = config.policy_delay
-        self._target_every = delay * max(1, round(describing.updates_per_target_update(config) / delay))
+        self._target_every = ddpg_nets.updates_per_target_update(config)
 
     def variables(self):
         """All but the counter."""

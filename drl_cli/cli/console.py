@@ -52,7 +52,7 @@ class PlainConsole:
         """Take one event and write its line, if it has one."""
         seconds = self._clock()
         with self._lock:
-            best_before = self.view.best if self.view.evaluation else None
+            best_before = self.view.best if self.view.is_scored else None
             self.view.take(kind, fields, seconds)
             if kind == "result":
                 self._iteration(fields["result"], seconds)
