@@ -21,8 +21,8 @@ DETERMINISTIC = {
 }
 VALUES = {"model": SMALL, "hiddens": (5,)}
 NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT}
-NETS |= {name: DETERMINISTIC for name in ("TD3", "DDPG", "APEX_DDPG")}
-NETS |= {name: VALUES for name in ("DQN", "QRDQN", "SimpleQ", "APEX")}
+NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG"), DETERMINISTIC)
+NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
 CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
 PARTS = ("actor", "critic", "entropy")
 ATOMS = {"num_atoms": 5, "v_min": -2.0, "v_max": 3.0}

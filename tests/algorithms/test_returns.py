@@ -30,7 +30,11 @@ KEYS |= {"CROSSQ": FREE | {"train_batch_size": 256}}  # what it judges by is nor
 KEYS |= {name: {"actor_lr": 0.0, "critic_lr": RATE, "l2_reg": 0.0} for name in ("TD3", "DDPG", "APEX_DDPG")}
 KEYS |= {name: {"lr": RATE, "hiddens": ()} for name in ("DQN", "SimpleQ", "APEX")}
 KEYS |= {"QRDQN": {"lr": RATE, "hiddens": (), "n_quantiles": 5}}
-LINEAR = {"SAC": {"Q_model": {"fcnet_hiddens": ()}}, "TD3": {"critic_hiddens": ()}, "DQN": {"model": {"fcnet_hiddens": ()}}}
+LINEAR = {
+    "SAC": {"Q_model": {"fcnet_hiddens": ()}},
+    "TD3": {"critic_hiddens": ()},
+    "DQN": {"model": {"fcnet_hiddens": ()}},
+}
 KINDS = [(row.name, kind, n, {}) for row in table.ALGORITHMS for kind in row.actions for n in (1, 3)]
 KINDS += [("DQN", "Discrete", 3, {"num_atoms": 26, "v_min": 0.0, "v_max": 12.5})]
 
@@ -49,7 +53,7 @@ def test_every_critic_learns_what_an_endless_world_and_an_ending_one_are_worth(n
     keys |= {} if name == "CROSSQ" else {"tau": 0.5, "target_network_update_freq": 0}
     made = load(row.config).model_validate(COMMON | NETS[name] | linear(name) | keys | KEYS[name] | more)
     env_config = {"discrete": kind == "Discrete"}
-    assert counting_envs.STEPS == made.horizon
+    assert made.horizon == counting_envs.STEPS
     spaces = envs.check("Counting-v0", env_config, row)
     spec = load(row.nets).policy_spec(made, spaces)
     initial = load(row.nets).initial_weights(made, spec, 3)
