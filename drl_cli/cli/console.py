@@ -83,7 +83,7 @@ class PlainConsole:
         if seconds - self._last_iteration < MIN_SECONDS_BETWEEN_ITERATIONS:
             self._held_back = line
             return
-        self._last_iteration = seconds
+        self._last_iteration, self._held_back = seconds, None
         self._write(line, seconds)
 
     def _text(self, kind, fields, best_before):

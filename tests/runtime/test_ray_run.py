@@ -263,6 +263,14 @@ def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_prio
         result = other.train()
     assert 6.0 < result["info"]["training_intensity_got"] < 9.0
 
+    lone = beside(row="APEX", restore=(found, True), **keys, num_workers=1)  # whose replay is one shard
+    assert len(lone.parts.replay.handles) == 1
+    (said,) = [fields["text"] for kind, fields in reports if kind == "notice"]
+    assert said.endswith("holds its replay in 2 shards, this run's is in 1: it fills anew before learning goes on")
+    result, size = lone.train(), lone.parts.replay.size()
+    assert result["timesteps_total"] >= found.facts["counters"]["timesteps_total"] + 400
+    assert 400 <= size <= 1200 and result["num_healthy_workers"] == 1
+
 
 def test_lost_learner_ends_the_run_with_one_clear_error(beside):
     trainer = beside(num_workers=1, learner_actor=True)
