@@ -20,6 +20,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "tuned_examples"
 ENVIRONMENTS = {
     "pendulum": "Pendulum-v1",
     "cartpole": "CartPole-v1",
+    "stateless-cartpole": "drl/StatelessCartPole-v1",
     "acrobot": "Acrobot-v1",
     "mountaincar-continuous": "MountainCarContinuous-v0",
     "lunarlander": "LunarLander-v3",

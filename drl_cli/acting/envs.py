@@ -1,9 +1,9 @@
 """Environments by name: which one is meant, how it is made, what its spaces are, whether it works and fits.
 
-Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file
-and ``preprocessing`` import gymnasium. Every failure is an EnvError with one message; what an environment prints is its
-own affair. Atari games are registered when one is asked for. Source: gymnasium's registry (its ids are
-``[namespace/]name[-vN]``).
+Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file,
+``preprocessing`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError with one
+message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
+gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 """
 
 import os
@@ -21,6 +21,12 @@ from drl_cli.acting.trial import close, failure, try_out
 from drl_cli.errors import DrlError, EnvError, nearest
 from drl_cli.loading import load
 
+gymnasium.register(
+    id="drl/StatelessCartPole-v1",
+    entry_point="drl_cli.acting.own_envs:StatelessCartPole",
+    max_episode_steps=500,
+    reward_threshold=475.0,
+)
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 
 

@@ -1,6 +1,7 @@
 """A policy that acts in NumPy from a PolicySpec and its weights: what workers, the tester and the commands run.
 
-``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets and ``columns``
+``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets, arrays [N, …] of the
+shapes ``spec.state`` for recurrent ones, 0 where an episode begins; ``columns``
 holds what learning needs from the moment of acting (log-probabilities, values; nothing off-policy).
 """
 
@@ -46,11 +47,21 @@ class NumpyPolicy:
         self._judges = tuple(Forward(net, weights) for net in self.spec.nets[1:])
 
     def initial_state(self, rows):
-        """Return the recurrent state of ``rows`` fresh episodes: ``()`` for feed-forward nets."""
-        return ()
+        """Return the recurrent state of ``rows`` fresh episodes, zeros: ``()`` for feed-forward nets."""
+        return tuple(np.zeros((rows, *shape), np.float32) for shape in self.spec.state)
+
+    def stepped(self, obs, state, rng=None):
+        """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
+        if not state:
+            return self.heads(obs, rng), state
+        return self._forward.run(self._given(obs), state, rng)
+
+    def next_state(self, obs, state):
+        """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
+        return self.stepped(obs, state)[1] if state and self.has_weights else state
 
     def heads(self, obs, rng=None):
-        """Return the acting net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
+        """Return a feed-forward net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
         return self._forward(self._given(obs), rng)
 
     def heads_and_features(self, obs):
@@ -102,7 +113,7 @@ class NumpyPolicy:
         Returns (action, the next state, {column: array [N, …]}); actions are float32 [N, A] in the policy's bounds, or int32
         [N]. Exploring draws from the policy's distribution, and noisy layers draw their weights.
         """
-        heads = self.heads(obs, rng if explore else None)
+        heads, state = self.stepped(obs, state, rng if explore else None)
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
         return action, state, {}
 

@@ -38,6 +38,17 @@ class Fragment:
         if self._is_stacked and self._stacks is not None:
             self._stacks[at] = stacked
 
+    def remember(self, step, position, state, env=None):
+        """Note what a recurrent policy acted from: ``position`` [N] in the episode and ``state`` before the step."""
+        if "position" not in self.columns:
+            self.columns["position"] = np.zeros(self._shape, np.int32)
+            for index, part in enumerate(state):
+                self.columns[f"state_{index}"] = np.zeros((*self._shape, *part.shape[1:]), np.float32)
+        at = (step, slice(None)) if env is None else (step, slice(env, env + 1))
+        self.columns["position"][at] = position
+        for index, part in enumerate(state):
+            self.columns[f"state_{index}"][at] = part
+
     def stepped(self, step, env, reward, ends, next_obs):
         """Note what came of it; ``ends``: (terminated, truncated), ``next_obs``: the real next frame."""
         self.columns["reward"][step, env] = reward

@@ -11,11 +11,12 @@ import math
 import numpy as np
 
 from drl_cli import checkpoint
-from drl_cli.configs.replay import shards
+from drl_cli.configs.replay import learnt_steps, shards, span
 from drl_cli.data.priorities import Priorities
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.data.ring import Ring
 from drl_cli.data.schedules import value_at
+from drl_cli.data.sequences import Sequences
 from drl_cli.errors import CheckpointError, ConfigError
 
 
@@ -30,10 +31,8 @@ class ReplayBuffer:
         self._config, self._index, self._shards = config, index, shards(config)
         capacity = config.buffer_size // self._shards
         _expect_room(config, self._shards, capacity, spec.frames)
-        dtypes = (spec.obs_dtype, spec.action.dtype)
-        self._ring = Ring(
-            capacity, spec.obs_shape, spec.action.shape, dtypes, spec.frames, config.compress_observations
-        )
+        self._ring = _storage(config, spec, capacity)
+        self._in_sequences = bool(spec.state)
         self._priorities = None
         if config.prioritized_replay:
             self._priorities = Priorities(self._ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
@@ -73,7 +72,8 @@ class ReplayBuffer:
     def sample(self, count, least=None):
         """Return a block {column: array [updates_per_call, B, …]} whose first ``count`` batches are drawn.
 
-        The rest repeats the first batch: shapes are static, and only the first ``count`` are learnt from. With
+        For recurrent policies a row of a batch is a sequence (``data.columns``). The rest of the block repeats the first
+        batch: shapes are static, and only the first ``count`` are learnt from. With
         priorities the block also has ``weight`` and ``serial`` (see ``data.columns``) and ``least`` (float64 []), the
         smallest probability that was drawn. The argument ``least`` is the smallest one that any other shard has told:
         no weight exceeds that of a row with the smaller of the two, whose weight is 1.
@@ -88,7 +88,7 @@ class ReplayBuffer:
             drawn, serial, share = self._priorities.draw(count, size, *window)
             smallest = share.min()
             drawn |= {"weight": self._weights(share, smallest, least), "serial": serial}
-        block = {name: _staged(values, count, most) for name, values in drawn.items()}
+        block = {name: _staged(values, count, most, not self._in_sequences) for name, values in drawn.items()}
         return block if smallest is None else block | {"least": np.array(smallest)}
 
     def prioritize(self, serial, priority):
@@ -160,9 +160,21 @@ class ReplayBuffer:
             raise CheckpointError(f"The replay does not fit this run: {error}.") from error
 
 
+def _storage(config, spec, capacity):
+    """Return the Ring of ``capacity`` rows, or the Sequences over one for a recurrent policy."""
+    dtypes = (spec.obs_dtype, spec.action.dtype)
+    backwards = bool(spec.state)
+    ring = Ring(
+        capacity, spec.obs_shape, spec.action.shape, dtypes, spec.frames, config.compress_observations, backwards
+    )
+    if not spec.state:
+        return ring
+    return Sequences(ring, config.burn_in, learnt_steps(config), () if config.zero_init_states else spec.state)
+
+
 def _expect_room(config, parts, capacity, frames):
     streams = math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
-    least = 2 * streams * (config.rollout_fragment_length + config.n_step + frames)
+    least = 2 * streams * (config.rollout_fragment_length + span(config) + frames)
     if capacity >= least:
         return
     shared = f" and {parts} shards" if parts > 1 else ""
@@ -172,10 +184,10 @@ def _expect_room(config, parts, capacity, frames):
     )
 
 
-def _staged(values, count, most):
-    """Return ``values`` [count · B, …] as [most, B, …], filled up with the first batch; all but images are flattened."""
+def _staged(values, count, most, flat):
+    """Return ``values`` [count · B, …] as [most, B, …], filled up with the first batch; ``flat``: all but images as vectors."""
     values = values.reshape(count, -1, *values.shape[1:])
     if count < most:
         values = np.concatenate([values, np.broadcast_to(values[:1], (most - count, *values.shape[1:]))])
     is_image = values.ndim == 5
-    return values if is_image or values.ndim == 2 else values.reshape(*values.shape[:2], -1)
+    return values if not flat or is_image or values.ndim == 2 else values.reshape(*values.shape[:2], -1)

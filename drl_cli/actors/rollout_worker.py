@@ -43,10 +43,12 @@ class RolloutWorker:
         self._policy = NumpyPolicy(spec)
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
+        self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
         self._returns = np.zeros(config.num_envs_per_worker)
         self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
+        self._position = np.zeros(config.num_envs_per_worker, np.int32)  # in what is learnt from as an episode: a life
         self._started = False
 
     def _explore_at(self, place):
@@ -106,11 +108,13 @@ class RolloutWorker:
         episodes, seconds = [], {"env": 0.0, "policy": 0.0}
         for step in range(shape[0]):
             began = time.perf_counter()
-            obs = envs.stacked()
-            action, self._state, _ = self._exploration.act(policy, obs, self._state, self._rng, self._steps)
+            obs, state = envs.stacked(), self._state
+            action, self._state, _ = self._exploration.act(policy, obs, state, self._rng, self._steps)
             env_action = policy.to_env(action)
             acted = time.perf_counter()
             fragment.acted(step, obs, action)
+            if state:
+                fragment.remember(step, self._position, state if self._keeps_states else ())
             for env in range(envs.count):
                 self._step(step, env, env_action[env], fragment, episodes)
             self._steps += 1
@@ -129,22 +133,35 @@ class RolloutWorker:
         outcome = self._envs.step(env, action)
         while outcome is None:
             fragment.broken(step, env)
-            self._exploration.ended(env)
+            self._forget(env)
             self._returns[env], self._lengths[env] = 0.0, 0
             obs = self._envs.one_stacked(env)
-            chosen, _, _ = self._exploration.act(self._policy, obs, (), self._rng, self._steps, env)
+            state = tuple(part[env : env + 1].copy() for part in self._state)
+            chosen, after, _ = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
             fragment.acted(step, obs, chosen, env)
+            if state:
+                fragment.remember(step, 0, state if self._keeps_states else (), env)
+            for part, new in zip(self._state, after, strict=True):
+                part[env] = new[0]
             outcome = self._envs.step(env, self._policy.to_env(chosen)[0])
         reward, terminated, truncated, next_obs = outcome
         fragment.stepped(step, env, reward, (terminated, truncated), next_obs)
         self._returns[env] += reward
         self._lengths[env] += 1
+        self._position[env] += 1
         if terminated or truncated:
-            self._exploration.ended(env)
+            self._forget(env)
             if self._envs.is_mid_game(env):
                 return  # a life was lost: an end to learn from, but the score is the whole game's
             episodes.append((float(self._returns[env]), int(self._lengths[env])))
             self._returns[env], self._lengths[env] = 0.0, 0
+
+    def _forget(self, env):
+        """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""
+        self._exploration.ended(env)
+        self._position[env] = 0
+        for part in self._state:
+            part[env] = 0.0
 
     def state(self):
         """Return ({name: array}, facts): everything that the next fragment depends on."""
@@ -153,6 +170,9 @@ class RolloutWorker:
             self._started = True
         arrays, envs = self._envs.state()
         arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
+        if self._state:
+            arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
+            arrays["position"] = self._position.copy()
         explored, exploring = self._exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
@@ -165,6 +185,8 @@ class RolloutWorker:
             rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
+        if self._state:
+            self._remember(arrays)
         self._envs.load(arrays, facts["envs"])
         self._started = True
         set_state(self._rng, rng)
@@ -174,6 +196,14 @@ class RolloutWorker:
         prefix = "exploration/"
         explored = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
         self._exploration.load(explored, exploring)
+
+    def _remember(self, arrays):
+        """Take over the recurrent state of ``state``."""
+        mine = {f"state_{index}": part for index, part in enumerate(self._state)} | {"position": self._position}
+        for name, part in mine.items():
+            if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (part.shape, part.dtype):
+                raise CheckpointError(f"The state of a worker lacks {name}, or has one of another shape.")
+            part[...] = arrays[name]
 
     def close(self):
         """Close the environments."""

@@ -50,9 +50,9 @@ def _play(policy, env, seeds, explore, horizon):
         stacks = FrameStack(SIDE_BY_SIDE, policy.spec.obs_shape, dtype, frames)
         for index, seed in enumerate(seeds):
             stacks.begin(index, _begun(made[index], stacks, env["id"], seed))
-        running = list(range(len(seeds)))
+        running, state = list(range(len(seeds))), policy.initial_state(SIDE_BY_SIDE)
         while running:
-            actions = _actions(policy, stacks.stacked(), running, rngs if explore else None)
+            actions, state = _actions(policy, stacks.stacked(), state, running, rngs if explore else None)
             for index in running:
                 place = seeds[index], lengths[index]
                 obs, reward, terminated, truncated = _stepped(made[index], stacks, actions[index], env["id"], place)
@@ -68,12 +68,18 @@ def _play(policy, env, seeds, explore, horizon):
     return results
 
 
-def _actions(policy, obs, running, rngs):
-    """Return {index: the environment's action}; with ``rngs`` each row is drawn with a generator of its own."""
+def _actions(policy, obs, state, running, rngs):
+    """Return ({index: the environment's action}, next state); with ``rngs`` each row is drawn with a generator of its own."""
     if rngs is None:
-        return policy.to_env(policy.act(obs, policy.initial_state(len(obs)), None, False)[0])
-    rows = [policy.act(obs[i : i + 1], policy.initial_state(1), rngs[i], True)[0][0] for i in running]
-    return dict(zip(running, policy.to_env(np.stack(rows)), strict=True))
+        action, state, _ = policy.act(obs, state, None, False)
+        return policy.to_env(action), state
+    rows = []
+    for i in running:
+        action, after, _ = policy.act(obs[i : i + 1], tuple(part[i : i + 1] for part in state), rngs[i], True)
+        rows.append(action[0])
+        for part, new in zip(state, after, strict=True):
+            part[i] = new[0]
+    return dict(zip(running, policy.to_env(np.stack(rows)), strict=True)), state
 
 
 def _begun(env, stacks, env_id, seed):

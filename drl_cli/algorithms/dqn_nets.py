@@ -1,7 +1,8 @@
 """The net of DQN and its kin as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
 
-Used by the trainer (the policy's spec, its first weights) and by ``algorithms.dqn``. Sources: dueling streams, Wang et al.
-2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers, Fortunato et al. 2018; keys from RLlib's DQN.
+Used by the trainer (the policy's spec, its first weights), ``algorithms.dqn`` and ``algorithms.r2d2_nets``. Sources: dueling
+streams, Wang et al. 2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers, Fortunato et
+al. 2018; keys from RLlib's DQN.
 
 Deviations: with ``model.layer_norm`` the layers of the streams are normalised too.
 """
@@ -22,9 +23,13 @@ def policy_spec(config, spaces):
     ``config``: DQNConfig or one of its kin: ``n_quantiles`` asks for quantiles, ``num_atoms`` above 1 for a distribution over
     atoms. Noise, as in Rainbow, is in the layers of the streams and in their outputs.
     """
+    return values_spec(config, spaces, _value(config))
+
+
+def values_spec(config, spaces, value, lstm=0):
+    """Return the PolicySpec over action values that ``value`` (ValueSpec) describes, with ``lstm`` recurrent cells."""
     action = describing.action(config, spaces)
     about, seen = describing.observation(config, spaces)
-    value = _value(config)
     heads = (("value", value.atoms), ("advantage", action.n * value.atoms))
     streams = (Dense(units, STREAM_ACTIVATION, config.model.layer_norm, config.noisy) for units in config.hiddens)
     net = NetSpec(
@@ -33,9 +38,10 @@ def policy_spec(config, spaces):
         heads=heads if config.dueling else (("q", action.n * value.atoms),),
         head_layers=tuple(streams),
         noisy_heads=config.noisy,
+        lstm=lstm,
         **seen,
     )
-    return PolicySpec((net,), "q", action=action, value=value, **about)
+    return PolicySpec((net,), "q", action=action, value=value, state=net.state_shapes, **about)
 
 
 def initial_weights(config, spec, seed):

@@ -110,12 +110,19 @@ ALGORITHMS = (
         actions=("Discrete",),
         **_REPLAY,
     ),
+    Algorithm(
+        name="R2D2",
+        config="drl_cli.configs.r2d2:R2D2Config",
+        nets="drl_cli.algorithms.r2d2_nets",
+        graph="drl_cli.algorithms.r2d2",
+        actions=("Discrete",),
+        **(_REPLAY | {"postprocess": "sequences"}),
+    ),
 )
 
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
-    "R2D2": "Discrete",
     "PG": "Box and Discrete",
     "A2C": "Box and Discrete",
     "A3C": "Box and Discrete",

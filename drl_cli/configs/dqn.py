@@ -32,7 +32,7 @@ class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsi
     """A share of random actions that differs from environment to environment."""
 
 
-class _ValueKeys(Section):
+class ValueKeys(Section):
     """The net of action values and how it is learnt."""
 
     model: Network = key(Network(), "The network in front of the action values.")
@@ -77,7 +77,7 @@ class _ValueKeys(Section):
 
 
 class QRDQNConfig(
-    _ValueKeys,
+    ValueKeys,
     TargetKeys,
     OffPolicyKeys,
     defaults={
@@ -96,7 +96,7 @@ class QRDQNConfig(
 
 
 class DQNConfig(
-    _ValueKeys,
+    ValueKeys,
     TargetKeys,
     OffPolicyKeys,
     defaults={

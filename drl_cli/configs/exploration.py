@@ -61,7 +61,7 @@ _SUB = {
     "Discrete": {"type": "EpsilonGreedy", "initial_epsilon": 0.01, "final_epsilon": 0.01, "epsilon_timesteps": 1},
     "Box": {"type": "OrnsteinUhlenbeckNoise"},
 }
-_TYPE = "The class of exploration. Each uses some of the keys beside it and refuses the others."
+TYPE = "The class of exploration. Each uses some of the keys beside it and refuses the others."
 
 Schedule = Annotated[
     tuple[
@@ -79,7 +79,7 @@ Scale = Annotated[float, Field(ge=0, le=1000)]
 class ExplorationConfig(Section):
     """How training actions differ from greedy ones; null takes the default of the type."""
 
-    type: Literal[tuple(TYPES)] = key("StochasticSampling", _TYPE)
+    type: Literal[tuple(TYPES)] = key("StochasticSampling", TYPE)
     random_timesteps: Whole | None = key(
         None,
         "Env steps of the whole run at whose start actions are uniformly random; null means learning_starts.",
@@ -211,7 +211,7 @@ class DrawnExploration(ExplorationConfig):
         "OrnsteinUhlenbeckNoise",
         "PerWorkerGaussianNoise",
         "PerWorkerOrnsteinUhlenbeckNoise",
-    ] = key("StochasticSampling", _TYPE)
+    ] = key("StochasticSampling", TYPE)
 
 
 class NoiseExploration(ExplorationConfig):
@@ -225,14 +225,14 @@ class NoiseExploration(ExplorationConfig):
         "StateDependentNoise",
         "ParameterNoise",
         "Random",
-    ] = key("OrnsteinUhlenbeckNoise", _TYPE)
+    ] = key("OrnsteinUhlenbeckNoise", TYPE)
 
 
 class ValueExploration(ExplorationConfig):
     """Exploration of algorithms that value each of a few actions."""
 
     type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "ParameterNoise", "Random"] = key(
-        "EpsilonGreedy", _TYPE
+        "EpsilonGreedy", TYPE
     )
 
 

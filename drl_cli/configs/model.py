@@ -99,6 +99,22 @@ class Network(FullyConnected, Vision):
     """The network of an algorithm that has one: convolutions for images, then dense layers."""
 
 
+class RecurrentNetwork(Network):
+    """A network that may end in an LSTM, in front of the heads."""
+
+    use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers, so that the policy remembers its episode.")
+    lstm_cell_size: Whole = key(
+        64,
+        "Cells of the LSTM, if there is one.",
+        "units",
+        ge=1,
+        le=65536,
+        rllib=256,
+        why="as wide as the layers in front of it; 256 cost fourteen times the arithmetic",
+    )
+    max_seq_len: Whole = key(20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000)
+
+
 def conv_filters(model, height, width):
     """Return the convolutions of a ``Vision`` for images of ``height`` and ``width``, in pixels.
 

@@ -13,7 +13,7 @@ from drl_cli.configs.environment import EnvironmentKeys
 from drl_cli.configs.evaluation import EvaluationKeys
 from drl_cli.configs.iteration import IterationKeys
 from drl_cli.configs.model import Vision
-from drl_cli.configs.replay import ReplayKeys
+from drl_cli.configs.replay import ReplayKeys, learnt_steps, span
 from drl_cli.configs.resources import ResourceKeys
 from drl_cli.configs.rollout import RolloutKeys
 from drl_cli.configs.schema import MisfitError, Section, Whole, key
@@ -83,11 +83,16 @@ class OffPolicyKeys(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, It
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
         shards = max(1, self.num_replay_shards)
         streams = math.ceil(max(1, self.num_workers) / shards) * self.num_envs_per_worker
-        least = shards * streams * (self.n_step + 1)
+        least = shards * streams * (span(self) + 1)
         if self.buffer_size < least:
             raise MisfitError(
                 "buffer_size",
-                f"{self.buffer_size} is too small: windows of n_step {self.n_step} from {streams} environments in each "
+                f"{self.buffer_size} is too small: windows of {_window(self)} from {streams} environments in each "
                 f"part of the replay need {least} or more",
             )
         return self
+
+
+def _window(config):
+    """Say what is drawn from the replay."""
+    return f"n_step {config.n_step}" if learnt_steps(config) == 1 else f"{span(config)} steps"

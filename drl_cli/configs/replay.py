@@ -131,3 +131,16 @@ def intensity(config):
 def shards(config):
     """Return the parts that the replay is held in: no more than there are workers, since a worker's stream goes to one."""
     return max(1, min(config.num_replay_shards, config.num_workers))
+
+
+def learnt_steps(config):
+    """Return the steps of a drawn sequence that are learnt from: 1 where transitions are drawn."""
+    if not hasattr(config, "burn_in"):
+        return 1
+    whole = config.replay_sequence_length
+    return config.model.max_seq_len if whole is None else whole - config.burn_in
+
+
+def span(config):
+    """Return the env steps of one environment that what is drawn reaches over, up to the observation behind the last."""
+    return getattr(config, "burn_in", 0) + learnt_steps(config) + config.n_step - 1

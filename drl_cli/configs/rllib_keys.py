@@ -93,15 +93,11 @@ NOT_YET = {
     "output_compress_columns": "",
     "output_max_file_size": "",
     "multiagent": "",
-    "replay_sequence_length": "",
     "replay_mode": "",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
     "_use_beta_distribution": "",
     "_deterministic_loss": "",
     "td_error_loss_fn": "DQN's loss is Huber's; DDPG and its kin have use_huber.",
-    "burn_in": "",
-    "zero_init_states": "",
-    "use_h_function": "",
 }
 """Keys of RLlib's common config and its SAC, DDPG and DQN family that are not read, with what helps instead."""
 

@@ -15,6 +15,8 @@ Fragment (what one ``collect`` brings), all in time order:
     tail_obs    [N, …]              observation after the last step (the next fragment's first)
     cut         [N]       bool      this fragment does not continue the stream of the one before it, but begins an episode
     priority    [T, N]    float32   optional: each step's first priority, ≥ 0, as the worker's own nets see its |TD error|
+    position    [T, N]    int32     of recurrent policies: how many steps of its episode come before this one
+    state_<i>   [T, N, …] float32   of recurrent policies: the state before the step, with the weights that acted
 
 Batch (what learning gets), from them, once:
 
@@ -28,6 +30,17 @@ and, with priorities:
     weight      [B] float32         importance weight in (0, 1]
     serial      [B] int64           which row it was, for the write-back of its new priority
     least       []  float64         smallest probability with which one of these rows was drawn
+
+Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations behind them, S = b + L + n:
+
+    obs         [B, S, …]           in order; the first of the episode repeated before it, the last one behind it
+    begins      [B, S]    float32   1 at an episode's first step: the state is forgotten before it
+    state_<i>   [B, …]    float32   the stored state before the first step; absent where sequences begin with zeros
+    action      [B, L]              of the learnt steps
+    reward      [B, L]    float32   Σ γ^i r_i over the k real steps from each on, k ≤ n
+    discount    [B, L]    float32   γ^k · (1 − terminated)
+    ahead       [B, L]    int32     k: how many steps later the observation is that the rest is estimated at
+    mask        [B, L]    float32   1 for steps of the episode, 0 behind its end
 """
 
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 
 Used by ``data.ring``. ``back`` holds how many rows earlier the frame before a row's own was written, 0 for an episode's
 first frame, which thereby stands in for those that would come before it. Stacking is oldest first along the last axis
-(channels). With one frame a stack there is no ``back``, and no arithmetic.
+(channels). With one frame a stack there is no ``back`` unless it is asked for, and no arithmetic.
 """
 
 import numpy as np
@@ -16,16 +16,25 @@ LOAD_ROWS = 1024  # rows that change from dense to compressed, or back, at once
 class Frames:
     """``capacity`` rows of observations; row ``serial % capacity`` holds the frame with that serial number."""
 
-    def __init__(self, capacity, shape, dtype, count=1, packed=False):
-        """``shape``, ``dtype`` of one frame; ``count`` frames a stack; ``packed``: LZ4-compressed."""
+    def __init__(self, capacity, shape, dtype, count=1, packed=False, backwards=False):
+        """``shape``, ``dtype`` of one frame; ``count`` frames a stack; ``packed``: LZ4-compressed.
+
+        ``backwards``: with ``back`` whatever the count.
+        """
         self.capacity, self.count = capacity, count
         self.obs = PackedRows(capacity, shape, dtype) if packed else np.empty((capacity, *shape), dtype)
-        self.back = np.zeros(capacity, np.int32) if count > 1 else None
+        self.back = np.zeros(capacity, np.int32) if count > 1 or backwards else None
+
+    @property
+    def stacked_shape(self):
+        """Shape of a stack."""
+        *shape, channels = self.obs.shape[1:]
+        return (*shape, channels * self.count)
 
     def write(self, rows, obs, back):
         """Write ``obs`` [M, …] to ``rows`` (int [M]) with their ``back`` (int [M])."""
         self.obs[rows] = obs
-        if self.count > 1:
+        if self.back is not None:
             self.back[rows] = back
 
     def first_serials(self, serials):

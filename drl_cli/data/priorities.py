@@ -10,7 +10,7 @@ which probabilities are told includes such rows, which are few.
 import numpy as np
 
 from drl_cli.data.columns import expect
-from drl_cli.data.ring import MAX_DRAWS, STEP
+from drl_cli.data.ring import MAX_DRAWS
 from drl_cli.data.sum_tree import SumTree
 from drl_cli.errors import Diverged
 
@@ -19,7 +19,7 @@ class Priorities:
     """The priorities of a ring's rows; ``follow`` after everything that writes to the ring."""
 
     def __init__(self, ring, alpha, eps):
-        """``alpha`` ≥ 0: 0 draws uniformly; ``eps`` > 0 keeps rows without error within reach."""
+        """``ring``: Ring or Sequences; ``alpha`` ≥ 0: 0 draws uniformly; ``eps`` > 0 keeps rows without error within reach."""
         self._ring, self._alpha, self._eps = ring, alpha, eps
         self._tree = SumTree(ring.capacity)
         self._followed = ring.written
@@ -56,7 +56,7 @@ class Priorities:
         capacity, ring = self._ring.capacity, self._ring
         serials = np.arange(max(self._followed, ring.written - capacity), ring.written)
         rows = serials % capacity
-        self._tree.set(rows, np.where(ring.flags[rows] & STEP, self.masses(self.largest), 0.0))
+        self._tree.set(rows, np.where(ring.may_begin(rows), self.masses(self.largest), 0.0))
         if masses is not None:
             self._tree.set((first + np.arange(masses.size)) % capacity, masses.ravel())
         self._followed = ring.written

@@ -29,15 +29,17 @@ COLUMNS = ("action", "reward", "link", "flags")
 class Ring:
     """Rows of (obs, action, reward) with links; fixed capacity, the oldest rows make room."""
 
-    def __init__(self, capacity, obs_shape, action_shape, dtypes=("float32", "float32"), frames=1, packed=False):
+    def __init__(
+        self, capacity, obs_shape, action_shape, dtypes=("float32", "float32"), frames=1, packed=False, backwards=False
+    ):
         """``capacity`` counts rows: env steps plus one for every episode's last observation.
 
         ``obs_shape`` is that of one frame; ``dtypes`` those of observations and actions; ``packed`` holds observations
-        LZ4-compressed.
+        LZ4-compressed; ``backwards`` keeps ``back`` also for single frames.
         """
         self.capacity = capacity
         self.written = 0  # rows ever written; the next one goes to written % capacity
-        self._frames = Frames(capacity, obs_shape, dtypes[0], frames, packed)
+        self._frames = Frames(capacity, obs_shape, dtypes[0], frames, packed, backwards)
         self.action = np.empty((capacity, *action_shape), dtypes[1])
         self.reward = np.empty(capacity, np.float32)
         self.link = np.full(capacity, NONE, np.int32)
@@ -52,6 +54,24 @@ class Ring:
     def obs(self):
         """The single observations [capacity, …]: an array, or PackedRows."""
         return self._frames.obs
+
+    @property
+    def back(self):
+        """How many rows earlier the step before each row is, int32 [capacity], 0: it is an episode's first; or None."""
+        return self._frames.back
+
+    @property
+    def stacked_shape(self):
+        """Shape of a stack of frames."""
+        return self._frames.stacked_shape
+
+    def stacks(self, rows):
+        """Return the stacks [M, …, C·frames] whose newest frames are in ``rows`` (int [M])."""
+        return self._frames.stacks(rows)[0]
+
+    def may_begin(self, rows):
+        """Whether a window begins in each of ``rows`` (int [M]), bool [M]."""
+        return (self.flags[rows] & STEP) > 0
 
     def add(self, worker, columns):
         """Append a fragment (``data.columns.FRAGMENT``) of ``worker``; returns the serial number of its first step.
@@ -151,6 +171,10 @@ class Ring:
         oldest = max(0, self.written - self.capacity)
         return oldest + (rows - oldest) % self.capacity
 
+    def are_whole(self, serials):
+        """Whether all frames of the stacks that end in rows with these numbers (int [M]) are present, bool [M]."""
+        return self._frames.first_serials(serials) >= self.written - len(self)
+
     def windows(self, rows, n_step, gamma):
         """Follow up to ``n_step`` steps from each of ``rows`` (int [M]).
 
@@ -172,7 +196,7 @@ class Ring:
             at = np.where(alive & (following != NONE), following, at)
             alive &= (flags & ENDED) == 0
         if self._frames.count > 1:
-            valid &= self._frames.first_serials(self.serials(rows)) >= self.written - len(self)
+            valid &= self.are_whole(self.serials(rows))
         return reward.astype(np.float32), (factor * ~terminated).astype(np.float32), at, valid
 
     def draw(self, count, n_step, gamma, rng):
@@ -205,8 +229,8 @@ class Ring:
         size = len(self)
         arrays = self._frames.state(size) | {name: getattr(self, name)[:size] for name in COLUMNS}
         heads, streams = self._streams.state(self.obs.shape[1:], self.obs.dtype)
-        if self._frames.count == 1:
-            del streams["fresh"]  # only stacks look back
+        if self._frames.back is None:
+            del streams["fresh"]  # nothing looks back
         return arrays | heads, {"written": self.written, "capacity": self.capacity} | streams
 
     def load(self, arrays, facts):

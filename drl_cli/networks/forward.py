@@ -58,6 +58,7 @@ class Forward:
         else:
             self._own = {head: self._layers_of(head, size) for head, size in affine}
         self._variances = np.exp(2.0 * self._of("log_std/kernel")) if net.sde else None
+        self._lstm = (self._of("lstm/kernel"), self._of("lstm/bias")) if net.lstm else None
 
     def _layers_of(self, head, size):
         """The layers of a head of its own, its linear output last."""
@@ -65,15 +66,39 @@ class Forward:
         return [*own, self._layer(head, Dense(size, "linear", noisy=self._net.noisy_heads))]
 
     def __call__(self, x, rng=None):
-        """Map inputs to {head: float32 [N, size]}, or [C, N, size] for C copies.
+        """Map inputs to {head: float32 [N, size]}, or [C, N, size] for C copies; nets with an LSTM have ``run``.
 
         ``x``: float32 [N, input_size], or a list of the inputs: an image [N, H, W, channels] (uint8 or float32) comes first.
         With ``rng`` noisy layers draw their weights anew; without it they use the means.
         """
         return self.heads(self.features(x, rng), rng)
 
+    def run(self, x, state, rng=None):
+        """Map inputs and the recurrent ``state`` to (heads as for a call, the next state); ``()`` without an LSTM.
+
+        The state is (output, cell), float32 [N, lstm] each; the next one is made of arrays of its own.
+        """
+        x = self.features(x, rng)
+        if self._lstm is not None:
+            x, state = self._recurrent(x, state)
+        return self.heads(x, rng), state
+
+    def _recurrent(self, x, state):
+        """One step of the LSTM: features [N, F] and state to (output [N, lstm], next state)."""
+        (output, cell), cells = state, self._net.lstm
+        gates = np.concatenate([x, output], axis=-1) @ self._lstm[0]
+        gates += self._lstm[1]
+        gates[:, : 3 * cells] *= 0.5  # σ(x) = ½·(1 + tanh(x/2)), which cannot overflow
+        gates = np.tanh(gates, out=gates)
+        gates[:, : 3 * cells] *= 0.5
+        gates[:, : 3 * cells] += 0.5
+        into, keep, out, candidate = (gates[:, at : at + cells] for at in range(0, 4 * cells, cells))
+        cell = keep * cell + into * candidate
+        output = out * np.tanh(cell)
+        return output, (output, cell)
+
     def features(self, x, rng=None):
-        """Map inputs to what the heads see, float32 [N, F] or [C, N, F]; arguments as for a call."""
+        """Map inputs to what the heads see, or an LSTM before them, float32 [N, F] or [C, N, F]; arguments as for a call."""
         x = self._joined(x)
         for index, layer in enumerate(self._layers):
             if self._norms is not None:

@@ -5,7 +5,8 @@ wire protocol between the two. Used by the algorithms (which describe nets) and 
 
 Sources: noisy layers, Fortunato et al. 2018 (arXiv 1706.10295), factorised form; batch normalisation of every layer's
 input, Bhatt et al. 2024, "CrossQ" (arXiv 1902.05605); state-dependent exploration, Raffin et al. 2020 (arXiv 2005.05719);
-initial kernels, Glorot & Bengio 2010, eq. 16.
+initial kernels, Glorot & Bengio 2010, eq. 16; LSTM, Gers et al. 2000 (no peepholes), whose forget gates begin open with a
+bias of 1 (Jozefowicz et al. 2015, section 2.2).
 """
 
 import dataclasses
@@ -58,6 +59,9 @@ class NetSpec:
     inputs join it. ``head_layers`` come before every head's linear output, for each head its own; ``noisy_heads`` makes
     these outputs noisy. ``batch_norm`` normalises the input of every dense layer and head. With ``sde`` the head
     "log_std" has no affine output: it is ½·log(φ²·exp(2K) + 1e-6) for the last features φ, and φ is a head too.
+
+    ``lstm`` puts so many recurrent cells between ``layers`` and heads, 0 none; its gates are columns of one kernel in the
+    order input, forget, output, candidate. Such a net has one copy and neither ``batch_norm`` nor ``sde``.
     """
 
     name: str
@@ -72,6 +76,12 @@ class NetSpec:
     noisy_heads: bool = False
     batch_norm: bool = False
     sde: bool = False
+    lstm: int = 0
+
+    @property
+    def state_shapes(self):
+        """Shapes of the recurrent state of one row, (output, cell); ``()`` without an LSTM."""
+        return ((self.lstm,), (self.lstm,)) if self.lstm else ()
 
     @property
     def input_size(self):
@@ -103,6 +113,10 @@ class NetSpec:
             self._norm(shapes, index, width)
             width = self._dense(shapes, f"{self.name}/dense_{index}", width, layer)
         self._norm(shapes, len(self.layers), width)
+        if self.lstm:
+            shapes[f"{self.name}/lstm/kernel"] = (width + self.lstm, 4 * self.lstm)
+            shapes[f"{self.name}/lstm/bias"] = (4 * self.lstm,)
+            width = self.lstm
         for head, size in self.heads:
             self._head(shapes, head, size, width)
         lead = (self.copies,) if self.copies > 1 else ()
@@ -158,4 +172,6 @@ class NetSpec:
                 weights[name] = rng.uniform(-limit, limit, shape).astype(np.float32)
             else:
                 weights[name] = np.full(shape, 1.0 if part in _ONES else 0.0, np.float32)
+        if self.lstm:
+            weights[f"{self.name}/lstm/bias"][self.lstm : 2 * self.lstm] = 1.0  # the forget gates begin open
         return weights

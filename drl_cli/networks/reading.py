@@ -1,7 +1,7 @@
 """A PolicySpec from the plain data of a manifest, which may be somebody else's file: exactly a spec, or refused.
 
-Used by ``acting.policy``. Manifests of versions before images and discrete actions lack the keys of those; their values are
-the defaults then.
+Used by ``acting.policy``. Manifests of versions before images, discrete actions and recurrent cells lack the keys of those;
+their values are the defaults then.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ def policy_spec(data):
             distribution=str(whole["distribution"]),
             obs_shape=_sizes(whole["obs_shape"], specs.MAX_PIXELS),
             action=_action(whole["action"]),
-            state=tuple(whole["state"]),
+            state=tuple(_sizes(shape) for shape in whole["state"]),
             obs_dtype=str(whole["obs_dtype"]),
             frames=_sizes([whole["frames"]])[0],
             value=_value(whole["value"]),
@@ -69,10 +69,10 @@ def _value(data):
     return specs.ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
 
 
-def _sizes(values, most=specs.MAX_UNITS):
+def _sizes(values, most=specs.MAX_UNITS, least=1):
     sizes = tuple(int(value) for value in values)
-    if any(not 1 <= size <= most for size in sizes):
-        raise ValueError(f"sizes {sizes} are not between 1 and {most}")
+    if any(not least <= size <= most for size in sizes):
+        raise ValueError(f"sizes {sizes} are not between {least} and {most}")
     return sizes
 
 
@@ -93,6 +93,7 @@ def _net(data):
         image=_sizes(data["image"]),
         convs=tuple(_conv(conv) for conv in data["convs"]),
         head_layers=tuple(_dense(layer) for layer in data["head_layers"]),
+        lstm=_sizes([data["lstm"]], least=0)[0],
         **flags,
     )
     if any(side < 1 for shape in net.image_shapes() for side in shape) or (net.convs and len(net.image) != 3):

@@ -161,16 +161,17 @@ class PolicySpec:
 
     def misfit(self):
         """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
-        if self.distribution not in DISTRIBUTIONS or self.state != ():
-            known = ", ".join(DISTRIBUTIONS)
-            return (
-                f"distribution {self.distribution[:60]!r}, state {str(self.state)[:60]}. Known distributions: {known}"
-            )
+        if self.distribution not in DISTRIBUTIONS:
+            return f"distribution {self.distribution[:60]!r}. Known distributions: {', '.join(DISTRIBUTIONS)}"
         if not self.nets or self.nets[0].copies != 1:
             return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
         if len({net.name for net in self.nets}) < len(self.nets):
             return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
         net = self.nets[0]
+        if self.state != net.state_shapes or (net.lstm and (net.batch_norm or net.sde)):
+            return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
+        if any(judge.lstm for judge in self.nets[1:]):
+            return "recurrent cells in a net that only judges"
         if net.input_size != math.prod(self.stacked_shape) or (net.image and net.image != self.stacked_shape):
             return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
         if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):

@@ -5,6 +5,7 @@ variables have a leading axis and one batched matmul runs every copy.
 """
 
 from drl_cli.networks.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
+from drl_cli.tf1.lstm import lstm
 from drl_cli.tf1.tensorflow import tf
 
 ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
@@ -46,13 +47,43 @@ class Net:
     def __call__(self, *inputs):
         """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size].
 
-        An image comes first, [B, H, W, channels] of uint8 or float32.
+        An image comes first, [B, H, W, channels] of uint8 or float32. Nets with an LSTM have ``sequence``.
         """
+        return self._heads(self._features(inputs))
+
+    def sequence(self, obs, state, begins=None, skip=0, looped=False):
+        """Run a net with an LSTM over sequences of ``obs`` [B, S, …], its one input.
+
+        ``state``: (output, cell) before the first step, [B, lstm] each; ``begins``: float32 [B, S], 1 where an episode
+        begins, before which the state is forgotten, or None; ``looped``: for XLA. The first ``skip`` steps only bring the
+        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state behind the last step).
+        """
+        net, (rows, steps) = self._net, obs.shape[:2].as_list()
+        x = self._features([tf.reshape(obs, [rows * steps, *obs.shape[2:]])])  # [B·S, U]
+        x = tf.transpose(tf.reshape(x, [rows, steps, x.shape[-1]]), [1, 0, 2])  # [S, B, U]
+        begins = None if begins is None else tf.transpose(begins)  # [S, B]
+        weights = [self._weights[f"{net.name}/lstm/{part}"] for part in ("kernel", "bias")]
+        if skip:
+            first = None if begins is None else begins[:skip]  # [skip, B]
+            _, state = lstm(tf.stop_gradient(x[:skip]), state, weights, first, looped)
+            state = tuple(tf.stop_gradient(part) for part in state)  # [B, lstm] each
+        rest = None if begins is None else begins[skip:]  # [S − skip, B]
+        x, state = lstm(x[skip:], state, weights, rest, looped)  # [S − skip, B, lstm]
+        heads = self._heads(
+            tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])
+        )  # [B·(S − skip), …]
+        return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
+
+    def _features(self, inputs):
+        """What the heads see, or an LSTM before them, [(C,) B, U]."""
         net = self._net
         x = self._joined(inputs)  # [(C,) B, I]
         for index, layer in enumerate(net.layers):
             x = self._dense(self._normed(x, index), f"{net.name}/dense_{index}", layer)  # [(C,) B, U]
-        x = self._normed(x, len(net.layers))  # [(C,) B, U]
+        return self._normed(x, len(net.layers))  # [(C,) B, U]
+
+    def _heads(self, x):
+        net = self._net
         heads = {head: self._head(x, head) for head, _ in net.heads if not (net.sde and head == "log_std")}
         if net.sde:
             variances = tf.exp(2.0 * self._weights[f"{net.name}/log_std/kernel"])  # [U, A]

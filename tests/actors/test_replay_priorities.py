@@ -16,7 +16,7 @@ from drl_cli.errors import CheckpointError, ConfigError, Diverged
 
 SPEC = spec(1, (-1.0,), (1.0,))
 IMAGES = SimpleNamespace(
-    obs_shape=(2, 2, 1), obs_dtype="uint8", frames=4, action=SimpleNamespace(shape=(), dtype="int32")
+    obs_shape=(2, 2, 1), obs_dtype="uint8", frames=4, action=SimpleNamespace(shape=(), dtype="int32"), state=()
 )
 KEYS = {"train_batch_size": 6, "updates_per_call": 4, "n_step": 2, "gamma": 0.9, "num_envs_per_worker": 2}
 PRIORITIZED = {

@@ -8,7 +8,7 @@ from drl_cli.errors import InputError
 from drl_cli.loading import load
 
 BOX = "Box actions: SAC, TQC, CROSSQ, TD3, DDPG, APEX_DDPG"
-DISCRETE = "Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX"
+DISCRETE = "Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX, R2D2"
 
 
 def test_sac_is_found_with_its_parts():
@@ -30,6 +30,7 @@ def test_sac_is_found_with_its_parts():
         ("QRDQN", ("Discrete",)),
         ("SimpleQ", ("Discrete",)),
         ("APEX", ("Discrete",)),
+        ("R2D2", ("Discrete",)),
     ],
 )
 def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
@@ -58,7 +59,7 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
     [
         ("PPO", f"PPO is not built yet. What runs on {BOX}; on {DISCRETE}."),
         ("cql", f"CQL is not built yet. What runs on {BOX}."),
-        ("R2D2", f"R2D2 is not built yet. What runs on {DISCRETE}."),
+        ("RNNSAC", f"RNNSAC is not built yet. What runs on {BOX}."),
         ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),
         ("SACC", "Unknown algorithm 'SACC'. Did you mean 'SAC'?"),
         ("IMPALLA", "Unknown algorithm 'IMPALLA'. Did you mean 'IMPALA'?"),

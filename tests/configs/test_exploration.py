@@ -36,6 +36,7 @@ DEFAULT = {
     "DQN": EPSILON,
     "SimpleQ": EPSILON,
     "QRDQN": EPSILON,
+    "R2D2": EPSILON,
     "APEX": {"type": "PerWorkerEpsilonGreedy", **RANDOM, "random_timesteps": 2000},
 }
 

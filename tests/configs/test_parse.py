@@ -125,7 +125,7 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
         (
             "SAC",
             {"lr": 0.1},
-            "lr: a key of DQN, QRDQN, SimpleQ, APEX, not of SAC: the learning rates are "
+            "lr: a key of DQN, QRDQN, SimpleQ, APEX, R2D2, not of SAC: the learning rates are "
             "optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate (--config).",
         ),
         (

@@ -49,6 +49,7 @@ DEFAULTS = {
     "normalize_actions": True,
     "clip_actions": True,
     "clip_rewards": None,
+    "preprocessor_pref": "deepmind",
     "log_level": "WARN",
     "tf_session_args.intra_op_parallelism_threads": 1,
     "tf_session_args.inter_op_parallelism_threads": 1,
@@ -203,6 +204,24 @@ _APEX = {
     "training_intensity": 32.0,
     "timesteps_per_iteration": 2000,
 }
+_R2D2 = {
+    "buffer_size": 100_000,
+    "train_batch_size": 32,
+    "updates_per_call": 10,
+    "publish_every": 10,
+    "grad_clip": 40.0,
+    "dueling": True,
+    "double_q": True,
+    "model.use_lstm": True,
+    "model.lstm_cell_size": 64,
+    "model.max_seq_len": 20,
+    "burn_in": 0,
+    "replay_sequence_length": None,
+    "zero_init_states": False,
+    "use_h_function": True,
+    "h_function_epsilon": 1e-3,
+    "prioritized_replay_eta": 0.9,
+}
 _LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration_config."))
 
 DIFFERENCES = {
@@ -233,6 +252,7 @@ DIFFERENCES = {
         {**_DQN, **_APEX, **_LADDER, "exploration_config.type": "PerWorkerEpsilonGreedy"},
         {*_SOFT, "twin_q", "policy_delay"},
     ),
+    "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 

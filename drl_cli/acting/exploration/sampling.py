@@ -40,7 +40,7 @@ class Random:
 
     def act(self, policy, obs, state, rng, at):
         """See the module."""
-        return self._held.uniform(policy, rng, len(obs), at[1]), state, {}
+        return self._held.uniform(policy, rng, len(obs), at[1]), policy.next_state(obs, state), {}
 
     def ended(self, index):
         """See the module."""
@@ -86,7 +86,8 @@ class SoftQ:
 
     def act(self, policy, obs, state, rng, at):
         """See the module."""
-        return drawn(policy.q_values(obs, rng) / self._temperature, rng), state, {}
+        heads, state = policy.stepped(obs, state, rng)
+        return drawn(policy.values(heads) / self._temperature, rng), state, {}
 
     def ended(self, index):
         """See the module."""

@@ -9,7 +9,7 @@ The driver moves references; batches go from worker to replay, and from replay t
 """
 
 from drl_cli import events, process
-from drl_cli.configs.replay import intensity
+from drl_cli.configs.replay import intensity, span
 from drl_cli.errors import RunFailed
 from drl_cli.runtime.meters import Meters
 
@@ -30,9 +30,9 @@ class ReplayLoop:
         self._batch, self.intensity = config.train_batch_size, intensity(config)
         streams = max(1, config.num_workers) * config.num_envs_per_worker
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
-        # A window of n steps is only drawn when it is complete.
-        self._complete = config.num_envs_per_worker * (config.n_step + 1)
-        self._start = max(config.learning_starts, streams * (config.n_step + 1))
+        # A window of n steps, or a sequence, is only drawn when it is complete.
+        self._complete = config.num_envs_per_worker * (span(config) + 1)
+        self._start = max(config.learning_starts, streams * (span(config) + 1))
         per_fragment = self._fragment * self.intensity / self._batch
         self._chunk = max(1, min(config.updates_per_call, int(per_fragment)))
         self._lead = max(

@@ -1,0 +1,113 @@
+"""The config of R2D2: DQN with an LSTM, which learns from sequences of the replay.
+
+Names and meanings are RLlib's (R2D2 of 1.8 to 1.13). Source: Kapturowski et al. 2019, "Recurrent Experience Replay in
+Distributed Reinforcement Learning". Deviations: ``burn_in`` comes before what is learnt and is shorter at an episode's
+start; ``replay_sequence_length`` may be given (RLlib computes it); ``train_batch_size`` counts sequences.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from drl_cli.configs.dqn import DQNExploration, ValueKeys
+from drl_cli.configs.exploration import TYPE
+from drl_cli.configs.model import RecurrentNetwork
+from drl_cli.configs.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.configs.schema import MisfitError, Whole, default, key
+
+
+class R2D2Network(RecurrentNetwork, defaults={"use_lstm": default(True, rllib=False, why="R2D2 is DQN with an LSTM")}):
+    """The network in front of the action values, which ends in an LSTM."""
+
+
+class R2D2Exploration(DQNExploration):
+    """A share of random actions that falls from 1 to 0.02 over 10,000 env steps."""
+
+    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "Random"] = key("EpsilonGreedy", TYPE)
+
+
+class R2D2Config(
+    ValueKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "tau": default(1.0),
+        "target_network_update_freq": default(
+            500, rllib=2500, why="after as many updates as DQN's; a sequence teaches more than a transition"
+        ),
+        "grad_clip": default(40.0),
+        "buffer_size": default(100_000),
+        "learning_starts": default(1000),
+        "rollout_fragment_length": default(
+            25, rllib=4, why="one message per 100 steps; fragment borders change nothing"
+        ),
+        "n_step": default(3, rllib=1, why="rewards reach the states before them three times as fast"),
+        "updates_per_call": default(10),
+        "publish_every": default(10),
+        "timesteps_per_iteration": default(1000),
+    },
+):
+    """Recurrent replay: DQN that remembers its episode, double, dueling, with n-step returns of rescaled values."""
+
+    model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")
+    exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
+    train_batch_size: Whole = key(
+        32, "Sequences of one update, up to model.max_seq_len learnt steps each.", "sequences", ge=1, le=100_000
+    )
+    training_intensity: Annotated[float, Field(gt=0, le=1e6)] | None = key(
+        None,
+        "Sequences trained per env step sampled, kept from both sides; null means 0.4 times train_batch_size, which is 0.4 "
+        "updates per env step.",
+        "sequences trained per env step sampled",
+        rllib="null: one update per fragment, which with more workers trains less per step",
+        why="a pace that the number of workers does not change",
+    )
+    burn_in: Whole = key(
+        0,
+        "Steps before those that are learnt from, which bring the stored state of the LSTM up to date with its weights; "
+        "fewer where the episode began later.",
+        "env steps",
+        ge=0,
+        le=1000,
+    )
+    replay_sequence_length: Annotated[Whole, Field(ge=1, le=2000)] | None = key(
+        None,
+        "Steps of a sequence, those of burn_in counted; null: burn_in + model.max_seq_len.",
+        "env steps",
+        "null or a whole number in [1, 2000], more than burn_in",
+    )
+    zero_init_states: bool = key(
+        False,
+        "Whether sequences begin with a state of zeros; otherwise with the one that was stored when the step was taken.",
+        rllib=True,
+        why="the paper's comparison, and CartPole without velocities, favour stored states",
+    )
+    use_h_function: bool = key(
+        True, "Whether values are learnt on the scale h(x) = sign(x)(sqrt(|x| + 1) - 1) + h_function_epsilon x."
+    )
+    h_function_epsilon: float = key(1e-3, "The share of x in h(x).", needs=("use_h_function", 1), ge=1e-6, le=1)
+    prioritized_replay_eta: float = key(
+        0.9,
+        "A sequence's priority is this share of its largest TD error, and the rest of their mean.",
+        "share",
+        needs=("prioritized_replay", 1),
+        ge=0,
+        le=1,
+    )
+
+    @model_validator(mode="after")
+    def _learns_from_sequences(self):
+        whole = self.replay_sequence_length
+        if whole is not None and whole <= self.burn_in:
+            raise MisfitError("replay_sequence_length", f"{whole} is not more than burn_in {self.burn_in}")
+        both = whole is not None and "max_seq_len" in self.model.model_fields_set
+        if both and whole != self.burn_in + self.model.max_seq_len:
+            raise MisfitError(
+                "replay_sequence_length",
+                f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
+            )
+        if not self.model.use_lstm:
+            raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
+        if self.worker_side_prioritization:
+            raise MisfitError("worker_side_prioritization", "workers cannot judge sequences yet; leave it out")
+        return self

@@ -1,0 +1,34 @@
+"""R2D2 balances a pole whose velocities it does not see within about a minute."""
+
+import time
+
+import pytest
+
+from drl_cli import process
+
+process.prepare()
+
+from drl_cli.acting import envs  # noqa: E402
+from drl_cli.algorithms import table  # noqa: E402
+from drl_cli.configs.r2d2 import R2D2Config  # noqa: E402
+from drl_cli.runtime.trainer import Trainer  # noqa: E402
+
+ENV_ID = "drl/StatelessCartPole-v1"
+GOAL, SECONDS = 150.0, 120.0  # random: 22, without a memory: at most about 60; took 31 s on two busy cores
+
+
+@pytest.mark.learning
+def test_r2d2_balances_a_pole_without_seeing_velocities():
+    spaces = envs.check(ENV_ID, {}, table.find("R2D2"))
+    assert spaces["obs"]["shape"] == [2]
+    env = {"id": ENV_ID, "asked": ENV_ID, "env_config": {}, "spaces": spaces, "imports": ()}
+    trainer = Trainer("R2D2", R2D2Config.model_validate({"seed": 0, "training_intensity": 8.0}), env)
+    best, began = 0.0, time.monotonic()
+    try:
+        trainer.start()
+        while best < GOAL and time.monotonic() - began < SECONDS:
+            evaluation = trainer.train()["evaluation"]
+            best = max(best, evaluation["episode_reward_mean"]) if evaluation else best
+    finally:
+        trainer.close()
+    assert best >= GOAL, f"{best:.0f} after {trainer.counters()}"
