@@ -20,7 +20,7 @@ from drl_cli.losses.value import huber, squared, td_error, td_target
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.build import Net, values_of, variables_of
 from drl_cli.tf1.distributions import Deterministic, stateless_normal
-from drl_cli.tf1.graph import Gradients, LearnerGraph
+from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
 from drl_cli.tf1.moving import every, follow
 from drl_cli.tf1.tensorflow import tf
 
@@ -34,20 +34,9 @@ def build(config, spec, initial, seed, scope):
     ``config``: DDPGConfig or one of its kin; ``spec``: PolicySpec; ``initial``: {name: array} of
     ``ddpg_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
     """
-    columns = {
-        "obs": (spec.stacked_shape, spec.obs_dtype),
-        "action": (spec.action.shape, "float32"),
-        "reward": ((), "float32"),
-        "discount": ((), "float32"),
-        "next_obs": (spec.stacked_shape, spec.obs_dtype),
-    }
-    if config.prioritized_replay:
-        columns["weight"] = ((), "float32")
     update = _Update(config, spec, initial, seed, scope)
-    published = tuple(scope + name for name in spec.weight_names())
-    variables = {variable.op.name: variable for variable in update.all_variables()}
-    variables["num_updates"] = variables.pop(scope + "num_updates")
-    return LearnerGraph(columns, RATES, variables, published, update.gradients, update.apply)
+    published = [scope + name for name in spec.weight_names()]
+    return learner_graph(transition_columns(config, spec), RATES, update, published)
 
 
 class _Update:
@@ -66,19 +55,18 @@ class _Update:
         self._critic = variables_of(critic, initial, scope)
         targets = {describing.target_name(name): shape for name, shape in (policy | critic).items()}
         self._target = variables_of(targets, initial, scope, trainable=False)
-        self._number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
         self._adam = {
             part: Adam(scope + part, weights) for part, weights in (("actor", self._policy), ("critic", self._critic))
         }
-        # The targets move with the policy: after a multiple of its delay.
-        delay = config.policy_delay
-        self._target_every = delay * max(1, round(describing.updates_per_target_update(config) / delay))
+        self._target_every = ddpg_nets.updates_per_target_update(config)
 
-    def all_variables(self):
+    def variables(self):
+        """All but the counter."""
         groups = [self._acting, self._critic, self._target, *(adam.variables for adam in self._adam.values())]
         if self._policy is not self._acting:
             groups.append(self._policy)
-        return [variable for group in groups for variable in group.values()] + [self._number]
+        return [variable for group in groups for variable in group.values()]
 
     def gradients(self, batch, number):
         """See LearnerGraph: gradients of both parts for ``batch`` at update ``number``."""

@@ -4,7 +4,6 @@ Used by the trainer (the policy's spec, its first weights) and by ``algorithms.d
 """
 
 from drl_cli.algorithms import describing
-from drl_cli.algorithms.describing import target_updates
 from drl_cli.data.randomness import generator
 from drl_cli.networks.spec import Dense, NetSpec, PolicySpec
 
@@ -49,6 +48,17 @@ def initial_weights(config, spec, seed):
     weights = spec.nets[0].initial_weights(rng, head_scale=HEAD_SCALE)
     weights.update(critic_spec(config, spec).initial_weights(rng))
     return describing.with_targets(weights)
+
+
+def updates_per_target_update(config):
+    """Return every how many updates the targets move: a multiple of the policy's delay, since they move with it."""
+    delay = config.policy_delay
+    return delay * max(1, round(describing.updates_per_target_update(config) / delay))
+
+
+def target_updates(config, updates):
+    """Return how often the targets have moved after ``updates`` updates."""
+    return updates // updates_per_target_update(config)
 
 
 def _layers(hiddens, activation, config):

@@ -27,7 +27,7 @@ from drl_cli.losses.value import huber
 from drl_cli.tf1.action_values import ActionValues
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.build import Net, values_of, variables_of
-from drl_cli.tf1.graph import Gradients, LearnerGraph
+from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
 from drl_cli.tf1.moving import every, follow
 from drl_cli.tf1.noise import layer_noise
 from drl_cli.tf1.tensorflow import tf
@@ -43,20 +43,9 @@ def build(config, spec, initial, seed, scope):
     ``config``: DQNConfig or one of its kin; ``spec``: PolicySpec; ``initial``: {name: array} of
     ``dqn_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
     """
-    columns = {
-        "obs": (spec.stacked_shape, spec.obs_dtype),
-        "action": ((), "int32"),
-        "reward": ((), "float32"),
-        "discount": ((), "float32"),
-        "next_obs": (spec.stacked_shape, spec.obs_dtype),
-    }
-    if config.prioritized_replay:
-        columns["weight"] = ((), "float32")
     update = _Update(config, spec, initial, seed, scope)
-    published = tuple(scope + name for name in spec.weight_names())
-    variables = {variable.op.name: variable for variable in update.all_variables()}
-    variables["num_updates"] = variables.pop(scope + "num_updates")
-    return LearnerGraph(columns, RATES, variables, published, update.gradients, update.apply)
+    published = [scope + name for name in spec.weight_names()]
+    return learner_graph(transition_columns(config, spec), RATES, update, published)
 
 
 class _Update:
@@ -73,14 +62,15 @@ class _Update:
         if config.policy_average:
             self._learnt = variables_of(shapes, initial, scope + "learnt_")
         self._target = variables_of(self._target_net.weight_shapes(), initial, scope, trainable=False)
-        self._number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
         self._adam = Adam(scope + "q", self._learnt, epsilon=config.adam_epsilon)
 
-    def all_variables(self):
+    def variables(self):
+        """All but the counter."""
         groups = [self._acting, self._target, self._adam.variables]
         if self._learnt is not self._acting:
             groups.append(self._learnt)
-        return [variable for group in groups for variable in group.values()] + [self._number]
+        return [variable for group in groups for variable in group.values()]
 
     def gradients(self, batch, number):
         """See LearnerGraph: gradients of the net for ``batch`` at update ``number``."""

@@ -18,8 +18,8 @@ Deviations:
 import numpy as np
 
 from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.graph import Gradients, LearnerGraph
+from drl_cli.tf1.adam import BETA_1, Adam, clipped
+from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
 from drl_cli.tf1.moving import every
 from drl_cli.tf1.tensorflow import tf
 
@@ -44,32 +44,24 @@ def target_entropy(config, spec):
 class SoftUpdate:
     """The two halves of an update; ``graph()`` is what the learner gets."""
 
-    def __init__(self, config, spec, actor, critics, scope, momentum=None, beta_1=0.9):
+    def __init__(self, config, spec, actor, critics, scope, momentum=None, beta_1=BETA_1):
         """``momentum``: share that running statistics keep at an update; ``beta_1``: Adam's, for all parts."""
         self._config, self._spec, self._scope = config, spec, scope
         self._actor, self._critics, self._momentum = actor, critics, momentum
         self._target_entropy = target_entropy(config, spec)
-        self._number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
         parts = {"actor": actor.trained, "critic": critics.trained, "entropy": actor.alpha}
         self._adam = {part: Adam(scope + part, weights, beta_1=beta_1) for part, weights in parts.items()}
 
     def graph(self):
         """Return the LearnerGraph of this update."""
-        spec = self._spec
-        columns = {
-            "obs": (spec.stacked_shape, spec.obs_dtype),
-            "action": (spec.action.shape, spec.action.dtype),
-            "reward": ((), "float32"),
-            "discount": ((), "float32"),
-            "next_obs": (spec.stacked_shape, spec.obs_dtype),
-        }
-        if self._config.prioritized_replay:
-            columns["weight"] = ((), "float32")
+        published = [self._scope + name for name in self._spec.weight_names()]
+        return learner_graph(transition_columns(self._config, self._spec), RATES, self, published)
+
+    def variables(self):
+        """All but the counter."""
         slots = [variable for adam in self._adam.values() for variable in adam.variables.values()]
-        made = [*self._actor.variables(), *self._critics.variables(), *slots]
-        variables = {variable.op.name: variable for variable in made} | {"num_updates": self._number}
-        published = tuple(self._scope + name for name in spec.weight_names())
-        return LearnerGraph(columns, RATES, variables, published, self.gradients, self.apply)
+        return [*self._actor.variables(), *self._critics.variables(), *slots]
 
     def gradients(self, batch, number):
         """See LearnerGraph: gradients of the three parts for ``batch`` at update ``number``."""

@@ -52,7 +52,7 @@ class PlainConsole:
         """Take one event and write its line, if it has one."""
         seconds = self._clock()
         with self._lock:
-            best_before = self.view.best if self.view.evaluation else None
+            best_before = self.view.best if self.view.is_scored else None
             self.view.take(kind, fields, seconds)
             if kind == "result":
                 self._iteration(fields["result"], seconds)
@@ -83,7 +83,7 @@ class PlainConsole:
         if seconds - self._last_iteration < MIN_SECONDS_BETWEEN_ITERATIONS:
             self._held_back = line
             return
-        self._last_iteration = seconds
+        self._last_iteration, self._held_back = seconds, None
         self._write(line, seconds)
 
     def _text(self, kind, fields, best_before):

@@ -54,6 +54,7 @@ class RunView:
     iteration: int = 0
     evaluation: dict | None = None
     best: float | None = None
+    is_scored: bool = False  # whether best means greedy evaluations, as it does in best.json
     checkpoint: dict | None = None
     stopping: bool = False
     finished: dict | None = None
@@ -111,10 +112,13 @@ class RunView:
     def _take_evaluation(self, fields, seconds):
         self.phase = ""
         value = fields.get("episode_reward_mean")
-        if self.evaluation is None:
-            self.best = None  # from here on best means greedy evaluations, as it does in best.json
+        if not self.is_scored:
+            self.best, self.is_scored = None, True
         self.evaluation = {**fields, "seconds": seconds}
         self._see_best(value, from_training=False)
+
+    def _take_best_before(self, fields, _seconds):
+        self.best, self.is_scored = fields["value"], True
 
     def _take_goal(self, fields, seconds):
         fresh = fields.get("confirmed")
@@ -152,6 +156,6 @@ class RunView:
         self.notices.append((seconds, text, kind))
 
     def _see_best(self, value, from_training):
-        if value is None or (from_training and self.evaluation is not None):
+        if value is None or (from_training and self.is_scored):
             return
         self.best = value if self.best is None else max(self.best, value)

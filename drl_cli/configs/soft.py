@@ -70,6 +70,15 @@ class SoftKeys(Section):
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
 
     @model_validator(mode="after")
+    def _leaves_priorities_to_the_learner(self):
+        if self.worker_side_prioritization:
+            raise MisfitError(
+                "worker_side_prioritization",
+                "workers judge for DQN, DDPG and their kin; here the learner gives all priorities. Leave it out",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _explores_in_one_way(self):
         exploration = self.exploration_config
         if self.use_sde and exploration.type not in ("StochasticSampling", "Random"):

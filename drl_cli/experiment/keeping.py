@@ -162,6 +162,8 @@ class Keeping:
             events.report("warning", text=f"the best checkpoint so far cannot be used: {error}")
             return
         self._best_value, self._best_at = value, number
+        if self._evaluating:
+            events.report("best_before", value=value)
         self._only_best = data.get("only_best") is True
         if self._saved_at is not None and number > self._saved_at:
             self._earlier_best = number

@@ -68,7 +68,8 @@ def shared_quantile_huber(quantiles, target, shares):
     copies, rows, count = quantiles.shape.as_list()
     pool = target.shape[-1]
     middles = (tf.range(count, dtype=tf.float32) + 0.5)[:, None] / float(count)  # [M, 1]
-    weights = (shares / (float(count) * tf.reduce_sum(shares, axis=-1, keepdims=True)))[None, :, None, :]  # [1, B, 1, K]
+    pairs = float(count) * tf.reduce_sum(shares, axis=-1, keepdims=True)  # [B, 1]
+    weights = (shares / pairs)[None, :, None, :]  # [1, B, 1, K]
 
     def summed(values):
         flat = tf.matmul(tf.reshape(values, [copies * rows * count, pool]), tf.ones([pool, 1]))  # [C·B·M, 1]

@@ -99,7 +99,9 @@ class Meters:
     def _exploration(self):
         """How strongly the workers explore by now, the mean over them."""
         said = list(self._exploring.values())
-        return {name: _mean([one[name] for one in said if name in one]) for name in sorted({n for o in said for n in o})}
+        return {
+            name: _mean([one[name] for one in said if name in one]) for name in sorted({n for o in said for n in o})
+        }
 
     def state(self):
         """Return what a checkpoint keeps: the window of recent episodes and the totals."""

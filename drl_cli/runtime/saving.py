@@ -107,13 +107,14 @@ def restore_counters(trainer, ckpt, exact):
     """
     state = ckpt.json("state")
     trainer.adopt(state, exact)
-    trainer.loop.load(state["loop"], _with_replay(ckpt, state))
+    trainer.loop.load(state["loop"], _with_replay(trainer, ckpt, state))
     passed = 0 if _goes_on(trainer, ckpt, exact) else 1
     return {index: incarnation + passed for index, incarnation in state["incarnations"].items()}
 
 
-def _with_replay(ckpt, state):
-    return ckpt.has("replay") and state["replay"] is not None
+def _with_replay(trainer, ckpt, state):
+    """Whether the replay goes on too: there is one, in as many shards as this run has (they depend on num_workers)."""
+    return ckpt.has("replay") and len(state["replay"] or ()) == len(trainer.parts.replay.handles)
 
 
 def _goes_on(trainer, ckpt, exact):
@@ -138,20 +139,19 @@ def restore(trainer, ckpt, exact):
     events.report("phase", text=f"restoring {ckpt.path.name}")
     parts.learner.call("load", arrays, state["version"]).result()
     parts.server.call("load", {DEFAULT_POLICY: acting}, state["version"]).result()
-    with_replay = _with_replay(ckpt, state)
-    if state["replay"] is not None:
-        shards = len(parts.replay.handles)
-        if len(state["replay"]) != shards:
-            raise CheckpointError(
-                f"{ckpt.path}: its replay is in {len(state['replay'])} shards, this run's in {shards} (num_replay_shards)."
-            )
+    with_replay, shards = _with_replay(trainer, ckpt, state), len(parts.replay.handles)
+    known = state["replay"] or ()
+    if len(known) == shards:
         parts.replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, state["replay"])
     if _goes_on(trainer, ckpt, exact):
         _restore_workers(ckpt, state, parts)
     else:
         parts.replay.forget_streams()
     if not with_replay:
-        events.report("notice", text=f"{ckpt.path.name} holds no replay: it fills anew before learning goes on")
+        lacks = "no replay"
+        if ckpt.has("replay") and known:
+            lacks = f"its replay in {len(known)} shards, this run's is in {shards}"
+        events.report("notice", text=f"{ckpt.path.name} holds {lacks}: it fills anew before learning goes on")
 
 
 def _restore_workers(ckpt, state, parts):

@@ -33,3 +33,26 @@ class LearnerGraph(NamedTuple):
     published: tuple
     gradients: Callable
     apply: Callable
+
+
+def transition_columns(config, spec):
+    """Return the ``columns`` of a batch of transitions for a PolicySpec, with weights where the replay has priorities."""
+    columns = {
+        "obs": (spec.stacked_shape, spec.obs_dtype),
+        "action": (spec.action.shape, spec.action.dtype),
+        "reward": ((), "float32"),
+        "discount": ((), "float32"),
+        "next_obs": (spec.stacked_shape, spec.obs_dtype),
+    }
+    if config.prioritized_replay:
+        columns["weight"] = ((), "float32")
+    return columns
+
+
+def learner_graph(columns, rates, update, published):
+    """Return the LearnerGraph of ``update``, which has ``variables()``, ``number``, ``gradients`` and ``apply``.
+
+    ``number``: the variable that counts updates; ``published``: exact names.
+    """
+    variables = {variable.op.name: variable for variable in update.variables()} | {"num_updates": update.number}
+    return LearnerGraph(columns, rates, variables, tuple(published), update.gradients, update.apply)

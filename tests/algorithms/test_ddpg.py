@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from machine import Machine, random_block, spaces
-from test_sac_reference import differences
+from slow import differences
 
 from drl_cli.algorithms import ddpg, ddpg_nets
 from drl_cli.configs.ddpg import DDPGConfig, TD3Config

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dqn_machine import RATE, config, machine, random_block
 from machine import discrete_spaces
-from test_sac_reference import differences
+from slow import differences
 
 from drl_cli.tf1.distributions import stateless_normal
 from drl_cli.tf1.tensorflow import tf

@@ -5,6 +5,7 @@ import pytest
 from machine import RATES, SCOPE, Machine, config, random_block, spaces
 
 from drl_cli.algorithms import describing, sac, sac_nets
+from drl_cli.algorithms.soft_update import target_entropy
 from drl_cli.networks.forward import Forward
 
 OBS, ACTION = 2, 2
@@ -148,7 +149,8 @@ def test_updates_per_target_update_come_from_env_steps_and_intensity(freq, batch
 
 @pytest.mark.parametrize(("asked", "expected"), [("auto", -3.0), (None, -3.0), (-1.5, -1.5), (0.0, 0.0), (2, 2.0)])
 def test_target_entropy_auto_is_minus_the_action_dimensions(asked, expected):
-    assert sac.target_entropy(config(target_entropy=asked), 3) == expected
+    made = config(target_entropy=asked)
+    assert target_entropy(made, sac_nets.policy_spec(made, spaces(OBS, 3))) == expected
 
 
 def test_statistics_of_an_update_are_those_of_its_batch(machine, block):
@@ -229,6 +231,30 @@ def test_critics_reach_the_values_of_a_synthetic_world_and_the_policy_its_aim():
     policy = Forward(machine.spec.nets[0], {name: values[name] for name in machine.spec.weight_names()})
     assert abs(np.tanh(policy(np.eye(5, dtype=np.float32))["mean"])[AIM, 0] - 0.5) < 0.1
     assert values["log_alpha"] == np.float32(np.log(1e-6))
+
+
+def test_state_dependent_deviations_start_where_asked_and_are_learnt():
+    made = config(use_sde=True, log_std_init=-1.5)
+    with Machine(made, spaces(OBS, ACTION)) as machine:
+        start = machine.values()
+        changed = machine.changed(random_block(made, OBS, ACTION), 1)
+    np.testing.assert_array_equal(start["policy/log_std/kernel"], np.full((3, ACTION), -1.5, np.float32))
+    assert "policy/log_std/bias" not in start
+    assert changed == set(start)
+
+
+def test_critics_of_images_see_them_through_convolutions_of_their_own():
+    made = config(hiddens=(4,), updates_per_call=1, model={"conv_filters": [[2, 3, 2]]})
+    pictures = spaces(OBS, ACTION) | {"obs": {"kind": "Box", "shape": [8, 8, 1], "dtype": "uint8"}, "frames": 2}
+    rng = np.random.default_rng(0)
+    block = random_block(made, OBS, ACTION)
+    for name in ("obs", "next_obs"):
+        block[name] = rng.integers(0, 256, (1, 4, 8, 8, 2), dtype=np.uint8)
+    with Machine(made, pictures) as machine:
+        assert machine.graph.columns["obs"] == ((8, 8, 2), "uint8")
+        assert machine.values()["critic/conv_0/kernel"].shape == (2, 3, 3, 2, 2)
+        changed = machine.changed(block, 1)
+        assert changed == set(machine.values())
 
 
 def test_rates_are_three_and_named_as_in_the_config():

@@ -43,6 +43,13 @@ def test_iteration_line_tells_reward_steps_and_speed():
     ]
 
 
+def test_iteration_that_was_held_back_does_not_come_behind_a_later_one():
+    results = [(at, "result", {"result": {"training_iteration": n}}) for n, at in ((1, 1.0), (2, 2.0), (3, 9.0))]
+    finished = (9.5, "finished", {"state": "finished"})
+    told = [line.split(":")[1][4:].strip() for line in written([*results, finished])]
+    assert told == ["iteration 1", "iteration 3", "finished"]
+
+
 def test_iterations_come_at_most_every_two_seconds_and_the_last_is_not_lost():
     events = [(second, "result", watched.result(i)) for i, second in enumerate((0.0, 0.5, 1.0, 2.1, 2.5), 1)]
     events.append((3.0, "finished", {"state": "finished", "text": "timesteps_total reached 5000"}))

@@ -27,6 +27,13 @@ def test_best_means_training_until_the_first_evaluation_and_evaluations_afterwar
     assert view.best == 30.0
 
 
+def test_best_of_a_resumed_run_begins_where_it_was():
+    view = taken(("best_before", {"value": 40.0}), ("progress", {"episode_reward_mean": 50.0}))
+    assert view.best == 40.0
+    view.take("evaluation", {"episode_reward_mean": 30.0, "episodes": 10}, 1)
+    assert view.best == 40.0
+
+
 def test_best_keeps_the_highest_evaluation():
     view = taken(("evaluation", {"episode_reward_mean": 30.0}), ("evaluation", {"episode_reward_mean": 20.0}))
     assert (view.best, view.evaluation["episode_reward_mean"]) == (30.0, 20.0)

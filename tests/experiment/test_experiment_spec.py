@@ -13,6 +13,7 @@ from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
 from drl_cli.experiment import files, spec
 
 PENDULUM = {"run": "SAC", "env": "Pendulum-v1"}
+TUNED = "tuned file: -f pendulum-sac"
 
 
 @pytest.fixture(autouse=True)
@@ -70,14 +71,15 @@ def test_default_stop_without_threshold_or_evaluation_is_a_limit(notices):
     assert spec.from_flags(PENDULUM).stop == {"timesteps_total": 1_000_000}
     flags = {"run": "SAC", "env": "LunarLanderContinuous-v3", "set": ["evaluation_interval=null"]}
     assert spec.from_flags(flags).stop == {"timesteps_total": 1_000_000}
-    assert (
-        notices[0] == "No --stop given: the run stops after 1,000,000 env steps. Type --stop '{}' for an endless run."
-    )
+    assert notices[:2] == [
+        TUNED,
+        "No --stop given: the run stops after 1,000,000 env steps. Type --stop '{}' for an endless run.",
+    ]
 
 
 def test_empty_stop_that_was_typed_is_endless(notices):
     assert spec.from_flags({**PENDULUM, "stop": ["{}"]}).stop == {}
-    assert notices == []
+    assert notices == [TUNED]
 
 
 def test_seed_is_drawn_when_none_is_given_and_kept_when_one_is():
@@ -124,13 +126,13 @@ def test_results_folder_comes_from_the_environment(tmp_path, monkeypatch):
 
 def test_env_inside_config_is_the_env(notices):
     assert spec.from_flags({"run": "SAC", "config": '{"env": "Pendulum-v1"}', "stop": ["{}"]}).env == "Pendulum-v1"
-    assert notices == []
+    assert notices == [TUNED]
 
 
 def test_last_flag_wins_and_says_so(notices):
     one = spec.from_flags({**PENDULUM, "stop": ["{}"], "config": '{"gamma": 0.8}', "set": ["gamma=0.9"]})
     assert one.config.gamma == 0.9
-    assert notices == ["config.gamma: 0.9 (-s) replaces 0.8 (--config)."]
+    assert notices == ["config.gamma: 0.9 (-s) replaces 0.8 (--config).", TUNED]
 
 
 FILE = """\

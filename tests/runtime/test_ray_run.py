@@ -8,12 +8,15 @@ import os
 import re
 import signal
 
+import numpy as np
 import psutil
 import pytest
 from runtime_runs import env_facts, small_config
 
 from drl_cli import checkpoint
+from drl_cli.algorithms import table
 from drl_cli.errors import ClusterUnavailable, DrlError
+from drl_cli.loading import load
 from drl_cli.runtime import pool as pool_module
 from drl_cli.runtime.trainer import Trainer
 
@@ -47,9 +50,13 @@ def beside(first):
     """Function as ``run`` for a run in the Ray that is there; it takes no CPUs of Ray's count."""
     trainers = []
 
-    def start(restore=None, env=None, **over):
-        config = small_config(**(QUICK | {"num_cpus_per_worker": 0} | over))
-        trainer = Trainer("SAC", config, env or env_facts("Pendulum-v1"))
+    def start(restore=None, env=None, row="SAC", **over):
+        keys = QUICK | {"num_cpus_per_worker": 0} | over
+        if row == "SAC":
+            trainer = Trainer(row, small_config(**keys), env or env_facts("Pendulum-v1"))
+        else:
+            config = load(table.find(row).config).model_validate(keys)
+            trainer = Trainer(row, config, env or env_facts("CartPole-v1"))
         trainers.append(trainer)
         if restore:
             trainer.restore(*restore)
@@ -213,6 +220,56 @@ def test_learner_and_replay_train_as_actors_too(beside, tmp_path):
     updates = found.facts["counters"]["num_updates"]
     assert found.has("replay")
     assert int(found.arrays("weights")["default_policy/num_updates"]) == updates
+
+
+def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_priorities_it_had(
+    first, beside, tmp_path, reports
+):
+    keys = {"num_replay_shards": 2, "hiddens": [16], "model": {"fcnet_hiddens": [16]}, "train_batch_size": 32}
+    keys |= {"training_intensity": 8.0, "updates_per_call": 20, "publish_every": 10, "xla": False, "seed": 7}
+    run = beside(row="APEX", **keys, learning_starts=4000)
+    while max(run.parts.replay.state()["stored"]) < 600:
+        assert run.train()["info"]["num_updates"] == 0
+    stored = run.parts.replay.state()["stored"]
+    # Workers alone have judged these steps, all but their first, which came before any weights.
+    masses = checkpoint.load(run.save(tmp_path)).arrays(f"replay-{stored.index(max(stored))}")["priority"]
+    assert len(np.unique(masses)) > 0.7 * np.count_nonzero(masses) > 400
+    until_learning(run)
+    shards = [handle.call("facts") for handle in run.parts.replay.handles]
+    assert [sorted(worker for worker, *_ in shard.result()["seen"]) for shard in shards] == [[0], [1]]
+    os.kill(pid_of(run, 1), signal.SIGKILL)
+    result = run.train()
+    while result["num_restarts"] == 0 or run.parts.replay.handles[1].call("facts").result()["seen"][0][1] == 0:
+        result = run.train()
+    assert (result["num_healthy_workers"], result["info"]["replay_shards"]) == (2, 2)
+    until = run.loop.updates + 200
+    while result["info"]["num_updates"] < until:
+        result = run.train()
+    assert result["info"]["training_intensity_asked"] == 8.0
+    assert 6.0 < result["info"]["training_intensity_got"] < 9.0
+
+    found = checkpoint.load(run.save(tmp_path))
+    facts = found.json("state")["replay"]
+    for shard in range(2):
+        masses = found.arrays(f"replay-{shard}")["priority"]
+        assert len(np.unique(masses)) > 0.8 * np.count_nonzero(masses) > 300
+        assert facts[shard]["priorities"]["largest"] > 1.0
+    other = beside(row="APEX", restore=(found, True), **keys, learning_starts=4000)
+    for shard, handle in enumerate(other.parts.replay.handles):
+        restored = handle.call("facts").result()
+        assert restored == {name: facts[shard][name] for name in restored}
+    result = other.train()
+    while result["info"]["num_updates"] <= found.facts["counters"]["num_updates"]:
+        result = other.train()
+    assert 6.0 < result["info"]["training_intensity_got"] < 9.0
+
+    lone = beside(row="APEX", restore=(found, True), **keys, num_workers=1)  # whose replay is one shard
+    assert len(lone.parts.replay.handles) == 1
+    (said,) = [fields["text"] for kind, fields in reports if kind == "notice"]
+    assert said.endswith("holds its replay in 2 shards, this run's is in 1: it fills anew before learning goes on")
+    result, size = lone.train(), lone.parts.replay.size()
+    assert result["timesteps_total"] >= found.facts["counters"]["timesteps_total"] + 400
+    assert 400 <= size <= 1200 and result["num_healthy_workers"] == 1
 
 
 def test_lost_learner_ends_the_run_with_one_clear_error(beside):

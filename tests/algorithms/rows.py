@@ -1,0 +1,103 @@
+"""Every row of the table in a small shape, for tests over the table: ``CASES``, ``config_of(case)``, ``spaces_of(case)``."""
+
+from typing import NamedTuple
+
+import numpy as np
+from machine import Machine, discrete_spaces, spaces
+
+from drl_cli.algorithms import table
+from drl_cli.loading import load
+
+OBS, ACTIONS, IMAGE = 3, 2, (16, 16, 1)
+COMMON = {"train_batch_size": 8, "updates_per_call": 8, "training_intensity": 8.0, "rollout_fragment_length": 5}
+COMMON |= {"num_workers": 0, "num_replay_shards": 0, "xla": False, "learning_starts": 10, "n_step": 2, "seed": 3}
+SMALL = {"fcnet_hiddens": (6,), "fcnet_activation": "tanh"}
+SOFT = {"policy_model": SMALL, "Q_model": SMALL}
+DETERMINISTIC = {
+    "actor_hiddens": (6,),
+    "actor_hidden_activation": "tanh",
+    "critic_hiddens": (6,),
+    "critic_hidden_activation": "tanh",
+}
+VALUES = {"model": SMALL, "hiddens": (5,)}
+NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT}
+NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG"), DETERMINISTIC)
+NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
+CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
+PARTS = ("actor", "critic", "entropy")
+ATOMS = {"num_atoms": 5, "v_min": -2.0, "v_max": 3.0}
+
+
+class Case(NamedTuple):
+    """A row on a kind of actions, with keys over its defaults."""
+
+    row: str
+    actions: str
+    keys: dict = {}
+    image: bool = False
+    frames: int = 1
+
+
+CASES = {f"{row.name}-{kind}": Case(row.name, kind) for row in table.ALGORITHMS for kind in row.actions}
+CASES |= {
+    "SAC-Box-sde-prioritized": Case("SAC", "Box", {"use_sde": True, "prioritized_replay": True}),
+    "SAC-Box-averaged": Case("SAC", "Box", {"policy_average": 0.9, "policy_delay": 2}),
+    "SAC-Box-image-frames": Case("SAC", "Box", {}, True, 3),
+    "SAC-Discrete-image-prioritized": Case("SAC", "Discrete", {"prioritized_replay": True}, True),
+    "TQC-Box-image-prioritized": Case("TQC", "Box", {"prioritized_replay": True}, True),
+    "CROSSQ-Box-image-averaged-prioritized": Case(
+        "CROSSQ", "Box", {"policy_average": 0.9, "prioritized_replay": True}, True
+    ),
+    "TD3-Box-averaged-prioritized": Case("TD3", "Box", {"policy_average": 0.9, "prioritized_replay": True}),
+    "TD3-Box-image": Case("TD3", "Box", {}, True),
+    "APEX_DDPG-Box-image-frames": Case("APEX_DDPG", "Box", {}, True, 2),
+    "DQN-Discrete-rainbow": Case("DQN", "Discrete", ATOMS | {"noisy": True}),
+    "DQN-Discrete-image-frames": Case("DQN", "Discrete", {}, True, 2),
+    "QRDQN-Discrete-dueling-prioritized": Case("QRDQN", "Discrete", {"dueling": True, "prioritized_replay": True}),
+    "APEX-Discrete-atoms": Case("APEX", "Discrete", ATOMS),
+}
+
+
+def config_of(case, **keys):
+    """Return the case's config; ``keys`` replaces keys."""
+    made = COMMON | NETS[case.row] | case.keys | keys
+    if case.image:
+        made["model"] = made.get("model", {}) | CONVS
+    return load(table.find(case.row).config).model_validate(made)
+
+
+def spaces_of(case):
+    """Return the case's spaces: three numbers or 16 x 16 pixels, two actions of either kind."""
+    obs = discrete_spaces(IMAGE if case.image else OBS, ACTIONS)["obs"]
+    action = (discrete_spaces(OBS, ACTIONS) if case.actions == "Discrete" else spaces(OBS, ACTIONS))["action"]
+    return {"obs": obs, "action": action, "frames": case.frames}
+
+
+def machine_of(case, beginning=5, **keys):
+    """Return a Machine of the case's graph; every learning rate is 0.01, ``beginning`` draws its first weights."""
+    row, made = table.find(case.row), config_of(case, **keys)
+    names = ("lr", "actor_lr", "critic_lr", *(f"optimization.{part}_learning_rate" for part in PARTS))
+    rates = dict.fromkeys(names, 1e-2)
+    made = Machine(made, spaces_of(case), 5, modules=(load(row.nets), load(row.graph)), rates=rates)
+    if beginning != 5:
+        made.set(**load(row.nets).initial_weights(made.config, made.spec, beginning))
+    return made
+
+
+def block_of(machine, seed=0):
+    """Return a block of random transitions with the columns that the graph of ``machine`` asks for."""
+    rng, made, columns = np.random.default_rng(seed), machine.config, machine.graph.columns
+    block = {}
+    for name, (shape, dtype) in columns.items():
+        whole = (made.updates_per_call, made.train_batch_size, *shape)
+        if name == "discount":
+            block[name] = rng.choice(np.float32([0.0, 0.9, 0.81]), whole)
+        elif name == "weight":
+            block[name] = rng.uniform(0.2, 1.0, whole).astype(np.float32)
+        elif dtype == "uint8":
+            block[name] = rng.integers(0, 256, whole, np.uint8)
+        elif dtype == "int32":
+            block[name] = rng.integers(0, ACTIONS, whole, np.int32)
+        else:
+            block[name] = np.clip(rng.normal(0, 0.5, whole), -1, 1).astype(np.float32)
+    return block

@@ -1,0 +1,52 @@
+"""The soft actor-critics in sessions of their own, for tests: ``machine(kind, keys)``, ``block(made)``, ``KINDS``."""
+
+import numpy as np
+from machine import RATES, Machine, discrete_spaces, spaces
+
+from drl_cli.algorithms import crossq, crossq_nets, sac, sac_nets, tqc, tqc_nets
+from drl_cli.configs.crossq import CrossQConfig
+from drl_cli.configs.sac import SACConfig
+from drl_cli.configs.soft import Optimization
+from drl_cli.configs.tqc import TQCConfig
+
+OBS, ACTION, N, SEED = 2, 2, 3, 5
+SPACES = {"Box": spaces(OBS, ACTION), "Discrete": discrete_spaces(OBS, N)}
+KINDS = {
+    "sac": (SACConfig, (sac_nets, sac), "Box"),
+    "discrete": (SACConfig, (sac_nets, sac), "Discrete"),
+    "tqc": (TQCConfig, (tqc_nets, tqc), "Box"),
+    "crossq": (CrossQConfig, (crossq_nets, crossq), "Box"),
+}
+_SMALL = {"tqc": {"n_quantiles": 3, "top_quantiles_to_drop_per_net": 1}, "crossq": {"policy_delay": 1}}
+
+
+def config(kind, **keys):
+    """Return the config of ``kind`` with a small net and batch; ``hiddens`` and ``activation`` are those of both nets."""
+    model = {"fcnet_hiddens": keys.pop("hiddens", (3,)), "fcnet_activation": keys.pop("activation", "tanh")}
+    small = {"train_batch_size": 4, "updates_per_call": 8, "Q_model": model, "policy_model": model}
+    given = small | {"optimization": Optimization(**RATES), "initial_alpha": 0.3} | _SMALL.get(kind, {}) | keys
+    return KINDS[kind][0](**given)
+
+
+def machine(kind, made, of_spaces=None, xla=False):
+    """Return the Machine of ``kind`` for the config ``made``."""
+    _, modules, actions = KINDS[kind]
+    return Machine(made, of_spaces or SPACES[actions], SEED, xla, modules)
+
+
+def block(kind, made, seed=0):
+    """Return a block of random transitions of every kind of discount, with weights where the config asks for them."""
+    rng = np.random.default_rng(seed)
+    lead = (made.updates_per_call, made.train_batch_size)
+    found = {
+        "obs": rng.normal(0, 1, (*lead, OBS)).astype(np.float32),
+        "action": rng.uniform(-1, 1, (*lead, ACTION)).astype(np.float32),
+        "reward": rng.normal(0, 1, lead).astype(np.float32),
+        "discount": rng.choice(np.float32([0.0, 0.9, 0.81]), lead),
+        "next_obs": rng.normal(0, 1, (*lead, OBS)).astype(np.float32),
+    }
+    if kind == "discrete":
+        found["action"] = rng.integers(0, N, lead).astype(np.int32)
+    if made.prioritized_replay:
+        found["weight"] = rng.uniform(0.1, 1.0, lead).astype(np.float32)
+    return found

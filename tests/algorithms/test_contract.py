@@ -1,0 +1,188 @@
+"""What every row of the table owes the runtime, on each kind of actions that it takes, plain and in its variants."""
+
+import json
+import operator
+
+import numpy as np
+import pytest
+from machine import SCOPE
+from rows import ACTIONS, CASES, IMAGE, OBS, block_of, machine_of
+
+from drl_cli.acting.policy import NumpyPolicy
+from drl_cli.algorithms import table
+from drl_cli.loading import load
+from drl_cli.networks import reading
+from drl_cli.tf1.action_values import ActionValues
+from drl_cli.tf1.build import Net
+from drl_cli.tf1.tensorflow import tf
+
+COLUMNS = {"obs", "action", "reward", "discount", "next_obs"}
+UPDATES = 6
+# Which of six updates moves what, where the targets' frequency is three updates, TD3's that of its policy.
+ALWAYS, SECOND, THIRD, FIRST_OF_2, FIRST_OF_3 = "111111", "010101", "001001", "101010", "100100"
+SCHEDULES = {
+    "SAC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "TQC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "CROSSQ": {"critic": ALWAYS, "policy": FIRST_OF_3},
+    "TD3": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
+    "DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "APEX_DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "DQN": {"q": ALWAYS, "target": THIRD},
+    "QRDQN": {"q": ALWAYS, "target": THIRD},
+    "SimpleQ": {"q": ALWAYS, "target": THIRD},
+    "APEX": {"q": ALWAYS, "target": THIRD},
+}
+
+OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ")}
+OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG")}
+OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX")}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES, scope="module")
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def started(case):
+    """The case's machine, made once for all tests of the case, and the values of its variables at the start."""
+    with machine_of(case, **frequency(case)) as made:
+        yield made, made.values()
+
+
+@pytest.fixture
+def running(started):
+    """The machine as it was at its start."""
+    machine, values = started
+    machine.set(**values)
+    return machine
+
+
+def frequency(case):
+    """Every how many updates (of one env step each) the targets move."""
+    if case.row == "CROSSQ":
+        return {}
+    return {"target_network_update_freq": 0 if case.row == "TD3" else 3}
+
+
+def part_of(name):
+    """Which part of an update changes a variable: its own group of weights, or what belongs to that."""
+    if name.startswith("target_"):
+        return "target"
+    if name.startswith("learnt_"):
+        return part_of(name.removeprefix("learnt_"))
+    if name.startswith(("actor_adam", "entropy_adam", "log_alpha", "policy/")):
+        return "policy"
+    for part in ("critic", "q"):
+        if name.startswith((f"{part}/", f"{part}_adam/")):
+            return part
+    return name
+
+
+def delayed(case):
+    """The case's schedule; an average of the policy moves at every update, the learnt policy when it is due."""
+    schedule = dict(SCHEDULES[case.row])
+    if case.keys.get("policy_delay") == 2:
+        schedule["policy"] = FIRST_OF_2
+    return schedule
+
+
+def rolled(block, start):
+    return {name: np.roll(values, -start, axis=0) for name, values in block.items()}
+
+
+def test_graph_publishes_the_policy_s_variables_and_asks_for_the_replay_s_columns(case, running):
+    expected = [SCOPE + name for name in running.spec.weight_names()]
+    assert sorted(running.graph.published) == sorted(expected)
+    assert set(running.graph.columns) == COLUMNS | ({"weight"} if running.config.prioritized_replay else set())
+    image = (*IMAGE[:2], IMAGE[2] * case.frames)
+    shown = (image, "uint8") if case.image else ((OBS,), "float32")
+    assert running.graph.columns["obs"] == running.graph.columns["next_obs"] == shown
+    acted = ((), "int32") if case.actions == "Discrete" else ((ACTIONS,), "float32")
+    assert running.graph.columns["action"] == acted
+    values = running.values()
+    assert all(np.array_equal(values[name], value) for name, value in running.initial.items())
+    assert {name.partition("_adam/")[0] for name in values if "_adam/" in name} == OPTIMISERS[case.row]
+
+
+def test_each_update_changes_what_its_schedule_says_and_results_count_the_target_updates(case, running):
+    block, names, moved = block_of(running), set(running.values()), []
+    for number in range(UPDATES):
+        moved.append(running.changed(rolled(block, number), 1))
+    schedule = delayed(case) | {"num_updates": ALWAYS}
+    assert {part_of(name) for name in names} == set(schedule)
+    # Averages move while there is a way to go; running statistics are not averaged once more.
+    averages = {name for name in names if "learnt_" + name in names and not name.endswith(("/mean", "/var"))}
+    for number, changed in enumerate(moved):
+        expected = {name for name in names - averages if schedule[part_of(name)][number] == "1"}
+        assert changed - averages == expected, f"update {number + 1}"
+    assert all(averages <= changed for changed in moved[1:])
+    targets = [sum(any(name.startswith("target_") for name in changed) for changed in moved[:n]) for n in range(1, 7)]
+    reported = [load(table.find(case.row).nets).target_updates(running.config, n) for n in range(1, 7)]
+    assert reported == targets
+
+
+def test_nothing_is_learnt_at_rates_of_zero_which_are_keys_of_the_config(running):
+    block, before = block_of(running), running.values()
+    for name in running.graph.rates:
+        assert operator.attrgetter(name)(running.config) > 0
+    out = running.run(block, 3, **{name.rpartition(".")[2]: 0.0 for name in running.graph.rates})
+    after = running.values()
+    assert out["finite"] and out["done"] == 3
+    slots = {name for name in before if "_adam/" in name or name == "num_updates"}
+    statistics = {name for name in before if "norm_" in name and name.endswith(("/mean", "/var"))}
+    for name in set(before) - slots - statistics:
+        # An average or a target of what rests may move by the rounding of a float.
+        np.testing.assert_allclose(after[name], before[name], rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_state_goes_on_bit_for_bit_in_a_new_graph_however_updates_are_split_over_calls(case, running):
+    block = block_of(running)
+    first = running.run(block, 3)
+    state = running.values()
+    rest = running.run(rolled(block, 3), 4)
+    whole = running.values()
+    with machine_of(case, beginning=6, **frequency(case)) as other:
+        assert any(not np.array_equal(value, state[name]) for name, value in other.values().items())
+        other.set(**state)
+        parts = [other.run(rolled(block, start), count)["rows"] for start, count in ((3, 1), (4, 3))]
+        split = other.values()
+    assert whole["num_updates"] == split["num_updates"] == 7
+    assert sorted(whole) == sorted(split)
+    assert [name for name in whole if not np.array_equal(whole[name], split[name])] == []
+    assert "priority" in rest["rows"] or not running.config.prioritized_replay
+    if "priority" in rest["rows"]:
+        together = np.concatenate([parts[0]["priority"][:1], parts[1]["priority"][:3]])
+        assert np.array_equal(rest["rows"]["priority"][:4], together)
+        assert together.min() >= 0 and together.std() > 0
+    assert sorted(first["stats"]) == sorted(rest["stats"])
+
+
+def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
+    block, spec = block_of(running), running.spec
+    running.run(block, 6)
+    values = running.values()
+    published = {name: values[name] for name in (full.removeprefix(SCOPE) for full in running.graph.published)}
+    policy, obs = NumpyPolicy(spec, published), block["obs"][7]
+    action, _, _ = policy.act(obs, (), np.random.default_rng(0), explore=False)
+    with tf.Graph().as_default(), tf.Session() as session:
+        heads = Net(spec.nets[0], {name: tf.constant(value) for name, value in published.items()})(tf.constant(obs))
+        if spec.distribution == "q":
+            chosen = ActionValues(spec).greedy(ActionValues(spec).atoms(heads))
+        elif spec.distribution == "categorical":
+            chosen = tf.argmax(heads["logits"], axis=-1)
+        else:
+            chosen = tf.tanh(heads["mean"])
+        heads, chosen = session.run([heads, chosen])
+    mine = policy.heads(obs)
+    for name in mine:
+        np.testing.assert_allclose(mine[name], heads[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(action, chosen, rtol=1e-4, atol=1e-5)
+    assert (action.shape, action.dtype) == ((8, *spec.action.shape), np.dtype(spec.action.dtype))
+
+
+def test_description_of_the_policy_survives_json(case, running):
+    spec = running.spec
+    assert spec.misfit() is None
+    assert reading.policy_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert len(spec.nets) == (2 if case.row == "APEX_DDPG" else 1)  # workers judge by the critics

@@ -1,0 +1,80 @@
+"""Every row of the table through the commands, in this process: trained, played, scored, resumed; and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drl_cli import cli
+from drl_cli.algorithms import table
+
+SMALL = {
+    "num_workers": 0,
+    "learning_starts": 100,
+    "timesteps_per_iteration": 100,
+    "train_batch_size": 16,
+    "evaluation_interval": 1,
+    "evaluation_num_episodes": 2,
+    "horizon": 30,
+    "xla": False,
+}
+ENVS = {"Box": "Pendulum-v1", "Discrete": "CartPole-v1"}
+ROWS = [(row.name, kind) for row in table.ALGORITHMS for kind in row.actions]
+
+
+def typed(name, env, folder, *more):
+    return ["train", "--run", name, "--env", env, "--local-dir", str(folder), "--seed", "3", *more]
+
+
+@pytest.mark.parametrize(("name", "kind"), ROWS)
+def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind):
+    short = ["--config", json.dumps(SMALL), "--stop", "timesteps_total=300"]
+    assert cli.main(typed(name, ENVS[kind], tmp_path, *short, "--json")) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["training_iteration"] for line in lines[:-1]] == [1, 2, 3]
+    assert lines[2]["info"]["num_updates"] > 10
+    assert lines[2]["evaluation"]["training_iteration"] == 3
+    (run,) = (path.parent for path in Path(tmp_path).glob("*/*/params.json"))
+
+    assert cli.main(["rollout", str(run), "--latest", "--episodes", "2", "--seed", "1"]) == 0
+    played = capsys.readouterr().out.splitlines()
+    assert [line.split(": reward:")[0] for line in played[:2]] == ["Episode #0", "Episode #1"]
+    assert cli.main(["evaluate", str(run / "checkpoint_000003"), "--episodes", "2", "--seed", "1", "--json"]) == 0
+    (scored,) = json.loads(capsys.readouterr().out)["checkpoints"]
+    rewards = [float(line.partition(": reward: ")[2]) for line in played[:2]]
+    assert scored["greedy"]["mean"] == pytest.approx(sum(rewards) / 2, abs=0.01)  # the same games on the same seeds
+
+    assert cli.main(["train", "--resume", str(run), "--stop", "timesteps_total=400", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["training_iteration"] for line in lines[:-1]] == [4]
+    assert lines[0]["info"]["num_updates"] > 40
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "settings", "message"),
+    [
+        ("DQN", "Pendulum-v1", [], "DQN needs a Discrete action space; its actions are a Box of [1]. Algorithms for"),
+        ("TD3", "CartPole-v1", [], "its actions are Discrete(2). Algorithms for such actions: SAC, DQN, QRDQN"),
+        ("td4", "Pendulum-v1", [], "Unknown algorithm 'td4'. Did you mean 'TD3'?"),
+        ("DQN", "CartPole-v1", ["twin_q=true"], "not of DQN: its double learning is double_q"),
+        ("TD3", "Pendulum-v1", ["dueling=true"], "dueling: a key of DQN, QRDQN, SimpleQ, APEX, not of TD3"),
+        ("SAC", "CartPole-v1", ["use_sde=true"], "state-dependent noise is for Box actions"),
+        ("DQN", "CartPole-v1", ["exploration_config.type=GaussianNoise"], "that is for Box actions; it takes one of"),
+        ("DQN", "CartPole-v1", ["exploration_config.stddev=0.2"], "EpsilonGreedy does not use it; it takes"),
+        ("SAC", "CartPole-v1", ["model.dim=42"], "model.dim, grayscale and framestack are for images"),
+        (
+            "SAC",
+            "Pendulum-v1",
+            ["prioritized_replay=true", "worker_side_prioritization=true"],
+            "the learner gives all priorities",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(tmp_path, capsys, name, env, settings, message):
+    words = [word for setting in settings for word in ("-s", setting)]
+    assert cli.main(typed(name, env, tmp_path, *words)) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith("Error: ") and message in line
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
