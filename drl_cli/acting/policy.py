@@ -52,7 +52,7 @@ class NumpyPolicy:
 
     def stepped(self, obs, state, rng=None):
         """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
-        if not state:
+        if not self.spec.state:
             return self.heads(obs, rng), state
         return self._forward.run(self._given(obs), state, rng)
 

@@ -23,6 +23,7 @@ VALUES = {"model": SMALL, "hiddens": (5,)}
 NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT}
 NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG"), DETERMINISTIC)
 NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
+NETS["R2D2"] = VALUES | {"model": SMALL | {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
 CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
 PARTS = ("actor", "critic", "entropy")
 ATOMS = {"num_atoms": 5, "v_min": -2.0, "v_max": 3.0}
@@ -55,6 +56,7 @@ CASES |= {
     "DQN-Discrete-image-frames": Case("DQN", "Discrete", {}, True, 2),
     "QRDQN-Discrete-dueling-prioritized": Case("QRDQN", "Discrete", {"dueling": True, "prioritized_replay": True}),
     "APEX-Discrete-atoms": Case("APEX", "Discrete", ATOMS),
+    "R2D2-Discrete-image-frames-prioritized": Case("R2D2", "Discrete", {"prioritized_replay": True}, True, 2),
 }
 
 
@@ -92,6 +94,8 @@ def block_of(machine, seed=0):
         whole = (made.updates_per_call, made.train_batch_size, *shape)
         if name == "discount":
             block[name] = rng.choice(np.float32([0.0, 0.9, 0.81]), whole)
+        elif name in ("begins", "mask"):
+            block[name] = (rng.random(whole) < (0.2 if name == "begins" else 0.8)).astype(np.float32)
         elif name == "weight":
             block[name] = rng.uniform(0.2, 1.0, whole).astype(np.float32)
         elif dtype == "uint8":

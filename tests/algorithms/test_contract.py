@@ -17,6 +17,8 @@ from drl_cli.tf1.build import Net
 from drl_cli.tf1.tensorflow import tf
 
 COLUMNS = {"obs", "action", "reward", "discount", "next_obs"}
+IN_SEQUENCES = {"obs", "action", "reward", "discount", "begins", "ahead", "mask", "state_0", "state_1"}
+WHOLE, LEARNT = 6, 3  # steps of a sequence: one of burn-in, three that are learnt from, two observations behind them
 UPDATES = 6
 # Which of six updates moves what, where the targets' frequency is three updates, TD3's that of its policy.
 ALWAYS, SECOND, THIRD, FIRST_OF_2, FIRST_OF_3 = "111111", "010101", "001001", "101010", "100100"
@@ -31,11 +33,12 @@ SCHEDULES = {
     "QRDQN": {"q": ALWAYS, "target": THIRD},
     "SimpleQ": {"q": ALWAYS, "target": THIRD},
     "APEX": {"q": ALWAYS, "target": THIRD},
+    "R2D2": {"q": ALWAYS, "target": THIRD},
 }
 
 OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ")}
 OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG")}
-OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX")}
+OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2")}
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES, scope="module")
@@ -94,12 +97,15 @@ def rolled(block, start):
 def test_graph_publishes_the_policy_s_variables_and_asks_for_the_replay_s_columns(case, running):
     expected = [SCOPE + name for name in running.spec.weight_names()]
     assert sorted(running.graph.published) == sorted(expected)
-    assert set(running.graph.columns) == COLUMNS | ({"weight"} if running.config.prioritized_replay else set())
+    columns, in_sequences = running.graph.columns, bool(running.spec.state)
+    wanted = IN_SEQUENCES if in_sequences else COLUMNS
+    assert set(columns) == wanted | ({"weight"} if running.config.prioritized_replay else set())
     image = (*IMAGE[:2], IMAGE[2] * case.frames)
-    shown = (image, "uint8") if case.image else ((OBS,), "float32")
-    assert running.graph.columns["obs"] == running.graph.columns["next_obs"] == shown
+    shown, dtype = (image, "uint8") if case.image else ((OBS,), "float32")
+    assert columns["obs"] == (((WHOLE, *shown) if in_sequences else shown), dtype)
+    assert in_sequences or columns["next_obs"] == columns["obs"]
     acted = ((), "int32") if case.actions == "Discrete" else ((ACTIONS,), "float32")
-    assert running.graph.columns["action"] == acted
+    assert columns["action"] == (((LEARNT,), "int32") if in_sequences else acted)
     values = running.values()
     assert all(np.array_equal(values[name], value) for name, value in running.initial.items())
     assert {name.partition("_adam/")[0] for name in values if "_adam/" in name} == OPTIMISERS[case.row]
@@ -164,9 +170,15 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
     values = running.values()
     published = {name: values[name] for name in (full.removeprefix(SCOPE) for full in running.graph.published)}
     policy, obs = NumpyPolicy(spec, published), block["obs"][7]
-    action, _, _ = policy.act(obs, (), np.random.default_rng(0), explore=False)
+    obs, state = (obs[:, 0], policy.initial_state(8)) if spec.state else (obs, ())
+    action, _, _ = policy.act(obs, state, np.random.default_rng(0), explore=False)
     with tf.Graph().as_default(), tf.Session() as session:
-        heads = Net(spec.nets[0], {name: tf.constant(value) for name, value in published.items()})(tf.constant(obs))
+        net = Net(spec.nets[0], {name: tf.constant(value) for name, value in published.items()})
+        if spec.state:
+            heads, _ = net.sequence(tf.constant(obs[:, None]), tuple(map(tf.constant, state)))
+            heads = {name: values[:, 0] for name, values in heads.items()}
+        else:
+            heads = net(tf.constant(obs))
         if spec.distribution == "q":
             chosen = ActionValues(spec).greedy(ActionValues(spec).atoms(heads))
         elif spec.distribution == "categorical":
@@ -174,7 +186,7 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
         else:
             chosen = tf.tanh(heads["mean"])
         heads, chosen = session.run([heads, chosen])
-    mine = policy.heads(obs)
+    mine, _ = policy.stepped(obs, state)
     for name in mine:
         np.testing.assert_allclose(mine[name], heads[name], rtol=1e-4, atol=1e-5, err_msg=name)
     np.testing.assert_allclose(action, chosen, rtol=1e-4, atol=1e-5)

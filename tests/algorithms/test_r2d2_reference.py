@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from r2d2_machine import CELLS, RATE, config, machine, random_block
-from test_sac_reference import differences
+from slow import differences
 
 EPSILON = 1e-3
 

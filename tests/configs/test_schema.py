@@ -119,7 +119,6 @@ DEFAULTS = {
     "use_sde": False,
     "log_std_init": -3.0,
     "target_entropy_fraction": 0.3,
-    "preprocessor_pref": "deepmind",
     "model.conv_filters": None,
     "model.conv_activation": "relu",
     "model.dim": None,
