@@ -175,6 +175,9 @@ OTHER_ALGORITHMS = {
 UNBUILT_SECTIONS = frozenset({"replay_buffer_config", "optimizer"})
 """Keys that hold a mapping of which parts are read, so that the other parts are named one by one."""
 
+RECURRENT = ("use_lstm", "lstm_cell_size", "max_seq_len")
+"""Keys of a network with a memory, which R2D2 has."""
+
 MODEL_NOT_YET = frozenset(
     [
         "free_log_std",
@@ -235,7 +238,8 @@ def refusal(path, algorithm, schema, rows=()):
     if not section:
         return _top_level(name, algorithm, schema, rows)
     if section[0] in ("Q_model", "policy_model", "model") and name in MODEL_NOT_YET:
-        return "not supported yet."
+        recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
+        return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."
     if section == ("model",):
         return _instead(name, schema)
     if section == ("exploration_config",) and name in EXPLORATION_NOT_YET:
