@@ -32,4 +32,4 @@ class Counting(gymnasium.Env):
         return COUNTING[self.at] if self.at < STEPS else np.zeros(1 + STEPS, np.float32)
 
 
-gymnasium.register("Counting-v0", entry_point=Counting)
+gymnasium.register("CountedReward-v0", entry_point=Counting)

@@ -56,13 +56,13 @@ def test_every_critic_learns_what_an_endless_world_and_an_ending_one_are_worth(n
     made = load(row.config).model_validate(COMMON | NETS[name] | linear(name) | keys | KEYS[name] | more)
     env_config = {"discrete": kind == "Discrete"}
     assert made.horizon == counting_envs.STEPS
-    spaces = envs.check("Counting-v0", env_config, row)
+    spaces = envs.check("CountedReward-v0", env_config, row)
     spec = load(row.nets).policy_spec(made, spaces)
     initial = load(row.nets).initial_weights(made, spec, 3)
     server = LocalHandle("server", "drl_cli.actors.parameter_server:ParameterServer", ())
     server.call("push", {"default_policy": {name: initial[name] for name in spec.weight_names()}})
     place = {"seed": 7, "index": 0, "incarnation": 0, "random_steps": 10**9, "stream": 0, "streams": 1, "base": 0}
-    env = {"id": "Counting-v0", "env_config": env_config, "imports": ()}
+    env = {"id": "CountedReward-v0", "env_config": env_config, "imports": ()}
     worker, replay = RolloutWorker(made, env, spec, place, server), ReplayBuffer(made, spec, 7)
     learner = Learner(made, spec, row.graph, initial, {"seed": 3, "with_ray": False}, server)
     learner.prepare()
