@@ -19,20 +19,16 @@ Deviations:
 - With ``policy_average`` what acts is a running average of the learnt net (Polyak & Juditsky 1992); losses never see it.
 """
 
-import numpy as np
-
-from drl_cli.algorithms import describing
+from drl_cli.algorithms.value_net import RATES, ValueNet
 from drl_cli.losses import action_value as losses
 from drl_cli.losses.value import huber
 from drl_cli.tf1.action_values import ActionValues
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.build import Net, values_of, variables_of
+from drl_cli.tf1.adam import clipped
+from drl_cli.tf1.build import Net, values_of
 from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
-from drl_cli.tf1.moving import every, follow
 from drl_cli.tf1.noise import layer_noise
 from drl_cli.tf1.tensorflow import tf
 
-RATES = ("lr",)
 NOW, CHOICE, NEXT = 0, 1, 2  # streams of random numbers within an update: Q(s), argmax at s', the value there
 KAPPA = 1.0  # where Huber's loss turns from a square into a line, in returns
 
@@ -53,32 +49,18 @@ class _Update:
 
     def __init__(self, config, spec, initial, seed, scope):
         self._config, self._seed, self._value = config, seed, spec.value
-        self._net, self._target_net = spec.nets[0], describing.target_of(spec.nets[0])
         self._values = ActionValues(spec)
         self._losses = {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
-        self._target_every = describing.updates_per_target_update(config)
-        shapes = self._net.weight_shapes()
-        self._acting = self._learnt = variables_of(shapes, initial, scope)
-        if config.policy_average:
-            self._learnt = variables_of(shapes, initial, scope + "learnt_")
-        self._target = variables_of(self._target_net.weight_shapes(), initial, scope, trainable=False)
-        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
-        self._adam = Adam(scope + "q", self._learnt, epsilon=config.adam_epsilon)
-
-    def variables(self):
-        """All but the counter."""
-        groups = [self._acting, self._target, self._adam.variables]
-        if self._learnt is not self._acting:
-            groups.append(self._learnt)
-        return [variable for group in groups for variable in group.values()]
+        self._nets = ValueNet(config, spec, initial, scope)
+        self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
 
     def gradients(self, batch, number):
         """See LearnerGraph: gradients of the net for ``batch`` at update ``number``."""
-        learnt = values_of(self._learnt)
+        learnt = values_of(self._nets.learnt)
         # targets
         next_atoms = self._next_atoms(batch, number, learnt)  # [B, atoms]
         # loss: the mean over the batch, each row with its weight
-        atoms = self._atoms(self._net, learnt, batch["obs"], (number, NOW))  # [B, n, atoms]
+        atoms = self._atoms(self._nets.net, learnt, batch["obs"], (number, NOW))  # [B, n, atoms]
         taken = self._values.chosen(atoms, batch["action"])  # [B, atoms]
         rows, priority, error, more = self._losses(self._value, batch, taken, next_atoms)  # [B], [B], [B]
         loss = tf.reduce_mean(rows * batch["weight"] if "weight" in batch else rows)  # scalar
@@ -99,27 +81,17 @@ class _Update:
 
     def _next_atoms(self, batch, number, learnt):
         """What is believed of the best next action, [B, atoms]."""
-        atoms = self._atoms(self._target_net, self._target, batch["next_obs"], (number, NEXT))  # [B, n, atoms]
+        atoms = self._atoms(
+            self._nets.target_net, self._nets.target, batch["next_obs"], (number, NEXT)
+        )  # [B, n, atoms]
         choosing = atoms
         if self._config.double_q:
-            choosing = self._atoms(self._net, learnt, batch["next_obs"], (number, CHOICE))  # [B, n, atoms]
+            choosing = self._atoms(self._nets.net, learnt, batch["next_obs"], (number, CHOICE))  # [B, n, atoms]
         return tf.stop_gradient(self._values.chosen(atoms, self._values.greedy(choosing)))  # [B, atoms]
 
     def _atoms(self, net, weights, obs, draw):
         """The values of all actions, [B, n, atoms]; ``draw``: (update number, stream) of the noise."""
         return self._values.atoms(Net(net, weights, layer_noise(net, self._seed, *draw))(obs))  # [B, n, atoms]
-
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``, then let target and average follow."""
-        self._adam.apply(parts["q"], rates["lr"])
-        learnt = list(self._learnt.values())
-
-        def move_target():
-            follow(list(self._target.values()), learnt, self._config.tau)
-
-        every(self._target_every, number, move_target, phase=self._target_every - 1)
-        if self._learnt is not self._acting:
-            follow(list(self._acting.values()), learnt, 1.0 - self._config.policy_average)
 
 
 # What each kind of value learns: (its loss [B], priority [B], error of the expectation [B], more statistics).

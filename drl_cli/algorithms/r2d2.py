@@ -15,19 +15,17 @@ Deviations:
 
 import numpy as np
 
-from drl_cli.algorithms import describing
+from drl_cli.algorithms.value_net import RATES, ValueNet
 from drl_cli.configs.replay import learnt_steps
 from drl_cli.losses.rescaling import squeezed, stretched
 from drl_cli.losses.value import huber
 from drl_cli.tf1.action_values import ActionValues
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.build import Net, values_of, variables_of
-from drl_cli.tf1.graph import Gradients, LearnerGraph
-from drl_cli.tf1.moving import every, follow
+from drl_cli.tf1.adam import clipped
+from drl_cli.tf1.build import Net, values_of
+from drl_cli.tf1.graph import Gradients, learner_graph
 from drl_cli.tf1.noise import layer_noise
 from drl_cli.tf1.tensorflow import tf
 
-RATES = ("lr",)
 NOW, NEXT = 0, 2  # streams of random numbers within an update: the online net, the target; as in DQN
 KAPPA = 1.0  # where Huber's loss turns from a square into a line
 
@@ -54,10 +52,7 @@ def build(config, spec, initial, seed, scope):
     if config.prioritized_replay:
         columns["weight"] = ((), "float32")
     update = _Update(config, spec, initial, seed, scope)
-    published = tuple(scope + name for name in spec.weight_names())
-    variables = {variable.op.name: variable for variable in update.all_variables()}
-    variables["num_updates"] = variables.pop(scope + "num_updates")
-    return LearnerGraph(columns, RATES, variables, published, update.gradients, update.apply)
+    return learner_graph(columns, RATES, update, [scope + name for name in spec.weight_names()])
 
 
 class _Update:
@@ -65,29 +60,16 @@ class _Update:
 
     def __init__(self, config, spec, initial, seed, scope):
         self._config, self._seed, self._state_shapes = config, seed, spec.state
-        self._net, self._target_net = spec.nets[0], describing.target_of(spec.nets[0])
         self._values, self._learnt_steps = ActionValues(spec), learnt_steps(config)
-        self._target_every = describing.updates_per_target_update(config)
-        shapes = self._net.weight_shapes()
-        self._acting = self._learnt = variables_of(shapes, initial, scope)
-        if config.policy_average:
-            self._learnt = variables_of(shapes, initial, scope + "learnt_")
-        self._target = variables_of(self._target_net.weight_shapes(), initial, scope, trainable=False)
-        self._number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
-        self._adam = Adam(scope + "q", self._learnt, epsilon=config.adam_epsilon)
-
-    def all_variables(self):
-        groups = [self._acting, self._target, self._adam.variables]
-        if self._learnt is not self._acting:
-            groups.append(self._learnt)
-        return [variable for group in groups for variable in group.values()] + [self._number]
+        self._nets = ValueNet(config, spec, initial, scope)
+        self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
 
     def gradients(self, batch, number):
         """See LearnerGraph: gradients of the net for ``batch`` (``data.columns``) at update ``number``."""
         steps, config = self._learnt_steps, self._config
-        learnt, mask = values_of(self._learnt), batch["mask"]  # mask [B, L]
-        q = self._q(self._net, learnt, batch, (number, NOW))  # [B, L + n, A]
-        target_q = self._q(self._target_net, self._target, batch, (number, NEXT))  # [B, L + n, A]
+        learnt, mask = values_of(self._nets.learnt), batch["mask"]  # mask [B, L]
+        q = self._q(self._nets.net, learnt, batch, (number, NOW))  # [B, L + n, A]
+        target_q = self._q(self._nets.target_net, self._nets.target, batch, (number, NEXT))  # [B, L + n, A]
         # targets
         believed = tf.argmax(q if config.double_q else target_q, axis=-1, output_type=tf.int32)  # [B, L + n]
         value = self._chosen(target_q, believed)  # [B, L + n]
@@ -146,15 +128,3 @@ class _Update:
         size, eta = tf.abs(error), self._config.prioritized_replay_eta  # [B, L]
         mean = tf.reduce_sum(size, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)  # [B]
         return eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean  # [B]
-
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``, then let target and average follow."""
-        self._adam.apply(parts["q"], rates["lr"])
-        learnt = list(self._learnt.values())
-
-        def move_target():
-            follow(list(self._target.values()), learnt, self._config.tau)
-
-        every(self._target_every, number, move_target, phase=self._target_every - 1)
-        if self._learnt is not self._acting:
-            follow(list(self._acting.values()), learnt, 1.0 - self._config.policy_average)

@@ -114,7 +114,12 @@ def restore_counters(trainer, ckpt, exact):
 
 def _with_replay(trainer, ckpt, state):
     """Whether the replay goes on too: there is one, in as many shards as this run has (they depend on num_workers)."""
-    return ckpt.has("replay") and len(state["replay"] or ()) == len(trainer.parts.replay.handles)
+    return ckpt.has("replay") and len(_shards(state)) == len(trainer.parts.replay.handles)
+
+
+def _shards(state):
+    """The facts of each shard of a checkpoint's replay; older ones hold those of their only part as they are."""
+    return [state["replay"]] if isinstance(state["replay"], dict) else state["replay"] or []
 
 
 def _goes_on(trainer, ckpt, exact):
@@ -140,9 +145,9 @@ def restore(trainer, ckpt, exact):
     parts.learner.call("load", arrays, state["version"]).result()
     parts.server.call("load", {DEFAULT_POLICY: acting}, state["version"]).result()
     with_replay, shards = _with_replay(trainer, ckpt, state), len(parts.replay.handles)
-    known = state["replay"] or ()
+    known = _shards(state)
     if len(known) == shards:
-        parts.replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, state["replay"])
+        parts.replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, known)
     if _goes_on(trainer, ckpt, exact):
         _restore_workers(ckpt, state, parts)
     else:

@@ -12,6 +12,7 @@ from drl_cli.errors import RunFailed
 from drl_cli.runtime.cluster import HERE, THREAD, InlineCluster
 from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.saving import _shards
 from drl_cli.runtime.shards import Shards
 
 PACE = {
@@ -228,6 +229,22 @@ def test_loop_goes_on_from_its_state_at_the_same_pace():
     other = reloaded(run)
     assert (other.loop.sampled, other.loop.updates) == (run.loop.sampled, run.loop.updates)
     assert other.loop._owed() == run.loop._owed()
+
+
+def test_checkpoint_from_before_there_were_shards_is_gone_on_with():
+    run = Run(worker_takes=0.01, update_takes=0.001)
+    run.steps(200)
+    facts = run.loop.state()
+    del facts["shards"]
+    other = Run(worker_takes=0.01, update_takes=0.001)
+    other.loop.load(facts, True)
+    assert (other.loop.sampled, other.loop.updates) == (run.loop.sampled, run.loop.updates)
+    before = other.loop.updates
+    other.steps(200)
+    assert other.loop.updates > before
+    # Its only part's facts stood there as they were, now there is a list of them.
+    assert _shards({"replay": {"seen": []}}) == [{"seen": []}] == _shards({"replay": [{"seen": []}]})
+    assert _shards({"replay": None}) == []
 
 
 def test_loop_that_goes_on_without_its_replay_fills_it_first():

@@ -212,7 +212,9 @@ class ReplayLoop:
         if facts["pace"] != self._pace() and self.sampled - self._origin[0] >= self._start:
             # Another pace holds from now on: nothing is owed, in either direction, for what was sampled before.
             self._origin = (self.sampled - self._start, self.updates)
-        self._replay.restore(facts["shards"], with_replay)
+        # Older checkpoints know of no shards: all that was sampled is in the only one.
+        only = {"next": 0, "least": [None], "stored": [self.sampled - self._origin[0]]}
+        self._replay.restore(facts.get("shards", only), with_replay)
         self.meters.load(facts["meters"])
 
     def _pace(self):
