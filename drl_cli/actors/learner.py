@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.actors.observed import Observed
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.loading import load
@@ -58,8 +59,14 @@ class Learner:
             self._all = Weights(self._session, named, with_ray=False)
             published = {name: named[name] for name in built.published}
             self._published = Weights(self._session, published, self._identity["with_ray"])
+            filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
+            self._observed = Observed(self._spec, Weights(self._session, filters, with_ray=False), SCOPE)
         graph.finalize()
         return time.perf_counter() - began
+
+    def observe(self, seen):
+        """Take note of what workers saw, a list of ``Token.seen``: it holds from the next update and the next push on."""
+        self._observed.add(seen)
 
     def learn(self, block, count, env_steps):
         """Make ``count`` updates on the first batches of ``block`` (see ReplayBuffer.sample).
@@ -69,6 +76,7 @@ class Learner:
         Raises Diverged when a loss or gradient is not finite; that update has not been applied.
         """
         began = time.perf_counter()
+        self._observed.write()
         try:
             out = self._call(block, count, env_steps)
         except tf.errors.ResourceExhaustedError as error:
@@ -102,6 +110,7 @@ class Learner:
 
     def state(self):
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
+        self._observed.write()
         return self._all.get()
 
     def load(self, arrays, version):
@@ -113,12 +122,14 @@ class Learner:
             self._all.set(arrays)
         except ValueError as error:
             raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {error}") from error
+        self._observed.read()
         self._version = version
         self._updates = self._pushed_at = int(arrays[SCOPE + "num_updates"])
 
     def _push(self, keep):
         self._pushed_at = self._updates
         self._version += 1
+        self._observed.write()
         acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
         return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 

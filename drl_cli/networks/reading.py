@@ -11,7 +11,7 @@ from drl_cli.errors import CheckpointError
 from drl_cli.networks import spec as specs
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
-_LATER = {"nets": {}, "obs_dtype": "float32", "frames": 1, "value": None}
+_LATER = {"nets": {}, "obs_dtype": "float32", "frames": 1, "value": None, "filter": False, "scaled": False}
 
 
 def policy_spec(data):
@@ -27,6 +27,8 @@ def policy_spec(data):
             obs_dtype=str(whole["obs_dtype"]),
             frames=_sizes([whole["frames"]])[0],
             value=_value(whole["value"]),
+            filter=bool(whole["filter"]),
+            scaled=bool(whole["scaled"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from drl_cli.networks import filtering
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
 __all__ = ["ACTIVATIONS", "ActionSpec", "Conv", "Dense", "DiscreteSpec", "NetSpec", "PolicySpec", "ValueSpec"]
@@ -126,7 +127,8 @@ class PolicySpec:
 
     ``nets[0]`` acts; further nets judge (a worker's first priorities). ``obs_shape`` is the shape of one observation, of one
     frame where ``frames`` of them are stacked along the last axis; ``state`` the shapes of the recurrent state, ``()`` for
-    feed-forward nets; ``value`` says what the heads of a "q" distribution hold.
+    feed-forward nets; ``value`` says what the heads of a "q" distribution hold. ``filter`` normalises observations before any
+    net sees them, ``scaled`` puts the rewards that are learnt from on a common scale (``networks.filtering``).
     """
 
     nets: tuple
@@ -137,6 +139,8 @@ class PolicySpec:
     obs_dtype: str = "float32"
     frames: int = 1
     value: ValueSpec | None = None
+    filter: bool = False
+    scaled: bool = False
 
     @property
     def stacked_shape(self):
@@ -146,8 +150,9 @@ class PolicySpec:
         return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
     def weight_shapes(self):
-        """Return {variable name: shape} of all nets."""
-        return {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        """Return {variable name: shape} of all nets and filters."""
+        nets = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        return nets | filtering.weight_shapes(self)
 
     def weight_names(self):
         """Return the names of all variables, in order."""
@@ -176,6 +181,8 @@ class PolicySpec:
             return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
         if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
             return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
+        if self.filter and (net.image or self.frames > 1):
+            return "a filter of observations that are images"
         if (self.distribution == "q") != (self.value is not None):
             return f"values {str(self.value)[:100]} for the distribution {self.distribution}"
         return self.action.misfit() or (self.value.misfit() if self.value else None) or self._heads_misfit()
