@@ -1,9 +1,9 @@
 """Observations and rewards on a common scale: the weights that a filter adds to a policy, and what it does, in NumPy.
 
-With ``PolicySpec.filter`` every observation is centred and divided by its running deviation before a net sees it; ``filter/mean``
-and ``filter/var`` travel, are checkpointed and get their version with the weights. With ``PolicySpec.scaled`` rewards are learnt
-from in units of the running deviation of the discounted return, whose variance is ``filter/return_var``. ``tf1.filtering`` is the
-twin for learning, ``actors.observed`` gathers the statistics.
+With ``PolicySpec.filter`` every observation is centred and divided by its running deviation before a net sees it. Its
+weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them. With
+``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose variance is
+``filter/return_var``. ``tf1.filtering`` is the twin for learning, ``actors.observed`` gathers the statistics.
 
 Sources: RLlib's MeanStdFilter (1.0.1); Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients" (arXiv
 2005.12729), reward scaling and observation clipping. Deviations from RLlib:

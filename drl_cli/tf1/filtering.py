@@ -29,7 +29,10 @@ def variables(spec, scope):
 
 
 def normalised(obs, values):
-    """Return ``obs`` [..., *obs_shape] as nets see it; ``values``: {name: tensor or variable}, without a filter in it ``obs``."""
+    """Return ``obs`` [..., *obs_shape] as nets see it, which is as it is without a filter in ``values``.
+
+    ``values``: {name without scope: tensor or variable}.
+    """
     if MEAN not in values:
         return obs
     deviation = tf.sqrt(_read(values[VAR])) + EPSILON  # [*obs_shape]
