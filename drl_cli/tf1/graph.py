@@ -35,6 +35,31 @@ class LearnerGraph(NamedTuple):
     apply: Callable
 
 
+class Learnt(NamedTuple):
+    """The outcome of learning from one trajectory batch."""
+
+    stats: dict  # name -> float32 scalar
+    updates: object  # int32 scalar: gradient steps that were made
+    finite: object  # bool scalar: every loss and gradient was a finite number
+
+
+class BatchGraph(NamedTuple):
+    """An algorithm that learns from trajectory batches, as a graph function over variables that exist once.
+
+    ``columns`` maps each column that a batch must have (``data.trajectories``) to (trailing shape, dtype name, kind), kind
+    "step" for [E, T, …], "end" for [M, …], "sequence" for [E, T/L, …]. ``learn(batch, rates, number)`` does everything that
+    happens with one batch and assigns: it takes {column: tensor}, ``rates`` as ``LearnerGraph.apply``, and the int64
+    number of gradient steps made so far, and returns Learnt. An update that is not finite is not applied and ends it.
+    A batch whose mask is zero everywhere changes no variable.
+    """
+
+    columns: dict
+    rates: tuple
+    variables: dict
+    published: tuple
+    learn: Callable
+
+
 def transition_columns(config, spec):
     """Return the ``columns`` of a batch of transitions for a PolicySpec, with weights where the replay has priorities."""
     columns = {
