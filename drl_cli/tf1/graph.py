@@ -1,4 +1,7 @@
-"""What an algorithm's graph module hands to the learner: variables, and an update as two functions of tensors.
+"""What an algorithm's graph module hands to the learner: variables, and what is done with a batch as functions of tensors.
+
+A LearnerGraph has an update as two functions, which are repeated over batches of a replay; a BatchGraph does everything
+that is to be done with one batch of trajectories.
 
 Sources: the split into "compute gradients" and "apply them" follows ``tf.train.Optimizer``; asynchronous loops send
 gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).
@@ -36,21 +39,21 @@ class LearnerGraph(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """The outcome of learning from one trajectory batch."""
+    """The outcome of learning from one batch of trajectories; the variables have been changed."""
 
     stats: dict  # name -> float32 scalar
-    updates: object  # int32 scalar: gradient steps that were made
-    finite: object  # bool scalar: every loss and gradient was a finite number
+    updates: object  # int32 scalar: the gradient steps taken
+    finite: object  # bool scalar; false: a loss or gradient was not finite, that step was not taken, and none after it
 
 
 class BatchGraph(NamedTuple):
-    """An algorithm that learns from trajectory batches, as a graph function over variables that exist once.
+    """An algorithm that learns from whole batches of trajectories (``data.trajectories``), over variables that exist once.
 
-    ``columns`` maps each column that a batch must have (``data.trajectories``) to (trailing shape, dtype name, kind), kind
-    "step" for [E, T, …], "end" for [M, …], "sequence" for [E, T/L, …]. ``learn(batch, rates, number)`` does everything that
-    happens with one batch and assigns: it takes {column: tensor}, ``rates`` as ``LearnerGraph.apply``, and the int64
-    number of gradient steps made so far, and returns Learnt. An update that is not finite is not applied and ends it.
-    A batch whose mask is zero everywhere changes no variable.
+    ``columns`` maps each column that a batch must have to (trailing shape, dtype name, kind): kind "step" [E, T, …], "end"
+    [M, …] and "sequence" [E, T/L, …]. ``learn(batch, rates, number)`` takes {column: tensor of static shape}, {name: float32
+    scalar} for the names of ``rates`` (keys of the config, dotted) and the present int64 value of ``num_updates``, which it
+    moves on by the gradient steps it takes; it returns a Learnt. A batch whose mask is 0 everywhere changes no variable.
+    ``variables`` and ``published`` as in LearnerGraph.
     """
 
     columns: dict
@@ -58,6 +61,27 @@ class BatchGraph(NamedTuple):
     variables: dict
     published: tuple
     learn: Callable
+
+
+def trajectory_columns(config, spec):
+    """Return the ``columns`` of a batch of trajectories for a PolicySpec, recurrent or not.
+
+    ``config``: of an on-policy algorithm.
+    """
+    obs = (spec.stacked_shape, spec.obs_dtype)
+    columns = {
+        "obs": (*obs, "step"),
+        "action": (spec.action.shape, spec.action.dtype, "step"),
+        **dict.fromkeys(("reward", "discount", "trace", "logp", "mask"), ((), "float32", "step")),
+        "end_obs": (*obs, "end"),
+        "end_at": ((), "int32", "end"),
+    }
+    if spec.state:
+        columns["begins"] = ((), "float32", "step")
+    for index, shape in enumerate(spec.state):
+        columns[f"state_{index}"] = (shape, "float32", "sequence")
+        columns[f"end_state_{index}"] = (shape, "float32", "end")
+    return columns
 
 
 def transition_columns(config, spec):
