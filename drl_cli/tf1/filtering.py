@@ -1,6 +1,6 @@
 """The filters of a policy in the graph: their variables, observations and rewards on a common scale when they are learnt from.
 
-The twin of ``networks.filtering``, which has the sources; ``tests/tf1/test_filtering.py`` holds both together. Used by
+The twin of ``networks.filtering``, which has the sources; ``tests/tf1/test_graph_filtering.py`` holds both together. Used by
 ``tf1.graph`` (algorithms with a replay, which holds raw observations and rewards) and by ``tf1.actor_critic``.
 """
 

@@ -114,7 +114,7 @@ HOSTILE = {
     "no nets key": _without("nets"),
     "no action key": _without("action"),
     "no state key": _without("state"),
-    "a key of another version": _with(1, "filter"),
+    "a key of another version": _with(1, "damping"),
     "nets is a text": _with("policy", "nets"),
     "no nets": _with([], "nets"),
     "two nets": _with(DATA["nets"] * 2, "nets"),
