@@ -73,7 +73,7 @@ WITHOUT_EFFECT = {
     ("lr_schedule",): (None,),
     ("optimizer", "debug"): (False,),
     ("batch_mode",): ("truncate_episodes",),
-    ("observation_filter",): ("NoFilter",),
+    ("synchronize_filters",): (True,),
     ("use_state_preprocessor",): (False,),
     ("parameter_noise",): (False,),
     ("soft_q",): (False,),
