@@ -46,7 +46,9 @@ def test_gradients_are_finite_and_none_flows_through_what_is_forbidden(name, com
             leaves = dict(zip(given, values, strict=True))
             seen, fixed = dict(leaves), {head: tf.stop_gradient(2.0 * value) for head, value in leaves.items()}
             if "allowed" in one:
-                seen, fixed = ({"logits": scored.masked(h["logits"], tf.constant(one["allowed"]))} for h in (seen, fixed))
+                seen, fixed = (
+                    {"logits": scored.masked(h["logits"], tf.constant(one["allowed"]))} for h in (seen, fixed)
+                )
             total = made.logp(seen, tf.constant(action)) + made.entropy(seen) + made.kl(fixed, seen)
             return tf.gradients(total, list(leaves.values()))
 
