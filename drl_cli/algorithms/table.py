@@ -30,6 +30,15 @@ _REPLAY = {
 }
 """What the algorithms that learn from a replay have in common."""
 
+_STREAM = {
+    "postprocess": "trajectory",
+    "loop": "drl_cli.runtime.loops.stream",
+    "learner": "drl_cli.actors.batch_learner:BatchLearner",
+    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "observations": ("Box1d", "Image"),
+}
+"""What the algorithms have in common that learn from a stream of trajectories of mixed versions."""
+
 ALGORITHMS = (
     Algorithm(
         name="SAC",
@@ -119,6 +128,20 @@ ALGORITHMS = (
         actions=("Discrete",),
         **(_REPLAY | {"postprocess": "sequences"}),
     ),
+    Algorithm(
+        name="IMPALA",
+        config="drl_cli.configs.impala:IMPALAConfig",
+        nets="drl_cli.algorithms.actor_critic_nets",
+        graph="drl_cli.algorithms.impala",
+        **_STREAM,
+    ),
+    Algorithm(
+        name="APPO",
+        config="drl_cli.configs.impala:APPOConfig",
+        nets="drl_cli.algorithms.appo_nets",
+        graph="drl_cli.algorithms.appo",
+        **_STREAM,
+    ),
 )
 
 NOT_BUILT = {
@@ -128,10 +151,8 @@ NOT_BUILT = {
     "A2C": "Box and Discrete",
     "A3C": "Box and Discrete",
     "PPO": "Box and Discrete",
-    "APPO": "Box and Discrete",
     "DDPPO": "Box and Discrete",
     "TRPO": "Box and Discrete",
-    "IMPALA": "Box and Discrete",
     "MARWIL": "Box and Discrete",
     "BC": "Box and Discrete",
     "ES": "Box and Discrete",
