@@ -163,4 +163,5 @@ def _lambda(config):
 def _optimiser(config, part, weights):
     if config.opt_type == "adam":
         return Adam(part, weights, epsilon=config.adam_epsilon)
-    return RMSProp(part, weights, config.decay, config.momentum, config.epsilon)
+    # Its mean begins at ten times ε: TensorFlow's 1 beside RLlib's 0.1, whatever the scale of the gradients is.
+    return RMSProp(part, weights, config.decay, config.momentum, config.epsilon, 10.0 * config.epsilon)
