@@ -148,11 +148,6 @@ NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
     "A3C": "Box and Discrete",
-<<<<<<< HEAD
-    "PPO": "Box and Discrete",
-=======
-    "APPO": "Box and Discrete",
->>>>>>> updates
     "DDPPO": "Box and Discrete",
     "TRPO": "Box and Discrete",
     "MARWIL": "Box and Discrete",
