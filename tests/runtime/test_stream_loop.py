@@ -128,6 +128,8 @@ def test_batches_take_turns_and_each_is_learnt_as_often_as_it_has_passes():
     first, second = names[0], names[1]
     assert first != second
     assert names[:6].count(first) == 3
+    run.cluster.advance(1.0)
+    run.loop.settle()
     assert run.loop.trained() == 400 * len(set(names))
 
 
