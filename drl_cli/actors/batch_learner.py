@@ -1,4 +1,5 @@
-"""BatchLearner: learns from whole trajectory batches, one session call for each, and pushes after every one.
+"""BatchLearner: learns from whole trajectory batches, one session call for each, and pushes after every one, or
+after every ``broadcast_interval`` of them.
 
 What ``learner`` is for replayed blocks, for algorithms whose row in the table names it. A shape (streams E, steps T, ends M)
 is compiled when it is first seen; the expected one when the learner is made ready, so that sampling goes on meanwhile.
@@ -10,7 +11,7 @@ import time
 import numpy as np
 
 from drl_cli.actors.trained import Trained
-from drl_cli.data.trajectories import join
+from drl_cli.data.trajectories import join, padded_shape
 from drl_cli.tf1.tensorflow import function, tf
 
 
@@ -23,13 +24,15 @@ class BatchLearner:
         self._trained = Trained(config, spec, graph, initial, identity, server)
         self._sequence = config.model.max_seq_len if spec.state else 1
         self._built, self._rates = None, {}
+        self._learnt, self._broadcast = 0, getattr(config, "broadcast_interval", 1)  # a key of IMPALA and APPO
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
 
     def prepare(self, streams, steps):
-        """Build the graph and compile it for batches of ``streams`` × ``steps`` without touching a weight.
+        """Build the graph and compile it for the expected batch without touching a weight.
 
+        ``streams``: environments of all its fragments; ``steps``: of each in its fragment, where episodes may be cut.
         Returns the seconds that it took.
         """
         began = time.perf_counter()
@@ -38,13 +41,13 @@ class BatchLearner:
             self._built = built
             self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
 
-        sequences = -(-steps // self._sequence)
-        shape = (streams, sequences * self._sequence, 2 * streams)
+        whole = self._config.batch_mode == "complete_episodes"
+        shape = padded_shape(streams, steps, self._sequence, self._config.train_batch_size if whole else None)
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
         return time.perf_counter() - began
 
     def learn(self, env_steps, seen, *fragments):
-        """Learn once from the batch of all ``fragments`` ({column: array} each), and push.
+        """Learn once from the batch of all ``fragments`` ({column: array} each), and push when it is time.
 
         ``env_steps`` places rates on their schedules; ``seen``: a list of ``Token.seen``, or None. Returns
         dict(updates, stats, seconds, version, steps: env steps learnt from). Raises Diverged when a loss or gradient is
@@ -54,8 +57,10 @@ class BatchLearner:
         batch = join(fragments, self._config.gamma, self._sequence)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
-        self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
-        self._trained.send(keep=False)
+        self._trained.observe(seen or ())  # goes with the next push: what is learnt from is filtered by what acted
+        self._learnt += 1
+        if self._learnt % self._broadcast == 0:
+            self._trained.send(keep=False)
         return {
             "updates": int(out.updates),
             "stats": {name: float(value) for name, value in out.stats.items()},

@@ -12,20 +12,6 @@ Source: Schulman et al. 2016, "High-Dimensional Continuous Control Using General
 import tensorflow.compat.v1 as tf
 
 
-def next_values(values, end_values, end_at):
-    """Return the value of the observation behind each step, [E, T].
-
-    That is the value of the next step of the stream, but where ``end_at`` (int32 [M], flat indices e·T + t; E·T is
-    padding) says otherwise: there it is ``end_values`` [M]. ``values`` [E, T]. No gradient is stopped.
-    """
-    streams, steps = values.shape.as_list()
-    following = tf.concat([values[:, 1:], tf.zeros([streams, 1])], axis=1)  # [E, T]
-    # One place more takes what is padding; what stood in a place makes room.
-    flat = tf.concat([tf.reshape(following, [-1]), [0.0]], axis=0)  # [E·T + 1]
-    changed = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_values)  # [E·T + 1]
-    return tf.reshape(changed[:-1], [streams, steps])  # [E, T]
-
-
 def backward(deltas, factors):
     """Return x with x_t = deltas_t + factors_t·x_{t+1} and x_T = 0 behind the last step, [E, T]; both arguments [E, T].
 
@@ -56,16 +42,11 @@ def gae(columns, values, next_values, lambda_):
     return backward(deltas * mask, discount * trace * lambda_ * mask)  # [E, T]
 
 
-def returns_to_go(columns, next_values=None):
-    """Return the discounted rewards from each step to the end of its episode or stream, [E, T], without gradient.
+def returns_to_go(columns):
+    """Return the discounted rewards from each step to the end of its episode, [E, T], without gradient.
 
-    ``columns`` as for ``gae``. ``next_values`` [E, T]: values of the observations behind, which stand in for what a
-    truncation or the stream's end cut off (``trace`` 0 or the last real step); None: nothing does.
+    ``columns`` as for ``gae``. Nothing stands in for what a truncation or the stream's end cut off: with values, that is
+    ``gae`` with λ = 1, plus the values.
     """
     reward, discount, trace, mask = (columns[name] for name in ("reward", "discount", "trace", "mask"))
-    if next_values is not None:
-        # The last real step of a stream goes on into nothing: what follows it is padding, or the tensor's end.
-        followed = tf.concat([mask[:, 1:], tf.zeros_like(mask[:, :1])], axis=1)  # [E, T]
-        trace = trace * followed  # [E, T]
-        reward = reward + discount * (1.0 - trace) * next_values  # [E, T]
     return backward(reward * mask, discount * trace * mask)  # [E, T]
