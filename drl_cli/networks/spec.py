@@ -84,9 +84,10 @@ class PolicySpec:
 
     ``scored``: acting records the log-probability of each action, and a net has a head "value": the acting one where both
     are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
-    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net
-    sees them, but for the mask; ``previous``: beside each observation a recurrent net sees the action before it (one-hot, or
-    within ±1; zeros at an episode's start) and its reward, which are the last part of ``state``; ``scaled``: rewards that are learnt from are put on a common scale (``networks.filtering``).
+    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net sees
+    them, but for the mask; ``scaled``: rewards that are learnt from are put on a common scale (``networks.filtering``).
+    ``previous``: beside each observation a recurrent net sees the action before it (one-hot, or within ±1; zeros at an
+    episode's start) and its reward, which are the last part of ``state``.
     """
 
     nets: tuple
