@@ -21,6 +21,7 @@ class Learner:
         self._loop = None
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
+        self.observe = self._trained.observe
 
     def prepare(self):
         """Build and compile the graph without touching a weight; returns the seconds that it took."""

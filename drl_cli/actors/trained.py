@@ -7,6 +7,7 @@ import operator
 import threading
 
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.actors.observed import Observed
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.loading import load
@@ -28,6 +29,7 @@ class Trained:
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
         self.updates = self._pushed_at = 0
+        self._observed = None  # the filters' statistics, once there are variables for them
         self.version = 1  # the first weights were pushed by whoever drew them
 
     def open(self, add, warm):
@@ -58,6 +60,12 @@ class Trained:
             self._all = Weights(self.session, named, with_ray=False)
             published = {name: named[name] for name in built.published}
             self._published = Weights(self.session, published, self._identity["with_ray"])
+            filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
+            self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
+
+    def observe(self, seen):
+        """Take note of what workers saw, a list of ``Token.seen``: it holds from the next ``run`` and the next push on."""
+        self._observed.add(seen)
 
     def device(self):
         """The device that learns, to be entered while operations are added."""
@@ -67,6 +75,8 @@ class Trained:
         """Run ``fetches`` with ``feeds``; ``rates``: {dotted key of the config: placeholder}, set to where they are by then."""
         for name, placeholder in rates.items():
             feeds[placeholder] = value_at(operator.attrgetter(name)(self._config), env_steps)
+        if self._observed is not None:
+            self._observed.write()
         try:
             return self.session.run(fetches, feeds)
         except tf.errors.ResourceExhaustedError as error:
@@ -100,11 +110,13 @@ class Trained:
         """Push the present weights, to be kept for scoring with ``keep``; returns the reference of the call."""
         self._pushed_at = self.updates
         self.version += 1
+        self._observed.write()
         acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
         return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 
     def state(self):
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
+        self._observed.write()
         return self._all.get()
 
     def load(self, arrays, version):
@@ -116,5 +128,6 @@ class Trained:
             self._all.set(arrays)
         except ValueError as error:
             raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {error}") from error
+        self._observed.read()
         self.version = version
         self.updates = self._pushed_at = int(arrays[SCOPE + "num_updates"])

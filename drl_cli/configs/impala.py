@@ -124,7 +124,9 @@ class StreamKeys(Section):
 class OptimiserKeys(Section):
     """Which optimiser takes the steps."""
 
-    opt_type: Literal["adam", "rmsprop"] = key("adam", "Adam (with adam_epsilon), or RMSProp (with the next three keys).")
+    opt_type: Literal["adam", "rmsprop"] = key(
+        "adam", "Adam (with adam_epsilon), or RMSProp (with the next three keys)."
+    )
     decay: float = key(
         0.99, "RMSProp's share of the past in its running mean of squared gradients, at each update.", gt=0, lt=1
     )
@@ -178,7 +180,11 @@ class APPOConfig(
     )
     use_kl_loss: bool = key(False, "Whether the divergence from the target policy is part of the loss.")
     kl_coeff: float = key(
-        1.0, "Weight of that divergence at first; it is adapted to kl_target.", "per nat", needs=("use_kl_loss", 1), ge=0
+        1.0,
+        "Weight of that divergence at first; it is adapted to kl_target.",
+        "per nat",
+        needs=("use_kl_loss", 1),
+        ge=0,
     )
     kl_target: float = key(
         0.01,
