@@ -153,7 +153,9 @@ class IMPALAConfig(VTraceKeys, StreamKeys, OptimiserKeys, OnPolicyKeys, defaults
                 "must be 0: fragments go to the learner as references, which nobody between has to read or put together",
             )
         if self.num_gpus > 1:
-            raise MisfitError("num_gpus", "must be at most 1: towers share a batch that nobody waits for badly; see PPO")
+            raise MisfitError(
+                "num_gpus", "must be at most 1: towers share a batch that nobody waits for badly; see PPO"
+            )
         if not self.use_critic:
             raise MisfitError("use_critic", "must be true: V-trace corrects values, and has none without a critic")
         if self.replay_proportion and not self.replay_buffer_num_slots:
@@ -185,6 +187,7 @@ class APPOConfig(
         "per nat",
         needs=("use_kl_loss", 1),
         ge=0,
+        le=1e6,
     )
     kl_target: float = key(
         0.01,
@@ -192,6 +195,7 @@ class APPOConfig(
         "nats",
         needs=("use_kl_loss", 1),
         gt=0,
+        le=1e6,
     )
     target_update_frequency: Whole = key(
         1, "Train batches between two copies of the learnt policy into the target.", "train batches", ge=1, le=100_000
