@@ -42,6 +42,7 @@ class Learner:
         Raises Diverged when a loss or gradient is not finite; that update has not been applied.
         """
         began = time.perf_counter()
+        self._trained.filter_anew()
         out = self._call(block, count, env_steps)
         self._trained.made(out["done"], out["finite"])
         if self._trained.unpushed >= self._config.publish_every:

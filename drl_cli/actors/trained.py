@@ -29,7 +29,6 @@ class Trained:
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
         self.updates = self._pushed_at = 0
-        self._observed = None  # the filters' statistics, once there are variables for them
         self.version = 1  # the first weights were pushed by whoever drew them
 
     def open(self, add, warm):
@@ -64,8 +63,12 @@ class Trained:
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
 
     def observe(self, seen):
-        """Take note of what workers saw, a list of ``Token.seen``: it holds from the next ``run`` and the next push on."""
+        """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""
         self._observed.add(seen)
+
+    def filter_anew(self):
+        """Let the filters be what all that has been observed makes them."""
+        self._observed.write()
 
     def device(self):
         """The device that learns, to be entered while operations are added."""
@@ -75,8 +78,6 @@ class Trained:
         """Run ``fetches`` with ``feeds``; ``rates``: {dotted key of the config: placeholder}, set to where they are by then."""
         for name, placeholder in rates.items():
             feeds[placeholder] = value_at(operator.attrgetter(name)(self._config), env_steps)
-        if self._observed is not None:
-            self._observed.write()
         try:
             return self.session.run(fetches, feeds)
         except tf.errors.ResourceExhaustedError as error:
@@ -110,13 +111,13 @@ class Trained:
         """Push the present weights, to be kept for scoring with ``keep``; returns the reference of the call."""
         self._pushed_at = self.updates
         self.version += 1
-        self._observed.write()
+        self.filter_anew()
         acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
         return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 
     def state(self):
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
-        self._observed.write()
+        self.filter_anew()
         return self._all.get()
 
     def load(self, arrays, version):
