@@ -57,7 +57,7 @@ class BatchLearner:
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
-        self._trained.observe(seen or ())  # goes with the next push: what is learnt from is filtered by what acted
+        self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
         self._learnt += 1
         if self._learnt % self._broadcast == 0:
             self._trained.send(keep=False)
