@@ -12,6 +12,7 @@ from drl_cli.acting import envs, exploration, preprocessing
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.actors.fragment import Fragment
+from drl_cli.actors.observed import Differences
 from drl_cli.data.columns import Meta, Token
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.errors import CheckpointError, RunFailed
@@ -19,6 +20,7 @@ from drl_cli.errors import CheckpointError, RunFailed
 PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
 PATIENCE_S = 600.0  # for them; beyond it nobody is going to push them
+LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
 
 
 class RolloutWorker:
@@ -36,11 +38,13 @@ class RolloutWorker:
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
+        self._whole_episodes = getattr(config, "batch_mode", "truncate_episodes") == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
+        self._differences = Differences(config, spec)
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
@@ -58,7 +62,8 @@ class RolloutWorker:
     def collect(self, min_version=0, max_version=None):
         """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
 
-        Waits for weights of ``min_version`` or newer; does not adopt any beyond ``max_version``.
+        With ``batch_mode: complete_episodes`` each goes on from there until its episode ends. Waits for weights of
+        ``min_version`` or newer; does not adopt any beyond ``max_version``.
         """
         began = time.perf_counter()
         if not self._started:
@@ -66,13 +71,14 @@ class RolloutWorker:
             self._started = True
         self._adopt(min_version, max_version)
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
-        columns, episodes, seconds = self._fragment()
+        columns, episodes, seconds, seen = self._fragment()
         self._sequence += 1
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
         bad, self._envs.bad_steps = self._envs.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
-        return Token(meta, columns["reward"].size, tuple(episodes), bad, notes, seconds, exploring), columns
+        steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
+        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen), columns
 
     def _adopt(self, min_version, max_version):
         began, pause = time.monotonic(), FIRST_PAUSE_S
@@ -100,61 +106,100 @@ class RolloutWorker:
 
     def _fragment(self):
         config, envs, policy = self._config, self._envs, self._policy
-        shape = (config.rollout_fragment_length, envs.count)
         # Algorithms without a replay have no such key. Before the first weights there is nothing to judge by.
         judged = getattr(config, "worker_side_prioritization", False) and policy.has_weights
         # The first fragment of an incarnation continues nothing.
+        shape = (config.rollout_fragment_length, envs.count)
         fragment = Fragment(policy.spec, shape, self._sequence == 0, judged)
         episodes, seconds = [], {"env": 0.0, "policy": 0.0}
-        for step in range(shape[0]):
-            began = time.perf_counter()
-            obs, state = envs.stacked(), self._state
-            action, self._state, _ = self._exploration.act(policy, obs, state, self._rng, self._steps)
-            env_action = policy.to_env(action)
-            acted = time.perf_counter()
-            fragment.acted(step, obs, action)
-            if state:
-                fragment.remember(step, self._position, state if self._keeps_states else ())
-            for env in range(envs.count):
-                self._step(step, env, env_action[env], fragment, episodes)
-            self._steps += 1
-            seconds["policy"] += acted - began
-            seconds["env"] += time.perf_counter() - acted
-        columns = fragment.close(envs.obs())
+        lengths = self._complete(fragment, episodes, seconds) if self._whole_episodes else None
+        for step in range(0 if self._whole_episodes else shape[0]):
+            self._step(step, fragment, episodes, seconds)
+        columns = fragment.close(envs.obs(), self._state, lengths)
         columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
+        seen, scale = self._differences.note(columns, policy.weights)
         if judged:
             began = time.perf_counter()
-            fragment.judge(policy, envs.stacked(), config.gamma, config.n_step)
+            fragment.judge(policy, envs.stacked(), (config.gamma, config.n_step), scale)
             seconds["policy"] += time.perf_counter() - began
-        return columns, episodes, seconds
+        return columns, episodes, seconds, seen
 
-    def _step(self, step, env, action, fragment, episodes):
-        """Take one step of one environment, again in a new episode when it breaks, and note it in the fragment."""
-        outcome = self._envs.step(env, action)
+    def _complete(self, fragment, episodes, seconds):
+        """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
+        least = self._config.rollout_fragment_length
+        lengths, going = np.zeros(self._envs.count, np.int64), list(range(self._envs.count))
+        while going:
+            step = int(lengths.max())
+            if step == fragment.shape[0]:
+                fragment.grow()
+            if step == least + LONGEST_EPISODE:
+                raise RunFailed(
+                    f"An episode goes on after {LONGEST_EPISODE} steps. batch_mode complete_episodes needs episodes that "
+                    "end: set horizon, or batch_mode truncate_episodes."
+                )
+            ended = self._step(step, fragment, episodes, seconds, going)
+            lengths[going] += 1
+            if step + 1 >= least:
+                going = [env for env in going if env not in ended]
+        return lengths
+
+    def _step(self, step, fragment, episodes, seconds, going=None):
+        """Take one step of all environments, or of those ``going``; returns the indices of those whose episode ended."""
+        began = time.perf_counter()
+        envs, policy, state = self._envs, self._policy, self._state
+        obs = envs.stacked()
+        action, self._state, scores = self._exploration.act(policy, obs, state, self._rng, self._steps)
+        env_action = policy.to_env(action)
+        acted = time.perf_counter()
+        fragment.acted(step, obs, action, scores)
+        if state:
+            fragment.remember(step, self._position, state if self._keeps_states else ())
+        rewards, ends, broken = envs.step_all(env_action, going)
+        for env in broken:
+            rewards[env], end = self._again(step, env, fragment)
+            ends += end
+        fragment.rewarded(step, rewards)
+        self._returns += rewards
+        self._lengths += 1
+        self._position += 1
+        for env, terminated, truncated, last_obs in ends:
+            fragment.ended(step, env, (terminated, truncated), last_obs, self._state)
+            self._end(env, episodes)
+        if going is not None and len(going) < envs.count:
+            for env in set(range(envs.count)).difference(going):  # it stands still at the beginning of its next episode
+                self._forget(env)
+                self._lengths[env] -= 1
+        self._steps += 1
+        seconds["policy"] += acted - began
+        seconds["env"] += time.perf_counter() - acted
+        return {env for env, *_ in ends}
+
+    def _again(self, step, env, fragment):
+        """Step one environment, whose step broke, in new episodes until one does not; returns (reward, its end if any)."""
+        outcome = None
         while outcome is None:
             fragment.broken(step, env)
             self._forget(env)
             self._returns[env], self._lengths[env] = 0.0, 0
             obs = self._envs.one_stacked(env)
             state = tuple(part[env : env + 1].copy() for part in self._state)
-            chosen, after, _ = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
-            fragment.acted(step, obs, chosen, env)
+            chosen, after, scores = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
+            fragment.acted(step, obs, chosen, scores, env)
             if state:
                 fragment.remember(step, 0, state if self._keeps_states else (), env)
             for part, new in zip(self._state, after, strict=True):
                 part[env] = new[0]
             outcome = self._envs.step(env, self._policy.to_env(chosen)[0])
         reward, terminated, truncated, next_obs = outcome
-        fragment.stepped(step, env, reward, (terminated, truncated), next_obs)
-        self._returns[env] += reward
-        self._lengths[env] += 1
-        self._position[env] += 1
-        if terminated or truncated:
-            self._forget(env)
-            if self._envs.is_mid_game(env):
-                return  # a life was lost: an end to learn from, but the score is the whole game's
-            episodes.append((float(self._returns[env]), int(self._lengths[env])))
-            self._returns[env], self._lengths[env] = 0.0, 0
+        return reward, [(env, terminated, truncated, next_obs)] if terminated or truncated else []
+
+    def _end(self, env, episodes):
+        """What is learnt from as an episode has ended."""
+        self._forget(env)
+        if self._envs.is_mid_game(env):
+            return  # a life was lost: an end to learn from, but the score is the whole game's
+        episodes.append((float(self._returns[env]), int(self._lengths[env])))
+        self._returns[env], self._lengths[env] = 0.0, 0
 
     def _forget(self, env):
         """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""
@@ -173,6 +218,7 @@ class RolloutWorker:
         if self._state:
             arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
             arrays["position"] = self._position.copy()
+        arrays |= self._differences.state()
         explored, exploring = self._exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
@@ -187,6 +233,7 @@ class RolloutWorker:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
         if self._state:
             self._remember(arrays)
+        self._differences.load(arrays)
         self._envs.load(arrays, facts["envs"])
         self._started = True
         set_state(self._rng, rng)

@@ -11,19 +11,28 @@ import numpy as np
 
 from drl_cli.configs.model import conv_filters
 from drl_cli.configs.replay import intensity
-from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec
+from drl_cli.configs.rollout import filter_misfits
+from drl_cli.errors import ConfigError
+from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
 
 def observation(config, spaces):
-    """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``."""
+    """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``.
+
+    ConfigError for a filter over images.
+    """
     space, frames = spaces["obs"], spaces.get("frames", 1)
     shape = tuple(space["shape"])
+    for text in filter_misfits(config, shape):
+        raise ConfigError(text)
     is_image = len(shape) == 3
     stacked = (*shape[:-1], shape[-1] * frames)
     policy = {
         "obs_shape": shape,
         "obs_dtype": "uint8" if is_image and space["dtype"] == "uint8" else "float32",
         "frames": frames,
+        "filter": config.observation_filter != "NoFilter",
+        "scaled": config.reward_scaling,
     }
     net = {"inputs": (("obs", math.prod(stacked)),)}
     if is_image:
@@ -35,12 +44,21 @@ def observation(config, spaces):
 
 
 def action(config, spaces):
-    """Return the ActionSpec or DiscreteSpec of ``spaces``."""
+    """Return what describes the actions of ``spaces``: one of ``networks.action_specs``."""
     space = spaces["action"]
     if space["kind"] == "Discrete":
         return DiscreteSpec(space["n"], space["start"])
+    if space["kind"] == "MultiDiscrete":
+        return MultiDiscreteSpec(tuple(space["nvec"]), tuple(space["start"]))
+    if space["kind"] == "MultiBinary":
+        return MultiBinarySpec(space["n"])
     low, high = (_bounds(space, side) for side in ("low", "high"))
     return ActionSpec(low, high, config.normalize_actions, config.clip_actions)
+
+
+def mask(spaces):
+    """Return (start, n) of the action mask in the observations of ``spaces``, ``()`` where they have none."""
+    return tuple(spaces.get("mask", ()))
 
 
 def layers(model):

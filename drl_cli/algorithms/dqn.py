@@ -40,8 +40,7 @@ def build(config, spec, initial, seed, scope):
     ``dqn_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
     """
     update = _Update(config, spec, initial, seed, scope)
-    published = [scope + name for name in spec.weight_names()]
-    return learner_graph(transition_columns(config, spec), RATES, update, published)
+    return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
 class _Update:
@@ -87,7 +86,8 @@ class _Update:
         choosing = atoms
         if self._config.double_q:
             choosing = self._atoms(self._nets.net, learnt, batch["next_obs"], (number, CHOICE))  # [B, n, atoms]
-        return tf.stop_gradient(self._values.chosen(atoms, self._values.greedy(choosing)))  # [B, atoms]
+        best = self._values.greedy(choosing, batch["next_obs"])  # [B]
+        return tf.stop_gradient(self._values.chosen(atoms, best))  # [B, atoms]
 
     def _atoms(self, net, weights, obs, draw):
         """The values of all actions, [B, n, atoms]; ``draw``: (update number, stream) of the noise."""

@@ -20,6 +20,7 @@ class Algorithm(NamedTuple):
     loop: str
     actions: tuple
     observations: tuple
+    learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
 
 
 _REPLAY = {
@@ -28,6 +29,19 @@ _REPLAY = {
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms that learn from a replay have in common."""
+
+_ON_POLICY = {
+    "nets": "drl_cli.algorithms.actor_critic_nets",
+    "postprocess": "trajectory",
+    "loop": "drl_cli.runtime.loops.sync",
+    "learner": "drl_cli.actors.batch_learner:BatchLearner",
+    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "observations": ("Box1d", "Image"),
+}
+"""What the algorithms have in common that learn from trajectories of their newest policy."""
+
+_STREAM = _ON_POLICY | {"loop": "drl_cli.runtime.loops.stream"}
+"""What those have in common that learn from trajectories of mixed versions, as they come."""
 
 ALGORITHMS = (
     Algorithm(
@@ -118,19 +132,26 @@ ALGORITHMS = (
         actions=("Discrete",),
         **(_REPLAY | {"postprocess": "sequences"}),
     ),
+    Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
+    Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
+    Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
+    Algorithm(
+        name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM
+    ),
+    Algorithm(
+        name="APPO",
+        config="drl_cli.configs.impala:APPOConfig",
+        graph="drl_cli.algorithms.appo",
+        **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
+    ),
 )
 
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
-    "PG": "Box and Discrete",
-    "A2C": "Box and Discrete",
     "A3C": "Box and Discrete",
-    "PPO": "Box and Discrete",
-    "APPO": "Box and Discrete",
     "DDPPO": "Box and Discrete",
     "TRPO": "Box and Discrete",
-    "IMPALA": "Box and Discrete",
     "MARWIL": "Box and Discrete",
     "BC": "Box and Discrete",
     "ES": "Box and Discrete",

@@ -16,6 +16,7 @@ from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.replay import shards
 from drl_cli.loading import load
+from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.shards import Shards
@@ -25,7 +26,7 @@ OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finishe
 
 
 class Parts(NamedTuple):
-    """Handles of the parts (the replay's as Shards), the pool of workers and the loop over them."""
+    """Handles of the parts (the replay's as Shards, None for a row without), the pool of workers and the loop over them."""
 
     server: Any
     learner: Any
@@ -37,6 +38,11 @@ class Parts(NamedTuple):
 def needs_ray(config):
     """Whether a part of the run is a Ray actor."""
     return bool(config.num_workers or config.learner_actor)
+
+
+def has_replay(row):
+    """Whether an algorithm learns from what a replay holds; the others learn from trajectories as they come."""
+    return row.postprocess != "trajectory"
 
 
 def fragment_steps(config):
@@ -73,23 +79,24 @@ def open_cluster(config, ray_options):
 
 def make_parts(row, config, env, spec, cluster):
     """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed."""
-    initial = load(row.nets).initial_weights(config, spec, config.seed)
+    initial = load(row.nets).initial_weights(config, spec, config.seed) | filtering.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
-    replay = _make_replay(config, spec, cluster, pinned)
+    replay = _make_replay(config, spec, cluster, pinned) if has_replay(row) else None
     identity = {"seed": config.seed, "with_ray": cluster.is_remote}
     learner = cluster.spawn(
         "learner",
-        f"{LEARNER}:Learner",
+        row.learner,
         (config, spec, row.graph, initial, identity, server),
         ACTOR if config.learner_actor else THREAD,
         pinned | {"num_gpus": config.num_gpus},
     )
     remote_workers = config.num_workers > 0
     make = _WorkerMaker(config, env, spec, cluster, server)
-    pool = WorkerPool(cluster, make, max(1, config.num_workers), OUTSTANDING if remote_workers else 1)
+    most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
     make.sampled = lambda: loop.sampled
     if not cluster.is_remote:

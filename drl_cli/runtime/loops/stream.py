@@ -1,0 +1,186 @@
+"""The loop of IMPALA and APPO: a bounded stream of trajectories, which nobody waits for at the other end of.
+
+Workers act with the newest weights they have heard of and are asked for the next fragment at once; fragments come in
+completion order, of mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
+``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, workers are not asked for more.
+That bounds how old a step can be when it is learnt from, which is what V-trace has to correct for: results say how many
+versions it was.
+
+Without workers it is the same loop in one process: fragments are taken in the order of the calls, and a worker adopts no
+weights but those of updates that have been dealt with, so that a run repeats bit for bit. Between iterations such a run
+stands still with nothing in the queue: a batch that has been begun is completed and learnt from.
+
+Source: Espeholt et al. 2018, "IMPALA" (arXiv 1802.01561), section 3; replay and the minibatch buffer as in RLlib's
+execution plan (MixInReplay, MinibatchBuffer).
+"""
+
+import collections
+import itertools
+import math
+
+from drl_cli.configs.impala import passes_per_call
+from drl_cli.data.randomness import generator, set_state, state_of
+from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
+
+
+def make(cluster, pool, replay, learner, config):
+    """Return the loop over these parts; ``replay`` is not used."""
+    return TrajectoryLoop(cluster, pool, learner, config, Stream(config, rests=not cluster.is_remote))
+
+
+class Stream:
+    """The plan of a loop that waits for nobody, see ``loops.trajectories``."""
+
+    def __init__(self, config, rests):
+        """``rests``: when the loop comes to rest, a batch that has been begun is completed."""
+        self._config, self._rests = config, rests
+        self._fragments = fragments_of_batch(config)
+        # Fewer than one for every worker would leave some of them idle for good.
+        self._room = max(config.learner_queue_size * self._fragments, config.num_workers)  # fragments
+        self._queue = collections.deque()  # (token, columns reference, whether it is new), oldest first
+        self._stock, self._turns, self._staleness = _Stock(config), _Turns(config), _Staleness()
+        self._is_first = True  # look at what is being learnt from
+        self.patience = None if rests else config.learner_queue_timeout
+
+    @property
+    def stored(self):
+        """Env steps that wait."""
+        return sum(token.steps for token, _, _ in self._queue)
+
+    @property
+    def is_begun(self):
+        """Whether something waits that is to be learnt from before the loop rests."""
+        return self._rests and (bool(self._queue) or self._turns.pending)
+
+    def wanted(self, outstanding, is_busy, is_closing):
+        """As many as there is room for, of whatever version."""
+        self._stock.is_open = not is_closing  # what is old would make the last batch no fuller
+        room = self._room
+        if is_closing:
+            room = self._fragments * math.ceil((len(self._queue) + outstanding) / self._fragments) if self._rests else 0
+        return max(0, room - len(self._queue) - outstanding), 0
+
+    def took(self, token, columns):
+        """Queue a fragment, and older ones beside it."""
+        self._queue.append((token, columns, True))
+        self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
+        return True
+
+    def batch(self, outstanding, newest):
+        """The oldest fragments of the queue, or, where batches take turns, one of those under way once more."""
+        taken = self._turns.take(self._oldest)
+        if taken is None:
+            return None
+        entries, self._is_first = taken
+        self._staleness.learnt(newest, [token.meta.version for token, _, _ in entries])
+        # What a filter saw of a fragment counts once, however often it is learnt from.
+        seen = seen_of([token for token, _, _ in entries])
+        seen = [own if is_new and self._is_first else None for own, (_, _, is_new) in zip(seen, entries, strict=True)]
+        return seen, [columns for _, columns, _ in entries]
+
+    def _oldest(self):
+        """Take a batch from the queue, or None."""
+        if self._config.batch_mode == "complete_episodes":
+            steps = itertools.accumulate(token.steps for token, _, _ in self._queue)
+            count = next((n for n, total in enumerate(steps, 1) if total >= self._config.train_batch_size), None)
+        else:
+            count = self._fragments if len(self._queue) >= self._fragments else None
+        return count and [self._queue.popleft() for _ in range(count)]
+
+    def learnt(self, result):
+        """Passes over a batch count once."""
+        return result["steps"] if self._is_first else 0
+
+    def info(self):
+        """Return what a result says of the stream since the last time."""
+        return self._staleness.close() | {
+            "queue_size": len(self._queue),
+            "queue_capacity": self._room,
+            "num_steps_replayed": self._stock.replayed,
+        }
+
+    def state(self):
+        """Return plain data; what waits in the queue is not kept."""
+        return {"stock": self._stock.state()}
+
+    def load(self, facts, newest):
+        """Continue from ``state``."""
+        self._stock.load(facts["stock"])
+
+
+class _Stock:
+    """The newest fragments, to be learnt from again: RLlib's MixInReplay."""
+
+    def __init__(self, config):
+        self._proportion = config.replay_proportion
+        self._slots = collections.deque(maxlen=config.replay_buffer_num_slots)
+        self._rng = generator(config.seed or 0, "replay")
+        self.replayed = 0
+        self.is_open = True
+
+    def beside(self, token, columns):
+        """Keep a new fragment, and return older ones that join it: as many as ``replay_proportion``, on average."""
+        if not self._proportion or not self.is_open:
+            return []
+        left, drawn = self._proportion, []
+        while self._slots and self._rng.random() < left:
+            left -= 1.0
+            drawn.append(self._slots[self._rng.integers(len(self._slots))])
+        self._slots.append((token, columns))
+        self.replayed += sum(token.steps for token, _ in drawn)
+        return drawn
+
+    def state(self):
+        """Return plain data; the fragments themselves are not kept."""
+        return {"rng": state_of(self._rng), "replayed": self.replayed}
+
+    def load(self, facts):
+        """Continue from ``state`` with empty slots."""
+        set_state(self._rng, facts["rng"])
+        self.replayed = facts["replayed"]
+
+
+class _Turns:
+    """Batches whose passes take turns: RLlib's MinibatchBuffer. One slot gives each batch once, for all of its passes."""
+
+    def __init__(self, config):
+        self._calls = config.num_sgd_iter // passes_per_call(config)  # of the learner for each batch
+        self._slots = [(None, 0)] * config.minibatch_buffer_size  # (batch, calls left)
+        self._at = 0
+
+    @property
+    def pending(self):
+        """Whether a batch waits for another pass."""
+        return any(left for _, left in self._slots)
+
+    def take(self, new):
+        """Return (batch, whether it is looked at for the first time), or None; ``new()`` gives the next one, or None.
+
+        A slot that nothing waits for is passed over.
+        """
+        for _ in self._slots:
+            at, self._at = self._at, (self._at + 1) % len(self._slots)
+            batch, left = self._slots[at]
+            is_new = not left
+            if is_new:
+                batch, left = new(), self._calls
+            if batch is not None:
+                self._slots[at] = (batch, left - 1) if left > 1 else (None, 0)
+                return batch, is_new
+        return None
+
+
+class _Staleness:
+    """How many versions behind the newest the weights were that had acted in what is learnt from."""
+
+    def __init__(self):
+        self._lags = []
+
+    def learnt(self, newest, versions):
+        """Note a batch that is about to be learnt from."""
+        self._lags.extend(max(0, newest - version) for version in versions)
+
+    def close(self):
+        """Return the mean and the largest since the last call; None where nothing was learnt."""
+        lags, self._lags = self._lags, []
+        return {"weight_lag_mean": sum(lags) / len(lags) if lags else None, "weight_lag_max": max(lags, default=None)}

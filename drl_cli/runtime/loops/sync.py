@@ -1,0 +1,90 @@
+"""The loop of synchronous algorithms: all workers sample with one version of the weights, then all of it is learnt from.
+
+A batch is a fixed number of fragments, or, of complete episodes, as many as bring ``train_batch_size`` env steps. Every
+fragment that was asked for is learnt from, whoever brought it and however late: a batch of the quickest would hold too many
+short episodes. What a dying worker had under way is asked for again, of its successor or of whoever is free: a batch is
+never smaller. A fragment of older weights is dropped and counted.
+
+The first batch is collected while the learner loads TensorFlow. Between iterations a run without workers stands still with
+nothing in hand: a batch that has been begun is completed and learnt from.
+"""
+
+import math
+
+from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
+
+
+def make(cluster, pool, replay, learner, config):
+    """Return the loop over these parts; ``replay`` is not used."""
+    return TrajectoryLoop(cluster, pool, learner, config, Together(config))
+
+
+class Together:
+    """The plan of a synchronous loop, see ``loops.trajectories``."""
+
+    patience = None
+
+    def __init__(self, config):
+        self._config = config
+        self._fragment = config.num_envs_per_worker * config.rollout_fragment_length  # least env steps of one
+        self._fragments = fragments_of_batch(config)
+        self._batch = []  # (token, columns reference) in hand
+        self._floor = 1  # version of the weights that the batch is sampled with; newer ones are the same weights
+        self._dropped = 0
+
+    @property
+    def stored(self):
+        """Env steps of the batch in hand."""
+        return sum(token.steps for token, _ in self._batch)
+
+    @property
+    def is_begun(self):
+        """Whether a batch has been begun: it is completed before the loop rests."""
+        return bool(self._batch)
+
+    def wanted(self, outstanding, is_busy, is_closing):
+        """What is missing of the batch, of one version; nothing while the version is being made."""
+        idle = is_closing and not self._batch and not outstanding
+        return (0 if is_busy or idle else self._missing(outstanding)), self._floor
+
+    def _missing(self, outstanding):
+        """Fragments that are to be asked for still; of complete episodes at most, since each may bring more steps."""
+        if self._config.batch_mode == "complete_episodes":
+            wanted = math.ceil((self._config.train_batch_size - self.stored) / self._fragment)
+        else:
+            wanted = self._fragments - len(self._batch)
+        return max(0, wanted - outstanding)
+
+    def took(self, token, columns):
+        """Take a fragment of the newest weights; drop one of older ones."""
+        if token.meta.version < self._floor:
+            self._dropped += 1
+            return False
+        self._batch.append((token, columns))
+        return True
+
+    def batch(self, outstanding, newest):
+        """The batch when it is whole: nothing is missing and nothing that was asked for is under way."""
+        if not self._batch or outstanding or self._missing(outstanding):
+            return None
+        # In the order of the workers, not of arrival: the same fragments make the same batch.
+        batch = sorted(self._batch, key=lambda entry: entry[0].meta[:3])
+        self._batch = []
+        return seen_of([token for token, _ in batch]), [columns for _, columns in batch]
+
+    def learnt(self, result):
+        """From now on only what the new weights do is taken."""
+        self._floor = result["version"]
+        return result["steps"]
+
+    def info(self):
+        """Return what a result says of this loop."""
+        return {"fragments_dropped": self._dropped}
+
+    def state(self):
+        """Return plain data."""
+        return {"dropped": self._dropped}
+
+    def load(self, facts, newest):
+        """Continue from ``state`` with weights of the version ``newest``."""
+        self._dropped, self._floor = facts["dropped"], newest
