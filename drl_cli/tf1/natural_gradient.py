@@ -37,7 +37,7 @@ class Found(NamedTuple):
     accepted: object  # bool scalar
     fraction: object  # float32 scalar, of the full step; 0 where nothing was accepted
     looked: object  # int32 scalar, candidates that were looked at
-    measures: tuple  # float32 scalars of the accepted candidate, or of the start
+    measures: tuple  # float32 scalars of the accepted candidate, or those for none
 
 
 def flat(tensors):
@@ -62,9 +62,9 @@ def fisher_product(mean_kl, weights):
 
     def product(vector):
         here = [tf.identity(weight) for weight in weights]
-        slope = tf.gradients(mean_kl(here), here)
+        slope = tf.gradients(mean_kl(here), here, unconnected_gradients="zero")
         along = tf.add_n([tf.reduce_sum(g * v) for g, v in zip(slope, shaped(vector, here), strict=True)])  # scalar
-        return flat(tf.gradients(along, here))
+        return flat(tf.gradients(along, here, unconnected_gradients="zero"))
 
     return product
 
@@ -112,13 +112,14 @@ def full_step(product, gradient, max_kl, damping, iterations):
     return Step(full, _dot(gradient, full), residual, taken)
 
 
-def line_search(measured, start, full, most, shrink):
+def line_search(measured, start, full, ladder, nothing):
     """Look at ``start`` + shrinkⁱ·``full``, i = 0, 1, … below ``most``, and return the first that is acceptable, as Found.
 
-    ``measured(vector [P], fraction)`` returns (acceptable, bool scalar, and a tuple of float32 scalars worth reporting);
-    ``start``, ``full`` [P]; ``most``: int or int32 scalar; ``shrink``: float in (0, 1). Source: appendix C, the last paragraph.
+    ``measured(vector [P])`` returns (acceptable, bool scalar, and a tuple of float32 scalars worth reporting); ``start``,
+    ``full`` [P]; ``ladder``: (most, int or int32 scalar, shrink, float in (0, 1)); ``nothing``: the measures to report where
+    nothing was acceptable. Source: appendix C, the last paragraph.
     """
-    _, before = measured(start, tf.constant(0.0))
+    most, shrink = ladder
 
     def go_on(index, _vector, accepted, *_):
         return tf.logical_and(index < most, tf.logical_not(accepted))
@@ -126,13 +127,13 @@ def line_search(measured, start, full, most, shrink):
     def look(index, _vector, _accepted, _fraction, _measures):
         fraction = tf.pow(shrink, tf.cast(index, tf.float32))
         candidate = start + fraction * full  # [P]
-        accepted, measures = measured(candidate, fraction)
+        accepted, measures = measured(candidate)
         # What is not accepted leaves the start as it is: nothing is subtracted again.
         vector = tf.where_v2(accepted, candidate, start)  # [P]
-        kept = tuple(tf.where_v2(accepted, new, old) for new, old in zip(measures, before, strict=True))
+        kept = tuple(tf.where_v2(accepted, new, old) for new, old in zip(measures, nothing, strict=True))
         return index + 1, vector, accepted, tf.where_v2(accepted, fraction, 0.0), kept
 
-    first = (tf.constant(0), start, tf.constant(False), tf.constant(0.0), tuple(before))
+    first = (tf.constant(0), start, tf.constant(False), tf.constant(0.0), tuple(nothing))
     looked, vector, accepted, fraction, measures = tf.while_loop(go_on, look, first, parallel_iterations=1)
     return Found(vector, accepted, fraction, looked, tuple(measures))
 

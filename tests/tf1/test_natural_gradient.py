@@ -180,39 +180,36 @@ START, FULL = np.float32([0.1, 1e-7, 3.0]), np.float32([1.0, 1.0, 1.0])
 
 
 def _search(bound, most=5):
-    """Search for a step no longer than ``bound``; its measure is the fraction times 10."""
+    """Search for a step no longer than ``bound``; its measure is ten times its length, or −7."""
 
-    def measured(vector, fraction):
-        return tf.reduce_max(tf.abs(vector - START)) <= bound, (10.0 * fraction,)
+    def measured(vector):
+        length = tf.reduce_max(tf.abs(vector - START))
+        return length <= bound, (10.0 * length,)
 
-    return lambda: line_search(measured, tf.constant(START), tf.constant(FULL), most, 0.5)
+    return lambda: line_search(measured, tf.constant(START), tf.constant(FULL), (most, 0.5), (tf.constant(-7.0),))
 
 
 def test_line_search_takes_the_first_acceptable_candidate(run):
     found = run(_search(0.3))
     assert (found.accepted, found.fraction, found.looked) == (True, 0.25, 3)
     np.testing.assert_array_equal(found.vector, START + np.float32(0.25))
-    assert found.measures == (2.5,)
+    np.testing.assert_allclose(found.measures, [2.5], rtol=1e-6)
 
 
 def test_line_search_without_an_acceptable_candidate_returns_the_start_bit_for_bit(run):
     found = run(_search(0.001))
     assert (found.accepted, found.fraction, found.looked) == (False, 0.0, 5)
     assert found.vector.tobytes() == START.tobytes()
-    assert found.measures == (0.0,)
+    assert found.measures == (-7.0,)
 
 
 def test_line_search_with_candidates_that_are_no_numbers_returns_the_start(run):
     full = tf.constant([np.inf, np.nan, 1.0], tf.float32)
-    found = run(
-        lambda: line_search(
-            lambda vector, fraction: (tf.reduce_sum(tf.abs(vector)) < 1e9, (fraction,)),
-            tf.constant(START),
-            full,
-            3,
-            0.5,
-        )
-    )
+
+    def measured(vector):
+        return tf.reduce_sum(tf.abs(vector)) < 1e9, ()
+
+    found = run(lambda: line_search(measured, tf.constant(START), full, (3, 0.5), ()))
     assert (found.accepted, found.looked, found.vector.tobytes()) == (False, 3, START.tobytes())
 
 
