@@ -81,11 +81,11 @@ def _steps(batch, heads, advantage):
 
 def _advantages(config, batch, value, next_value):
     """Return (advantages [E, T], targets of the value [E, T])."""
-    if config.use_gae:
-        advantage = gae(batch, value, next_value, config.lambda_)
-        return advantage, advantage + value
-    returns = returns_to_go(batch, next_value if config.use_critic else None)  # [E, T]
-    return (returns - value if config.use_critic else returns), returns
+    if not config.use_critic:
+        returns = returns_to_go(batch)
+        return returns, returns
+    advantage = gae(batch, value, next_value, config.lambda_ if config.use_gae else 1.0)
+    return advantage, advantage + value
 
 
 class _TrustRegion:

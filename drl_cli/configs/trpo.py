@@ -77,6 +77,8 @@ class TRPOConfig(
             )
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
             raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
+        if self.num_gpus > 1:
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less")
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size",
