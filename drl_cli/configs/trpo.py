@@ -7,7 +7,7 @@ algorithms, the others are those of the published implementations. Source of def
 
 from pydantic import model_validator
 
-from drl_cli.configs.on_policy import OnPolicyKeys
+from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
 _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
@@ -33,7 +33,11 @@ class TRPOConfig(
         le=10,
     )
     cg_iterations: Whole = key(
-        10, "Most iterations of conjugate gradients, one Fisher product each, for a direction.", "iterations", ge=1, le=1000
+        10,
+        "Most iterations of conjugate gradients, one Fisher product each, for a direction.",
+        "iterations",
+        ge=1,
+        le=1000,
     )
     cg_damping: float = key(
         0.1,
@@ -68,20 +72,25 @@ class TRPOConfig(
     @model_validator(mode="after")
     def _keeps_policy_and_value_apart(self):
         """Refuse layers that two masters train, and what has no effect for that reason."""
-        shared = "the fit of the value would move the policy out of its trust region"
         if self.vf_share_layers:
-            raise MisfitError("vf_share_layers", f"TRPO needs false: {shared}")
-        if self.model.use_lstm:
             raise MisfitError(
-                "model.use_lstm", f"an LSTM is shared by policy and value, and {shared}. Take PPO, A2C, IMPALA or APPO"
+                "vf_share_layers",
+                "TRPO needs false: the fit of the value would move the policy out of its trust region",
             )
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
             raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
         if self.num_gpus > 1:
-            raise MisfitError("num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less")
+            raise MisfitError(
+                "num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less"
+            )
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size",
                 f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}",
+            )
+        if self.sgd_minibatch_size < sequence_length(self):
+            raise MisfitError(
+                "sgd_minibatch_size",
+                f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
             )
         return self

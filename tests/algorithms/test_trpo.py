@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
-from trpo_machine import STEPS, STREAMS, Machine, Slow, batch, config, kl, spaces
+from trpo_machine import OBS, STEPS, STREAMS, Machine, Slow, batch, config, kl, spaces
 
 from drl_cli.acting.policy import NumpyPolicy
+from drl_cli.networks.distributions import BY_NAME
 
 POLICY = {f"policy/{at}/{what}" for at in ("dense_0", "mean", "log_std") for what in ("kernel", "bias")}
 VALUE = {f"value/{at}/{what}" for at in ("dense_0", "value") for what in ("kernel", "bias")}
 FIT = VALUE | {f"value_adam/{name}/{slot}" for name in VALUE for slot in "mv"} | {"value_adam/count"}
 STATS = {
     "kl", "entropy", "surrogate_improvement", "expected_improvement", "step_fraction", "line_search_steps",
-    "cg_residual", "cg_iterations", "grad_norm", "vf_loss", "grad_norm_value", "vf_explained_var",
+    "cg_residual", "cg_iterations", "grad_norm", "vf_loss", "grad_norm_value", "vf_explained_var", "cur_lr", "entropy_coeff",
 }  # fmt: skip
 FITTED = 8  # steps of the value's fit: two passes of four minibatches over sixteen real steps
 
@@ -127,12 +128,9 @@ def test_what_is_no_number_is_not_learnt_from(machines, column):
 
 
 def test_value_fit_that_diverges_ends_there(machines):
-    machine = machines()
-    given = batch()
-    given["reward"] *= np.float32(1e25)  # its square is more than a float32 holds; the standardised advantage is not
-    changed, (_, updates, finite) = machine.changed(given)
-    assert changed == POLICY | {"num_updates"}
-    assert (updates, finite) == (1, False)
+    changed, (_, updates, finite) = machines().changed(batch(), lr=1e38)
+    assert changed == POLICY | FIT | {"num_updates"}
+    assert (updates, finite) == (2, False)  # the policy's step, and the one after which no value is a number
 
 
 def test_gradient_is_weighted_with_the_recorded_probability(machines):
@@ -172,7 +170,8 @@ def test_without_a_critic_the_value_rests(machines):
     machine = machines(use_gae=False, use_critic=False, batch_mode="complete_episodes")
     changed, (stats, updates, _) = machine.changed(batch())
     assert changed == POLICY | {"num_updates"}
-    assert (updates, stats["vf_loss"]) == (1, 0.0)
+    assert updates == 1
+    assert "vf_loss" not in stats
 
 
 def test_rates_of_zero_fit_nothing(machines):
@@ -211,10 +210,9 @@ def test_every_kind_of_action_is_learnt_from_what_the_numpy_policy_did(kind):
     given = batch(5, drawn)
     with Machine(config(max_kl=0.02), spaces(action)) as machine:
         policy = NumpyPolicy(machine.spec, {name: machine.values()[name] for name in machine.spec.weight_names()})
-        rows = given["obs"].reshape(-1, 2)
-        heads = policy.heads(rows)
+        heads = policy.heads(given["obs"].reshape(-1, OBS))
         taken = given["action"].reshape(STREAMS * STEPS, *machine.spec.action.shape)
-        given["logp"] = policy.distribution.logp(heads, taken).reshape(STREAMS, STEPS)
+        given["logp"] = BY_NAME[machine.spec.distribution](machine.spec).logp(heads, taken).reshape(STREAMS, STEPS)
         stats, updates, finite = machine.learn(given)
     assert finite
     assert 0.002 < stats["kl"] <= 0.02

@@ -19,7 +19,15 @@ BOX = {"kind": "Box", "shape": [ACTION], "low": [-1.0] * ACTION, "high": [1.0] *
 def config(**keys):
     """Return a TRPOConfig of small nets and a small batch."""
     model = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh"} | keys.pop("model", {})
-    small = {"train_batch_size": 18, "sgd_minibatch_size": 5, "vf_iterations": 2, "max_kl": 0.05, "fisher_fraction": 1.0}
+    small = {
+        "train_batch_size": 18,
+        "sgd_minibatch_size": 5,
+        "vf_iterations": 2,
+        "max_kl": 0.05,
+        "fisher_fraction": 1.0,
+    }
+    # as many iterations as it takes: rounding would show in the directions that fewer leave half done
+    small["cg_iterations"] = 60
     return TRPOConfig.model_validate({"model": model, "xla": False, "seed": SEED} | small | keys)
 
 
@@ -159,7 +167,9 @@ class Slow:
             at = stream * STEPS + step
             following = ends[at] if at in ends else batch["obs"][stream, step + 1]
             here = value(self.weights, batch["obs"][stream, step])
-            delta = batch["reward"][stream, step] + batch["discount"][stream, step] * value(self.weights, following) - here
+            delta = (
+                batch["reward"][stream, step] + batch["discount"][stream, step] * value(self.weights, following) - here
+            )
             flow = batch["discount"][stream, step] * batch["trace"][stream, step] * lambda_
             found[stream, step] = delta + flow * found.get((stream, step + 1), 0.0)
         each = np.array([found[at] for at in self.real])
@@ -192,7 +202,9 @@ class Slow:
         for index in range(len(start)):
             side = np.zeros_like(start)
             side[index] = step
-            more, less = (np.concatenate(heads(self.shaped(start + s), self.rows["obs"]), axis=1) for s in (side, -side))
+            more, less = (
+                np.concatenate(heads(self.shaped(start + s), self.rows["obs"]), axis=1) for s in (side, -side)
+            )
             slopes.append((more - less) / (2 * step))
         slopes = np.array(slopes)  # [P, B, 2A]
         return np.einsum("ibh,jbh,bh->ij", slopes, slopes, metric) / len(self.real)
@@ -260,5 +272,3 @@ def _orders(made, mask, number):
         plan = Plan(made.vf_iterations, made.sgd_minibatch_size, made.sgd_minibatch_size, shuffle=True)
         present = tf.constant(mask.ravel() > 0)
         return session.run(orders(present, plan, SEED, tf.constant(number, tf.int64)))
-
-
