@@ -16,6 +16,8 @@ _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 class TRPOConfig(
     OnPolicyKeys,
     defaults={
+        # A run makes some tens of updates, each of large operations: too few to pay for the compiler.
+        "xla": default(False),
         "lambda_": default(0.97),
         "lr": default(1e-3),
         "grad_clip": default(None),

@@ -1,5 +1,6 @@
 """TRPO's update against a slow float64 reference, its trust region, and what leaves everything as it was."""
 
+import batch_machine
 import numpy as np
 import pytest
 from trpo_machine import OBS, STEPS, STREAMS, Machine, Slow, batch, config, kl, spaces
@@ -192,6 +193,32 @@ def test_xla_computes_the_same(machines):
     for name, value in compiled.values().items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
     np.testing.assert_allclose(stats["kl"], plain["kl"], rtol=1e-2)
+
+
+def test_lstm_is_moved_by_the_policy_s_step_and_its_value_head_alone_by_the_fit():
+    lstm = {"use_lstm": True, "lstm_cell_size": 3, "max_seq_len": 3}
+    made = batch_machine.config("TRPO", model=lstm, train_batch_size=18, sgd_minibatch_size=6, max_kl=0.02)
+    head = {f"policy/value/{part}" for part in ("kernel", "bias")}
+    with batch_machine.BatchMachine("TRPO", made, shape=(3, 6, 6)) as machine:
+        given, start = machine.batch(), machine.values()
+        stats, updates, finite = machine.learn(given)
+        found = machine.values()
+        assert (finite, updates) == (True, 1 + 3 * made.vf_iterations)  # sequences of three streams: 2, 2 and 2
+        assert 0.002 < stats["kl"] <= 0.02
+        assert 0.5 < stats["surrogate_improvement"] / stats["expected_improvement"] < 1.5
+        assert [name for name in found if np.array_equal(found[name], start[name])] == []
+        machine.set(**start)
+        machine.learn(given, lr=0.0)
+        rested = machine.values()
+        weights = {name for name in start if name.startswith("policy/")}
+        assert {name for name in weights if np.array_equal(rested[name], start[name])} == head
+        assert {name for name in weights if not np.array_equal(rested[name], found[name])} == head
+        padding = given["mask"] == 0
+        machine.set(**start)
+        for name in ("obs", "action", "logp"):
+            given[name][padding] = 9.0
+        machine.learn(given)
+        assert [name for name, value in machine.values().items() if value.tobytes() != found[name].tobytes()] == []
 
 
 KINDS = {
