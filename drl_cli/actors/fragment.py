@@ -23,14 +23,14 @@ class Fragment:
             "terminated": np.zeros(shape, bool),
             "truncated": np.zeros(shape, bool),
         }
-        self._is_scored = getattr(spec, "scored", False)
+        self._is_scored = spec.scored
         if self._is_scored:
             self.columns["logp"] = np.zeros(shape, np.float32)
         if spec.state:
             self.columns["position"] = np.zeros(shape, np.int32)
         self._cut = np.full(shape[1], cut)
         self._ends = {}  # (step, env) -> (the real last observation, the state with which to look at it)
-        self._is_stacked, self._is_scored = spec.frames > 1, getattr(spec, "scored", False)
+        self._is_stacked, self._is_scored = spec.frames > 1, spec.scored
         self._first_stacks = self._stacks = None
         if judged:
             self._stacks = np.empty((*shape, *spec.stacked_shape), dtype) if self._is_stacked else self.columns["obs"]

@@ -19,7 +19,7 @@ from drl_cli.errors import CheckpointError, RunFailed
 PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
 PATIENCE_S = 600.0  # for them; beyond it nobody is going to push them
-LONGEST_EPISODE = 200_000  # steps for which the end of an episode is waited for where only complete ones are learnt from
+LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
 
 
 class RolloutWorker:
@@ -60,7 +60,8 @@ class RolloutWorker:
     def collect(self, min_version=0, max_version=None):
         """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
 
-        With ``batch_mode: complete_episodes`` each goes on from there until its episode ends. Waits for weights of ``min_version`` or newer; does not adopt any beyond ``max_version``.
+        With ``batch_mode: complete_episodes`` each goes on from there until its episode ends. Waits for weights of
+        ``min_version`` or newer; does not adopt any beyond ``max_version``.
         """
         began = time.perf_counter()
         if not self._started:
