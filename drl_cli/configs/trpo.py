@@ -18,7 +18,6 @@ class TRPOConfig(
     defaults={
         # A run makes some tens of updates, each of large operations: too few to pay for the compiler.
         "xla": default(False),
-        "lambda_": default(0.97),
         "lr": default(1e-3),
         "grad_clip": default(None),
         "adam_epsilon": default(1e-8),

@@ -13,7 +13,7 @@ def made(**given):
 def test_value_is_fitted_as_published_and_by_itself():
     config = made()
     assert (config.lr, config.vf_iterations, config.sgd_minibatch_size, config.grad_clip) == (1e-3, 10, 128, None)
-    assert (config.lambda_, config.max_kl, config.cg_iterations, config.cg_damping) == (0.97, 0.02, 10, 0.1)
+    assert (config.lambda_, config.max_kl, config.cg_iterations, config.cg_damping) == (0.95, 0.02, 10, 0.1)
     assert not config.vf_share_layers
 
 
