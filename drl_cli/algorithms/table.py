@@ -40,6 +40,9 @@ _ON_POLICY = {
 }
 """What the algorithms have in common that learn from trajectories of their newest policy."""
 
+_STREAM = _ON_POLICY | {"loop": "drl_cli.runtime.loops.stream"}
+"""What those have in common that learn from trajectories of mixed versions, as they come."""
+
 ALGORITHMS = (
     Algorithm(
         name="SAC",
@@ -133,13 +136,19 @@ ALGORITHMS = (
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
     Algorithm(name="TRPO", config="drl_cli.configs.trpo:TRPOConfig", graph="drl_cli.algorithms.trpo", **_ON_POLICY),
+    Algorithm(name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM),
+    Algorithm(
+        name="APPO",
+        config="drl_cli.configs.impala:APPOConfig",
+        graph="drl_cli.algorithms.appo",
+        **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
+    ),
 )
 
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
     "A3C": "Box and Discrete",
-    "APPO": "Box and Discrete",
     "DDPPO": "Box and Discrete",
     "IMPALA": "Box and Discrete",
     "MARWIL": "Box and Discrete",
