@@ -135,6 +135,7 @@ ALGORITHMS = (
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
+    Algorithm(name="TRPO", config="drl_cli.configs.trpo:TRPOConfig", graph="drl_cli.algorithms.trpo", **_ON_POLICY),
     Algorithm(
         name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM
     ),
@@ -151,7 +152,6 @@ NOT_BUILT = {
     "RNNSAC": "Box",
     "A3C": "Box and Discrete",
     "DDPPO": "Box and Discrete",
-    "TRPO": "Box and Discrete",
     "MARWIL": "Box and Discrete",
     "BC": "Box and Discrete",
     "ES": "Box and Discrete",
