@@ -243,7 +243,7 @@ def exploration_settings(config):
     ``sub_exploration`` is such a mapping itself, without a random phase of its own.
     """
     given = config.exploration_config
-    settings = _resolved(given, config.learning_starts)
+    settings = _resolved(given, getattr(config, "learning_starts", 0))  # a key of algorithms with a replay
     if "sub_exploration" in settings:
         schema = type(given)
         sub = settings["sub_exploration"] or _SUB["Discrete" if "EpsilonGreedy" in types_of(schema) else "Box"]

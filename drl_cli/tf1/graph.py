@@ -1,4 +1,7 @@
-"""What an algorithm's graph module hands to the learner: variables, and an update as two functions of tensors.
+"""What an algorithm's graph module hands to the learner: variables, and what is done with a batch as functions of tensors.
+
+A LearnerGraph has an update as two functions, which are repeated over batches of a replay; a BatchGraph does everything
+that is to be done with one batch of trajectories.
 
 Sources: the split into "compute gradients" and "apply them" follows ``tf.train.Optimizer``; asynchronous loops send
 gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).
@@ -33,6 +36,52 @@ class LearnerGraph(NamedTuple):
     published: tuple
     gradients: Callable
     apply: Callable
+
+
+class Learnt(NamedTuple):
+    """The outcome of learning from one batch of trajectories; the variables have been changed."""
+
+    stats: dict  # name -> float32 scalar
+    updates: object  # int32 scalar: the gradient steps taken
+    finite: object  # bool scalar; false: a loss or gradient was not finite, that step was not taken, and none after it
+
+
+class BatchGraph(NamedTuple):
+    """An algorithm that learns from whole batches of trajectories (``data.trajectories``), over variables that exist once.
+
+    ``columns`` maps each column that a batch must have to (trailing shape, dtype name, kind): kind "step" [E, T, …], "end"
+    [M, …] and "sequence" [E, T/L, …]. ``learn(batch, rates, number)`` takes {column: tensor of static shape}, {name: float32
+    scalar} for the names of ``rates`` (keys of the config, dotted) and the present int64 value of ``num_updates``, which it
+    moves on by the gradient steps it takes; it returns a Learnt. A batch whose mask is 0 everywhere changes no variable.
+    ``variables`` and ``published`` as in LearnerGraph.
+    """
+
+    columns: dict
+    rates: tuple
+    variables: dict
+    published: tuple
+    learn: Callable
+
+
+def trajectory_columns(config, spec):
+    """Return the ``columns`` of a batch of trajectories for a PolicySpec, recurrent or not.
+
+    ``config``: of an on-policy algorithm.
+    """
+    obs = (spec.stacked_shape, spec.obs_dtype)
+    columns = {
+        "obs": (*obs, "step"),
+        "action": (spec.action.shape, spec.action.dtype, "step"),
+        **dict.fromkeys(("reward", "discount", "trace", "logp", "mask"), ((), "float32", "step")),
+        "end_obs": (*obs, "end"),
+        "end_at": ((), "int32", "end"),
+    }
+    if spec.state:
+        columns["begins"] = ((), "float32", "step")
+    for index, shape in enumerate(spec.state):
+        columns[f"state_{index}"] = (shape, "float32", "sequence")
+        columns[f"end_state_{index}"] = (shape, "float32", "end")
+    return columns
 
 
 def transition_columns(config, spec):

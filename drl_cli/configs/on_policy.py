@@ -1,0 +1,157 @@
+"""Keys that on-policy and asynchronous algorithms share: their net, their batch, advantages, the terms of their loss.
+
+Mixed into the configs of PPO, A2C, PG, TRPO, A3C, IMPALA and APPO. Names and meanings are RLlib's (PPO, A3C; 1.0.1).
+
+Deviations:
+- Losses are means over the steps of a batch everywhere; RLlib's A2C, A3C and IMPALA take sums, whose ``grad_clip`` means
+  another thing for every batch size. The defaults here are those of means.
+- ``lr`` and ``entropy_coeff`` take a number or points of a schedule; RLlib's ``lr_schedule`` and
+  ``entropy_coeff_schedule`` are read as them.
+- Without a critic, ``batch_mode: truncate_episodes`` is refused: the return of a cut episode would be taken for a whole one.
+- Only actions that the policy drew are learnt from: no random phase, no noise on top.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from drl_cli.configs.environment import EnvironmentKeys
+from drl_cli.configs.evaluation import EvaluationKeys
+from drl_cli.configs.exploration import TYPE, ExplorationConfig
+from drl_cli.configs.iteration import IterationKeys
+from drl_cli.configs.model import ACTIVATIONS, RecurrentNetwork
+from drl_cli.configs.resources import ResourceKeys
+from drl_cli.configs.rollout import RolloutKeys
+from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
+
+Norm = Annotated[float, Field(gt=0, le=1e9)]
+
+
+class OnPolicyNetwork(RecurrentNetwork):
+    """The network of the policy, and, with heads of its own, of the value."""
+
+    fcnet_activation: ACTIVATIONS = key("tanh", "What follows each hidden layer.")
+    free_log_std: bool = key(
+        False,
+        "Whether the logarithm of the standard deviations of Box actions is a variable of its own, the same in all states, "
+        "instead of an output of the network.",
+    )
+    lstm_use_prev_action_reward: bool = key(
+        False, "Whether the LSTM also sees the action and the reward of the step before."
+    )
+
+
+class OnPolicyExploration(ExplorationConfig):
+    """How training actions are drawn: from the policy, and from nothing else."""
+
+    type: Literal["StochasticSampling"] = key("StochasticSampling", TYPE)
+
+    @model_validator(mode="after")
+    def _draws_from_the_policy(self):
+        if self.random_timesteps:
+            raise MisfitError(
+                "random_timesteps", "actions that the policy did not draw cannot be learnt from; leave it out"
+            )
+        return self
+
+
+class OnPolicyKeys(
+    EnvironmentKeys,
+    RolloutKeys,
+    EvaluationKeys,
+    IterationKeys,
+    ResourceKeys,
+    defaults={
+        "num_envs_per_worker": default(
+            8, rllib=1, why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows"
+        ),
+        "rollout_fragment_length": default(
+            128, rllib=200, why="with 8 environments two fragments are a batch of 2048 steps"
+        ),
+    },
+):
+    """What every algorithm has that learns from what its newest, or almost newest, policy has just done."""
+
+    model: OnPolicyNetwork = key(OnPolicyNetwork(), "The network of the policy and that of the value.")
+    vf_share_layers: bool = key(
+        False,
+        "Whether policy and value share the hidden layers. With model.use_lstm they always do.",
+    )
+    exploration_config: OnPolicyExploration = key(OnPolicyExploration(), "How to explore.")
+    batch_mode: Literal["truncate_episodes", "complete_episodes"] = key(
+        "truncate_episodes",
+        "truncate_episodes: every fragment has rollout_fragment_length steps of each environment; complete_episodes: each "
+        "environment goes on until its episode ends.",
+    )
+    train_batch_size: Whole = key(
+        2048,
+        "Env steps that are collected with one version of the weights and learnt from together; whole fragments, so it "
+        "may be more.",
+        "env steps",
+        ge=1,
+        le=10_000_000,
+        rllib=200,
+        why="the usual batch of published recipes for small and medium tasks",
+    )
+    lr: Rate = key(
+        3e-4,
+        "Adam's step size.",
+        "per update",
+        RATE_ALLOWED,
+        rllib=1e-4,
+        why="the usual step size of published recipes for small and medium tasks",
+    )
+    adam_epsilon: float = key(
+        1e-5,
+        "What Adam adds to the root of the mean squared gradient.",
+        gt=0,
+        le=1,
+        rllib=1e-8,
+        why="as in OpenAI's baselines: where gradients fade, so do the steps",
+    )
+    grad_clip: Norm | None = key(
+        0.5,
+        "Largest global norm of the gradient of the mean loss; null never clips.",
+        "norm",
+        rllib="null for PPO, 40 for A2C and A3C, whose losses are sums over 200 steps (0.2 of their mean)",
+        why="as in OpenAI's baselines",
+    )
+    use_critic: bool = key(
+        True, "Whether a learnt value of states is subtracted from returns and stands in for what was cut off."
+    )
+    use_gae: bool = key(
+        True,
+        "Whether advantages are generalised advantage estimates; false: whole returns, less the value. Needs use_critic.",
+    )
+    lambda_: float = key(
+        0.95,
+        "Weight of longer returns in advantages: 0 trusts the value of the next state, 1 only rewards.",
+        alias="lambda",
+        needs=("use_gae", 1),
+        ge=0,
+        le=1,
+        rllib=1.0,
+        why="the value that Schulman et al. 2016 and the published recipes settle on",
+    )
+    vf_loss_coeff: float = key(0.5, "Weight of the value's loss beside the policy's.", ge=0, le=1e6)
+    entropy_coeff: Rate = key(0.0, "Weight of the policy's entropy, which the loss rewards.", "per nat", RATE_ALLOWED)
+
+    @model_validator(mode="after")
+    def _takes_no_cut_return_for_a_whole_one(self):
+        """Refuse what each key allows but the keys together do not."""
+        if self.learner_actor and self.num_workers == 0:
+            raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if self.use_gae and not self.use_critic:
+            raise MisfitError("use_gae", "true needs use_critic true: its estimates are made of values")
+        if not self.use_critic and self.batch_mode == "truncate_episodes":
+            raise MisfitError(
+                "use_critic",
+                "false needs batch_mode complete_episodes: without a value, nothing stands in for what a cut episode "
+                "would have brought",
+            )
+        return self
+
+
+def sequence_length(config):
+    """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
+    return config.model.max_seq_len if config.model.use_lstm else 1

@@ -1,0 +1,71 @@
+"""Returns and advantages of trajectories. Tensors are [E, T]: E streams of T steps, several episodes in each.
+
+Used by the algorithms that learn from trajectories (``data.trajectories`` makes the columns). Two factors keep apart what
+one cannot say: ``discount`` = γ·(1 − terminated) is what the next state's value is worth; ``trace`` is 0 where an episode
+ends, either way, and 1 elsewhere: what comes behind belongs to another episode. A truncated step has discount γ and
+trace 0: it is bootstrapped, and nothing flows back over it.
+
+Source: Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (arXiv
+1506.02438), eq. 11 and 16.
+"""
+
+import tensorflow.compat.v1 as tf
+
+
+def next_values(values, end_values, end_at):
+    """Return the value of the observation behind each step, [E, T].
+
+    That is the value of the next step of the stream, but where ``end_at`` (int32 [M], flat indices e·T + t; E·T is
+    padding) says otherwise: there it is ``end_values`` [M]. ``values`` [E, T]. No gradient is stopped.
+    """
+    streams, steps = values.shape.as_list()
+    following = tf.concat([values[:, 1:], tf.zeros([streams, 1])], axis=1)  # [E, T]
+    # One place more takes what is padding; what stood in a place makes room.
+    flat = tf.concat([tf.reshape(following, [-1]), [0.0]], axis=0)  # [E·T + 1]
+    changed = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_values)  # [E·T + 1]
+    return tf.reshape(changed[:-1], [streams, steps])  # [E, T]
+
+
+def backward(deltas, factors):
+    """Return x with x_t = deltas_t + factors_t·x_{t+1} and x_T = 0 behind the last step, [E, T]; both arguments [E, T].
+
+    A loop over time, whose body is one product and one sum: XLA compiles it once, whatever T is. No gradient flows.
+    """
+    deltas, factors = tf.stop_gradient(deltas), tf.stop_gradient(factors)
+    streams, steps = deltas.shape.as_list()
+    by_time = tf.transpose(deltas), tf.transpose(factors)  # [T, E] each
+    found = tf.TensorArray(tf.float32, steps, element_shape=[streams])
+
+    def step(index, behind, found):
+        here = by_time[0][index] + by_time[1][index] * behind  # [E]
+        return index - 1, here, found.write(index, here)
+
+    start = (tf.constant(steps - 1), tf.zeros([streams]), found)
+    _, _, found = tf.while_loop(lambda index, *_: index >= 0, step, start, maximum_iterations=steps)
+    return tf.stop_gradient(tf.transpose(found.stack()))  # [E, T]
+
+
+def gae(columns, values, next_values, lambda_):
+    """Return the generalised advantage estimates, [E, T], without gradient (eq. 16).
+
+    ``columns``: dict of ``reward``, ``discount``, ``trace``, ``mask``, each [E, T]; ``values`` and ``next_values``
+    [E, T]; ``lambda_`` a float. Padding gives 0. The value's target is this plus ``values``.
+    """
+    reward, discount, trace, mask = (columns[name] for name in ("reward", "discount", "trace", "mask"))
+    deltas = reward + discount * next_values - values  # [E, T]
+    return backward(deltas * mask, discount * trace * lambda_ * mask)  # [E, T]
+
+
+def returns_to_go(columns, next_values=None):
+    """Return the discounted rewards from each step to the end of its episode or stream, [E, T], without gradient.
+
+    ``columns`` as for ``gae``. ``next_values`` [E, T]: values of the observations behind, which stand in for what a
+    truncation or the stream's end cut off (``trace`` 0 or the last real step); None: nothing does.
+    """
+    reward, discount, trace, mask = (columns[name] for name in ("reward", "discount", "trace", "mask"))
+    if next_values is not None:
+        # The last real step of a stream goes on into nothing: what follows it is padding, or the tensor's end.
+        followed = tf.concat([mask[:, 1:], tf.zeros_like(mask[:, :1])], axis=1)  # [E, T]
+        trace = trace * followed  # [E, T]
+        reward = reward + discount * (1.0 - trace) * next_values  # [E, T]
+    return backward(reward * mask, discount * trace * mask)  # [E, T]
