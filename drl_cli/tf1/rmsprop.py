@@ -1,0 +1,36 @@
+"""RMSProp over a list of resource variables, applied with the fused kernel, its state in variables of our own names.
+
+Twin of ``tf1.adam``. Source: Tieleman & Hinton 2012, lecture 6.5, with momentum as in ``tf.train.RMSPropOptimizer``:
+ms ← decay·ms + (1 − decay)·g²; mom ← momentum·mom + rate·g/√(ms + ε); w ← w − mom. ε stands under the root, and ms begins at
+one, both as in TensorFlow's optimiser, whose constants the published ones of IMPALA and A3C are.
+"""
+
+import numpy as np
+
+from drl_cli.tf1.tensorflow import tf
+
+
+class RMSProp:
+    """The optimiser of one part: ``weights`` is {name: variable}; its slots are named ``<part>_rmsprop/…``."""
+
+    def __init__(self, part, weights, decay, momentum, epsilon):
+        """``decay``, ``momentum``, ``epsilon``: floats, see the module."""
+        self._constants = {"rho": decay, "momentum": momentum, "epsilon": epsilon}
+        self._weights = list(weights.values())
+        self.variables = {}
+        self._slots = []
+        for name, variable in weights.items():
+            slots = []
+            for slot, start in (("ms", np.ones), ("mom", np.zeros)):
+                full = f"{part}_rmsprop/{name}/{slot}"
+                first = start(variable.shape.as_list(), np.float32)
+                slots.append(tf.Variable(first, name=full, use_resource=True, trainable=False))
+                self.variables[full] = slots[-1]
+            self._slots.append(slots)
+
+    def apply(self, gradients, rate):
+        """Take one step with ``gradients`` (tensors in the order of the weights) and learning rate ``rate`` (scalar)."""
+        for weight, (ms, mom), gradient in zip(self._weights, self._slots, gradients, strict=True):
+            tf.raw_ops.ResourceApplyRMSProp(
+                var=weight.handle, ms=ms.handle, mom=mom.handle, lr=rate, grad=gradient, **self._constants
+            )
