@@ -20,6 +20,7 @@ class Algorithm(NamedTuple):
     loop: str
     actions: tuple
     observations: tuple
+    learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
 
 
 _REPLAY = {

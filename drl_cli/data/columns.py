@@ -18,6 +18,14 @@ Fragment (what one ``collect`` brings), all in time order:
     position    [T, N]    int32     of recurrent policies: how many steps of its episode come before this one
     state_<i>   [T, N, …] float32   of recurrent policies: the state before the step, with the weights that acted
 
+and where trajectories are learnt from:
+
+    logp        [T, N]    float32   log-probability of the action under the weights and the distribution that acted
+    stack       [N, …, C·frames]    where the policy looks at several frames: what it saw before the first step
+    end_state_<i>  [E, …] float32   of recurrent policies: the state with which end_obs is to be looked at
+    tail_state_<i> [N, …] float32   the same for tail_obs
+    length      [N]       int64     of complete episodes: real steps of each environment; behind them come zeros
+
 Batch (what learning gets), from them, once:
 
     obs, action                     of the first step of the window; obs [B, …, C·frames], the oldest frame first
@@ -41,6 +49,21 @@ Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n o
     discount    [B, L]    float32   γ^k · (1 − terminated)
     ahead       [B, L]    int32     k: how many steps later the observation is that the rest is estimated at
     mask        [B, L]    float32   1 for steps of the episode, 0 behind its end
+
+Trajectory batch (``data.trajectories``): E streams (every environment of every fragment), T steps, M ends, L steps a sequence:
+
+    obs, action [E, T, …]           obs as the policy saw it, stacks of frames where it looks at several
+    reward      [E, T]    float32
+    discount    [E, T]    float32   γ · (1 − terminated)
+    trace       [E, T]    float32   0 where an episode ends either way, and before padding; else 1, also at a fragment's end
+    logp        [E, T]    float32   as in the fragments
+    mask        [E, T]    float32   1 for real steps, 0 for padding
+    end_obs     [M, …]              observations whose values are bootstraps: behind the last step of every stream, then
+                                    behind every truncation inside of one, then padding; M is E·2, or E·4, E·8, …
+    end_at      [M]       int32     e·T + t of the step before each of them; E·T is padding
+    begins      [E, T]    float32   of recurrent policies: 1 at an episode's first step
+    state_<i>   [E, T/L, …] float32 the stored state before the first step of every sequence
+    end_state_<i>  [M, …] float32   the state with which end_obs is to be looked at
 """
 
 from typing import NamedTuple

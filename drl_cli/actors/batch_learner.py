@@ -1,0 +1,95 @@
+"""BatchLearner: learns from whole trajectory batches, one session call for each, and pushes after every one.
+
+What ``learner`` is for replayed blocks, for algorithms whose row in the table names it. A shape (streams E, steps T, ends M)
+is compiled when it is first seen; the expected one when the learner is made ready, so that sampling goes on meanwhile.
+TensorFlow is imported with this module, so it is loaded by its dotted name, in the thread or process that learns.
+"""
+
+import time
+
+import numpy as np
+
+from drl_cli.actors.trained import Trained
+from drl_cli.data.trajectories import join
+from drl_cli.tf1.tensorflow import function, tf
+
+
+class BatchLearner:
+    """Learns from the fragments of one batch. ``prepare`` must come before the first ``learn``."""
+
+    def __init__(self, config, spec, graph, initial, identity, server):
+        """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph."""
+        self._config = config
+        self._trained = Trained(config, spec, graph, initial, identity, server)
+        self._sequence = config.model.max_seq_len if spec.state else 1
+        self._built, self._rates = None, {}
+        self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
+        self.publish, self.push = self._trained.publish, self._trained.push
+        self.state, self.load = self._trained.state, self._trained.load
+
+    def prepare(self, streams, steps):
+        """Build the graph and compile it for batches of ``streams`` × ``steps`` without touching a weight.
+
+        Returns the seconds that it took.
+        """
+        began = time.perf_counter()
+
+        def add(built):
+            self._built = built
+            self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
+
+        sequences = -(-steps // self._sequence)
+        shape = (streams, sequences * self._sequence, 2 * streams)
+        self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
+        return time.perf_counter() - began
+
+    def learn(self, env_steps, seen, *fragments):
+        """Learn once from the batch of all ``fragments`` ({column: array} each), and push.
+
+        ``env_steps`` places rates on their schedules; ``seen``: what the workers' observation filters saw, or None. Returns
+        dict(updates, stats, seconds, version, steps: env steps learnt from). Raises Diverged when a loss or gradient is
+        not finite; that update has not been applied.
+        """
+        began = time.perf_counter()
+        batch = join(fragments, self._config.gamma, self._sequence)
+        out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
+        self._trained.made(out.updates, out.finite)
+        self._trained.send(keep=False)
+        return {
+            "updates": int(out.updates),
+            "stats": {name: float(value) for name, value in out.stats.items()},
+            "seconds": time.perf_counter() - began,
+            "version": self._trained.version,
+            "steps": int(batch["mask"].sum()),
+        }
+
+    def _run(self, batch, shape, env_steps):
+        if shape not in self._calls:
+            self._calls[shape] = self._compiled(shape)
+        placeholders, fetches = self._calls[shape]
+        feeds = {placeholder: batch[name] for name, placeholder in placeholders.items()}
+        return self._trained.run(fetches, feeds, self._rates, env_steps)
+
+    def _compiled(self, shape):
+        built, rates = self._built, self._rates
+
+        def learn(batch, rates):
+            return built.learn(batch, rates, built.variables["num_updates"].read_value())
+
+        with self._trained.graph.as_default(), self._trained.device():
+            batch = {
+                name: tf.placeholder(dtype, self._shape_of(kind, shape) + tuple(trailing))
+                for name, (trailing, dtype, kind) in built.columns.items()
+            }
+            compiled = function(learn, jit_compile=True if self._config.xla else None, autograph=False)
+            return batch, compiled(batch, rates)
+
+    def _shape_of(self, kind, shape):
+        streams, steps, ends = shape
+        return {"step": (streams, steps), "end": (ends,), "sequence": (streams, steps // self._sequence)}[kind]
+
+    def _zeros(self, shape):
+        return {
+            name: np.zeros(self._shape_of(kind, shape) + tuple(trailing), dtype)
+            for name, (trailing, dtype, kind) in self._built.columns.items()
+        }
