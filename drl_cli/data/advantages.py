@@ -25,17 +25,9 @@ def gae(columns, values, following, lambda_):
     return _backward(deltas * mask, discount * trace * np.float32(lambda_) * mask)
 
 
-def returns_to_go(columns, following=None):
-    """Return the discounted rewards from each step to its episode's or stream's end, [E, T].
-
-    ``following`` stands in for what a truncation or the stream's end cut off; None: nothing does.
-    """
+def returns_to_go(columns):
+    """Return the discounted rewards from each step to the end of its episode, [E, T]; nothing stands in for what was cut."""
     reward, discount, trace, mask = (columns[name] for name in ("reward", "discount", "trace", "mask"))
-    if following is not None:
-        followed = np.zeros_like(mask)
-        followed[:, :-1] = mask[:, 1:]
-        trace = trace * followed
-        reward = reward + discount * (1.0 - trace) * following
     return _backward(reward * mask, discount * trace * mask)
 
 

@@ -42,7 +42,6 @@ def test_both_twins_give_the_same_numbers(lambda_):
             [
                 following,
                 returns.gae(given, given["values"], following, lambda_),
-                returns.returns_to_go(given, following),
                 returns.returns_to_go(given),
             ]
         )
@@ -50,7 +49,6 @@ def test_both_twins_give_the_same_numbers(lambda_):
     found = [
         following,
         advantages.gae(columns, columns["values"], following, lambda_),
-        advantages.returns_to_go(columns, following),
         advantages.returns_to_go(columns),
     ]
     for one, other in zip(found, expected, strict=True):
@@ -87,7 +85,6 @@ def test_truncation_keeps_its_bootstrap_and_stops_what_flows_back():
     np.testing.assert_array_equal(following, [[20.0, 8.0, 4.0]])
     # -15 = 1 + 0.5·8 - 20; 1 = 1 + 0.5·20 - 10, and half of -15 flows back
     np.testing.assert_array_equal(advantages.gae(columns, values, following, 1.0), [[-6.5, -15.0, -27.0]])
-    np.testing.assert_array_equal(advantages.returns_to_go(columns, following), [[3.5, 5.0, 3.0]])
     np.testing.assert_array_equal(advantages.returns_to_go(columns), [[1.5, 1.0, 1.0]])
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drl_cli.networks import scores
+from drl_cli.networks import score_gradients as scores
 
 FILL = np.float32(-1e9)
 RNG = np.random.default_rng(5)

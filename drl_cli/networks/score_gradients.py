@@ -1,8 +1,9 @@
 """Log-probability and entropy of what a policy drew, and how both change with its heads, in NumPy.
 
-Used by ``algorithms.a3c_gradients``, behind ``networks.backward``. N rows; the heads are those of
-``networks.distributions``. Each class maps (heads, action) to a Scored, whose ``gradients(of_logp, of_entropy)`` returns
-{head: float32 [N, size]}: the gradient of Σ of_logp·logp + of_entropy·H over the rows. Logits that a mask has filled get none.
+Used by ``algorithms.a3c_gradients``, behind ``networks.backward``. N rows; the heads are those of ``networks.scored``,
+whose log-probabilities and entropies these are; here they come with their slopes, computed once. Each class maps (heads,
+action) to a Scored, whose ``gradients(of_logp, of_entropy)`` returns {head: float32 [N, size]}: the gradient of
+Σ of_logp·logp + of_entropy·H over the rows. Logits that a mask has filled get none.
 
 Source: Williams 1992, "Simple statistical gradient-following algorithms for connectionist reinforcement learning", eq. 8 to
 10 ("characteristic eligibility"); the entropies' by hand.
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drl_cli.networks.distributions import LOG_STD_MAX, LOG_STD_MIN
+from drl_cli.networks.scored import LOG_STD_MAX, LOG_STD_MIN, fill
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -28,14 +29,15 @@ class Scored(NamedTuple):
 
 
 class Categorical:
-    """A softmax over n actions; actions int32 [N]."""
+    """A softmax over n actions, of which ``heads["allowed"]`` may forbid some; actions int32 [N]."""
 
     def __init__(self, spec):
         """``spec``: PolicySpec with a DiscreteSpec."""
 
     def __call__(self, heads, action):
         """See the module."""
-        logp, entropy, back = _choice(heads["logits"], action)
+        # What is filled has probability 0, so that its slope is 0 too.
+        logp, entropy, back = _choice(fill(heads["logits"], heads), action)
         return Scored(logp, entropy, lambda of_logp, of_entropy: {"logits": back(of_logp, of_entropy)})
 
 
