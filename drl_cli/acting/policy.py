@@ -2,7 +2,9 @@
 
 ``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets, arrays [N, …] of the
 shapes ``spec.state`` for recurrent ones, 0 where an episode begins; ``columns``
-holds what learning needs from the moment of acting (log-probabilities, values; nothing off-policy).
+holds what learning needs from the moment of acting: log-probabilities ("logp") of policies that are ``scored``.
+
+Where the spec has a mask, every choice, random ones too, is among what each observation allows.
 """
 
 import copy
@@ -12,9 +14,13 @@ import numpy as np
 from drl_cli.errors import CheckpointError
 from drl_cli.networks import distributions, reading
 from drl_cli.networks.forward import Forward
-from drl_cli.networks.spec import DiscreteSpec
 
 DEFAULT_POLICY = "default_policy"
+_COUNTS = {
+    "Discrete": lambda action: [action.n],
+    "MultiDiscrete": lambda action: action.nvec,
+    "MultiBinary": lambda action: [2] * action.n,
+}
 
 
 class NumpyPolicy:
@@ -23,12 +29,15 @@ class NumpyPolicy:
     def __init__(self, spec, weights=None):
         """``spec``: PolicySpec; ``weights``: {name: float32 array} or None, to be set before the first greedy action."""
         self.spec = spec
-        self.is_discrete = isinstance(spec.action, DiscreteSpec)
-        if not self.is_discrete:
+        self.is_discrete = spec.action.kind == "Discrete"
+        self.is_box = spec.action.kind == "Box"
+        if self.is_box:
             self._low, self._high = spec.action.policy_bounds()
             self._env_low = np.asarray(spec.action.low, np.float32)
             self._env_high = np.asarray(spec.action.high, np.float32)
             self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
+        else:
+            self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
         self.weights = None  # {name: float32 array} as they were set, for exploration
         self._forward, self._judges = None, ()
@@ -54,7 +63,8 @@ class NumpyPolicy:
         """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
         if not self.spec.state:
             return self.heads(obs, rng), state
-        return self._forward.run(self._given(obs), state, rng)
+        heads, state = self._forward.run(self.given(obs), state, rng)
+        return self._with_mask(heads, obs), state
 
     def next_state(self, obs, state):
         """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
@@ -62,19 +72,37 @@ class NumpyPolicy:
 
     def heads(self, obs, rng=None):
         """Return a feed-forward net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
-        return self._forward(self._given(obs), rng)
+        return self._with_mask(self._forward(self.given(obs), rng), obs)
 
     def heads_and_features(self, obs):
         """Return the acting net's heads, as ``heads``, and the features that they see, float32 [N, F]."""
-        features = self._forward.features(self._given(obs))
+        features = self._forward.features(self.given(obs))
         return self._forward.heads(features), features
 
     def judged(self, obs, action):
         """Return the judging nets' heads for ``obs`` [N, *stacked_shape] and ``action`` [N, A]: a list of dicts."""
-        given = self._given(obs)
+        given = self.given(obs)
         return [judge([given, action]) for judge in self._judges]
 
-    def _given(self, obs):
+    def value(self, obs, state):
+        """Return what is expected from ``obs`` [N, *stacked_shape] and the recurrent ``state`` on, float32 [N]; if scored."""
+        if self._judges:
+            return self._judges[0](self.given(obs))["value"][:, 0]
+        return self.stepped(obs, state)[0]["value"][:, 0]
+
+    def allowed(self, obs):
+        """Return which actions ``obs`` [N, …] allows, bool [N, n]: all where it allows none; only for specs with a mask."""
+        start, count = self.spec.mask
+        allowed = obs[:, start : start + count] > 0.5
+        return allowed | ~allowed.any(axis=-1, keepdims=True)
+
+    def _with_mask(self, heads, obs):
+        if self.spec.mask:
+            heads["allowed"] = self.allowed(obs)
+        return heads
+
+    def given(self, obs):
+        """Return what the nets see of ``obs`` [N, *stacked_shape]."""
         return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
     def with_net(self, net):
@@ -110,27 +138,50 @@ class NumpyPolicy:
     def act(self, obs, state, rng, explore):
         """Choose actions for ``obs`` [N, *stacked_shape].
 
-        Returns (action, the next state, {column: array [N, …]}); actions are float32 [N, A] in the policy's bounds, or int32
-        [N]. Exploring draws from the policy's distribution, and noisy layers draw their weights.
+        Returns (action, the next state, {column: array [N, …]}); actions are float32 [N, A] in the policy's bounds (a
+        "gaussian" leaves them), or int32 [N] or [N, k]. Exploring draws from the policy's distribution, and noisy layers
+        draw their weights. Of scored policies "logp" float32 [N] is that of the action, however it was chosen.
         """
         heads, state = self.stepped(obs, state, rng if explore else None)
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
-        return action, state, {}
+        columns = {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
+        return action, state, columns
 
-    def random(self, rows, rng):
-        """Return uniform actions, float32 [rows, A] within the policy's bounds or int32 [rows]."""
-        if self.is_discrete:
-            return rng.integers(0, self.spec.action.n, rows, dtype=np.int32)
-        return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
+    def random(self, obs, rng):
+        """Return uniform actions for ``obs`` [N, …], float32 [N, A] within the policy's bounds or int32 [N, …]."""
+        rows, action = len(obs), self.spec.action
+        if self.is_box:
+            return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
+        if self.spec.mask:
+            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.n)), -1.0), axis=-1).astype(np.int32)
+        if action.kind == "Discrete":
+            return rng.integers(0, action.n, rows, dtype=np.int32)
+        return rng.integers(0, self._counts, (rows, len(self._counts)), dtype=np.int32)
+
+    def random_columns(self, obs):
+        """Return the columns of ``act`` for uniform actions: the "logp" float32 [N] of scored policies."""
+        if not self.spec.scored:
+            return {}
+        if self.is_box:
+            return {"logp": np.full(len(obs), -np.log(self._high - self._low).sum(), np.float32)}
+        counts = (
+            self.allowed(obs).sum(axis=-1) if self.spec.mask else np.full(len(obs), np.prod(self._counts, dtype=float))
+        )
+        return {"logp": -np.log(counts).astype(np.float32)}
 
     def bounds(self):
         """Return (low, high), float32 [A] each, in which a policy over a Box acts."""
         return self._low, self._high
 
     def to_env(self, action):
-        """Map the policy's actions to what the environment takes: float32 [N, A], or int64 [N] counted from its start."""
-        if self.is_discrete:
-            return action.astype(np.int64) + self.spec.action.start
+        """Map the policy's actions to what the environment takes: float32 [N, A], or whole numbers [N, …] from its start on.
+
+        Whole numbers are int64, those of MultiBinary int8: gymnasium's own.
+        """
+        if self.spec.action.kind == "MultiBinary":
+            return action.astype(np.int8)
+        if not self.is_box:
+            return action.astype(np.int64) + np.asarray(self.spec.action.start, np.int64)
         if self.spec.action.normalize:
             action = action * self._half + self._middle
         if self.spec.action.clip:

@@ -38,7 +38,7 @@ class GraphGradients:
         graph = tf.Graph()
         with graph.as_default(), tf.device("/CPU:0"):
             net = ActorCritic(self._spec, initial)
-            weights = {name: tf.placeholder(tf.float32, variable.shape) for name, variable in net.variables.items()}
+            weights = {name: tf.placeholder(tf.float32, shape) for name, shape in self._spec.weight_shapes().items()}
             columns = {
                 name: tf.placeholder(dtype, [*axes[kind], *trailing])
                 for name, (trailing, dtype, kind) in self._columns.items()

@@ -7,6 +7,7 @@ import numpy as np
 
 from drl_cli.losses import returns
 from drl_cli.losses.policy_gradient import explained_variance, policy_gradient_loss
+from drl_cli.losses.value import squared
 from drl_cli.tf1.actor_critic import ActorCritic, look_at
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import GradientGraph
@@ -51,24 +52,26 @@ def gradients(config, net, values, batch, entropy_coeff):
     """
     heads, value, following = look_at(net, values, batch)  # [E·T, …], [E, T], [E, T]
     held = tf.stop_gradient(value)  # [E, T]
-    if not config.use_critic:
-        target = advantage = returns.returns_to_go(batch)  # [E, T]
-    else:
+    if config.use_critic:
         # Whole returns, less the value, are what λ = 1 gives.
         advantage = returns.gae(batch, held, following, config.lambda_ if config.use_gae else 1.0)  # [E, T]
-        target = advantage + held  # [E, T]
+    else:
+        advantage = returns.returns_to_go(batch)  # [E, T]
+    target = advantage + held  # [E, T]
     share = batch["mask"] / tf.maximum(tf.reduce_sum(batch["mask"]), 1.0)  # [E, T]
     action = tf.reshape(batch["action"], [-1, *net.spec.action.shape])  # [E·T, …]
     logp = tf.reshape(net.distribution.logp(heads, action), value.shape)  # [E, T]
     entropy = tf.reshape(net.distribution.entropy(heads), value.shape)  # [E, T]
     stats = {
         "policy_loss": tf.reduce_sum(share * policy_gradient_loss(logp, advantage)),
-        "vf_loss": 0.5 * tf.reduce_sum(share * tf.square(value - tf.stop_gradient(target))),
         "entropy": tf.reduce_sum(share * entropy),
-        "vf_explained_var": explained_variance(target, held, batch["mask"]),
+        "entropy_coeff": entropy_coeff,
     }
-    coefficient = config.vf_loss_coeff if config.use_critic else 0.0
-    loss = stats["policy_loss"] + coefficient * stats["vf_loss"] - entropy_coeff * stats["entropy"]
+    loss = stats["policy_loss"] - entropy_coeff * stats["entropy"]
+    if config.use_critic:
+        stats["vf_loss"] = tf.reduce_sum(share * squared(value - target))
+        stats["vf_explained_var"] = explained_variance(target, held, batch["mask"])
+        loss += config.vf_loss_coeff * stats["vf_loss"]
     names = list(net.trained)
     found = tf.gradients(loss, [values[name] for name in names], unconnected_gradients="zero")
     return dict(zip(names, found, strict=True)), stats

@@ -50,20 +50,21 @@ class NumpyGradients:
         share = batch["mask"].ravel() / max(batch["mask"].sum(), np.float32(1.0))
         scored = self._score(heads, batch["action"].reshape(streams * steps, *spec.action.shape))
         of_heads = scored.gradients(-advantage * share, np.float32(-entropy_coeff) * share)
-        of_value = (np.float32(config.vf_loss_coeff) * (value - target) * share)[:, None]
-        if not config.use_critic:
-            of_value = np.zeros_like(of_value)
+        coefficient = np.float32(config.vf_loss_coeff if config.use_critic else 0.0)
+        of_value = (coefficient * (value - target) * share)[:, None]
         if len(nets) == 1:
             gradients = nets[0].gradients(acting, of_heads | {"value": of_value})
         else:
             gradients = nets[0].gradients(acting, of_heads) | nets[1].gradients(judging, {"value": of_value})
-        errors = target - value
         stats = {
             "policy_loss": -(scored.logp * advantage * share).sum(),
-            "vf_loss": 0.5 * (np.square(errors) * share).sum(),
             "entropy": (scored.entropy * share).sum(),
-            "vf_explained_var": 1.0 - _variance(errors, share) / max(_variance(target, share), 1e-8),
+            "entropy_coeff": entropy_coeff,
         }
+        if config.use_critic:
+            errors = target - value
+            stats["vf_loss"] = 0.5 * (np.square(errors) * share).sum()
+            stats["vf_explained_var"] = 1.0 - _variance(errors, share) / max(_variance(target, share), 1e-8)
         return gradients, {name: float(number) for name, number in stats.items()}
 
     def _advantages(self, policy, net, batch, value):

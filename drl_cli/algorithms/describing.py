@@ -11,7 +11,7 @@ import numpy as np
 
 from drl_cli.configs.model import conv_filters
 from drl_cli.configs.replay import intensity
-from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec
+from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
 
 def observation(config, spaces):
@@ -35,12 +35,21 @@ def observation(config, spaces):
 
 
 def action(config, spaces):
-    """Return the ActionSpec or DiscreteSpec of ``spaces``."""
+    """Return what describes the actions of ``spaces``: one of ``networks.action_specs``."""
     space = spaces["action"]
     if space["kind"] == "Discrete":
         return DiscreteSpec(space["n"], space["start"])
+    if space["kind"] == "MultiDiscrete":
+        return MultiDiscreteSpec(tuple(space["nvec"]), tuple(space["start"]))
+    if space["kind"] == "MultiBinary":
+        return MultiBinarySpec(space["n"])
     low, high = (_bounds(space, side) for side in ("low", "high"))
     return ActionSpec(low, high, config.normalize_actions, config.clip_actions)
+
+
+def mask(spaces):
+    """Return (start, n) of the action mask in the observations of ``spaces``, ``()`` where they have none."""
+    return tuple(spaces.get("mask", ()))
 
 
 def layers(model):

@@ -136,11 +136,20 @@ class OnPolicyKeys(
     vf_loss_coeff: float = key(0.5, "Weight of the value's loss beside the policy's.", ge=0, le=1e6)
     entropy_coeff: Rate = key(0.0, "Weight of the policy's entropy, which the loss rewards.", "per nat", RATE_ALLOWED)
 
+    fake_gpus: bool = key(
+        False,
+        "Put the towers that num_gpus asks for on the CPU, to try them on a machine without GPUs.",
+        alias="_fake_gpus",
+        needs=("num_gpus", 1),
+    )
+
     @model_validator(mode="after")
     def _takes_no_cut_return_for_a_whole_one(self):
         """Refuse what each key allows but the keys together do not."""
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if self.num_gpus > 1 and not self.num_gpus.is_integer():
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} is neither a share of one GPU nor a whole number of them")
         if self.use_gae and not self.use_critic:
             raise MisfitError("use_gae", "true needs use_critic true: its estimates are made of values")
         if not self.use_critic and self.batch_mode == "truncate_episodes":
@@ -150,6 +159,11 @@ class OnPolicyKeys(
                 "would have brought",
             )
         return self
+
+
+def gpus(config):
+    """Return the GPUs that the learner really takes: ``num_gpus``, or none where its towers are only to be tried."""
+    return 0.0 if config.fake_gpus else config.num_gpus
 
 
 def sequence_length(config):

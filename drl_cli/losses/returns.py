@@ -56,16 +56,11 @@ def gae(columns, values, next_values, lambda_):
     return backward(deltas * mask, discount * trace * lambda_ * mask)  # [E, T]
 
 
-def returns_to_go(columns, next_values=None):
-    """Return the discounted rewards from each step to the end of its episode or stream, [E, T], without gradient.
+def returns_to_go(columns):
+    """Return the discounted rewards from each step to the end of its episode, [E, T], without gradient.
 
-    ``columns`` as for ``gae``. ``next_values`` [E, T]: values of the observations behind, which stand in for what a
-    truncation or the stream's end cut off (``trace`` 0 or the last real step); None: nothing does.
+    ``columns`` as for ``gae``. Nothing stands in for what a truncation or the stream's end cut off: with values, that is
+    ``gae`` with λ = 1, plus the values.
     """
     reward, discount, trace, mask = (columns[name] for name in ("reward", "discount", "trace", "mask"))
-    if next_values is not None:
-        # The last real step of a stream goes on into nothing: what follows it is padding, or the tensor's end.
-        followed = tf.concat([mask[:, 1:], tf.zeros_like(mask[:, :1])], axis=1)  # [E, T]
-        trace = trace * followed  # [E, T]
-        reward = reward + discount * (1.0 - trace) * next_values  # [E, T]
     return backward(reward * mask, discount * trace * mask)  # [E, T]

@@ -1,13 +1,26 @@
-"""Action distributions in NumPy: sampling and the greedy action, for acting. ``tf1.distributions`` has their densities.
+"""Action distributions in NumPy: sampling and the greedy action, for acting.
 
-Each has ``greedy(heads)`` and ``sample(heads, rng)``, which return one action per row. Sources: squashed Gaussian, Haarnoja
-et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C; action values with atoms, Bellemare et al. 2017
-(arXiv 1707.06887) and Dabney et al. 2018 (arXiv 1710.10044); dueling streams, Wang et al. 2016 (arXiv 1511.06581), eq. 9.
+Each has ``greedy(heads)`` and ``sample(heads, rng)``, which return one action per row; those of ``networks.scored`` have
+log-probabilities too, those of the others are in ``tf1.distributions``. Where observations hold a mask, ``heads`` has
+"allowed", bool [N, n], and no other action is taken. Sources: squashed Gaussian, Haarnoja et al. 2018, "Soft Actor-Critic
+Algorithms and Applications", appendix C; action values with atoms, Bellemare et al. 2017 (arXiv 1707.06887) and Dabney et
+al. 2018 (arXiv 1710.10044); dueling streams, Wang et al. 2016 (arXiv 1511.06581), eq. 9.
 """
 
 import numpy as np
 
-LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # the bounds that the SAC authors' code uses
+from drl_cli.networks.scored import (
+    LOG_STD_MAX,
+    LOG_STD_MIN,
+    Categorical,
+    Gaussian,
+    MultiBernoulli,
+    MultiCategorical,
+    drawn,
+    fill,
+)
+
+__all__ = ["BY_NAME", "LOG_STD_MAX", "LOG_STD_MIN", "drawn", "softmax"]
 
 
 class _Stretched:
@@ -59,21 +72,6 @@ class Deterministic:
         return self._squashed(heads["mean"])
 
 
-class Categorical:
-    """A softmax over n actions; actions int32 [N]."""
-
-    def __init__(self, spec):
-        """``spec``: PolicySpec with a DiscreteSpec."""
-
-    def greedy(self, heads):
-        """Return the likeliest action, int32 [N]."""
-        return np.argmax(heads["logits"], axis=-1).astype(np.int32)
-
-    def sample(self, heads, rng):
-        """Return one draw per row, int32 [N]."""
-        return drawn(heads["logits"], rng)
-
-
 class ActionValues:
     """Values of n actions; the greedy action has the largest; actions int32 [N]."""
 
@@ -91,11 +89,13 @@ class ActionValues:
         return heads["value"].reshape(-1, 1, atoms) + advantage - advantage.mean(axis=1, keepdims=True)
 
     def values(self, heads):
-        """Return the action values, float32 [N, n]: expectations over the atoms."""
+        """Return the action values, float32 [N, n]: expectations over the atoms, ``FILL`` for what is not allowed."""
         atoms = self.atoms(heads)
         if self._support is not None:
-            return softmax(atoms) @ self._support
-        return atoms.mean(axis=-1) if self._value.kind == "quantile" else atoms[..., 0]
+            values = softmax(atoms) @ self._support
+        else:
+            values = atoms.mean(axis=-1) if self._value.kind == "quantile" else atoms[..., 0]
+        return fill(values, heads)
 
     def greedy(self, heads):
         """Return the best action, int32 [N]."""
@@ -112,14 +112,12 @@ def softmax(x):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def drawn(logits, rng):
-    """Return one draw per row from the softmax of ``logits`` [N, n], int32 [N] (the Gumbel-max trick)."""
-    return np.argmax(logits + rng.gumbel(size=logits.shape), axis=-1).astype(np.int32)
-
-
 BY_NAME = {
     "squashed_gaussian": SquashedGaussian,
     "deterministic": Deterministic,
     "categorical": Categorical,
     "q": ActionValues,
+    "gaussian": Gaussian,
+    "multi_categorical": MultiCategorical,
+    "multi_bernoulli": MultiBernoulli,
 }

@@ -46,7 +46,7 @@ class Forward:
         self._net, self._weights = net, weights
         self._norms = [self._folded(index) for index in range(len(net.layers) + 1)] if net.batch_norm else None
         self._layers = [self._layer(f"dense_{index}", layer) for index, layer in enumerate(net.layers)]
-        affine = [(head, size) for head, size in net.heads if not (net.sde and head == "log_std")]
+        affine = net.affine_heads()
         # Where heads share their input, all are one matrix product: their kernels side by side.
         self._together = not net.head_layers and not net.noisy_heads
         if self._together:
@@ -57,6 +57,7 @@ class Forward:
             self._slices = {head: slice(end - size, end) for (head, size), end in zip(affine, ends, strict=True)}
         else:
             self._own = {head: self._layers_of(head, size) for head, size in affine}
+        self._free = {head: self._of(f"{head}/free") for head in net.free_heads}
         self._variances = np.exp(2.0 * self._of("log_std/kernel")) if net.sde else None
         self._lstm = (self._of("lstm/kernel"), self._of("lstm/bias")) if net.lstm else None
 
@@ -109,6 +110,8 @@ class Forward:
     def heads(self, x, rng=None):
         """Map ``features`` to {head: float32 [N, size]}, or [C, N, size] for C copies."""
         heads = self._all_heads(x) if self._together else self._each_head(x, rng)
+        for head, values in self._free.items():
+            heads[head] = np.broadcast_to(self._row(values), (*x.shape[:-1], values.shape[-1]))
         if self._variances is not None:
             heads["log_std"] = 0.5 * np.log(np.square(x) @ self._variances + SDE_EPSILON)
             heads["features"] = x

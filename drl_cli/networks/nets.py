@@ -62,6 +62,8 @@ class NetSpec:
 
     ``lstm`` puts so many recurrent cells between ``layers`` and heads, 0 none; its gates are columns of one kernel in the
     order input, forget, output, candidate. Such a net has one copy and neither ``batch_norm`` nor ``sde``.
+
+    ``free_heads`` names heads that are the same whatever comes in: a vector that is learnt by itself.
     """
 
     name: str
@@ -77,6 +79,7 @@ class NetSpec:
     batch_norm: bool = False
     sde: bool = False
     lstm: int = 0
+    free_heads: tuple = ()
 
     @property
     def state_shapes(self):
@@ -122,7 +125,16 @@ class NetSpec:
         lead = (self.copies,) if self.copies > 1 else ()
         return {name: (*lead, *shape) for name, shape in shapes.items()}
 
+    def affine_heads(self):
+        """Return the pairs (name, size) of the heads that have a linear output of their own."""
+        return tuple(
+            head for head in self.heads if head[0] not in self.free_heads and not (self.sde and head[0] == "log_std")
+        )
+
     def _head(self, shapes, head, size, width):
+        if head in self.free_heads:
+            shapes[f"{self.name}/{head}/free"] = (size,)
+            return
         if self.sde and head == "log_std":
             shapes[f"{self.name}/log_std/kernel"] = (width, size)
             return

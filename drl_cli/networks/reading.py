@@ -1,7 +1,7 @@
 """A PolicySpec from the plain data of a manifest, which may be somebody else's file: exactly a spec, or refused.
 
-Used by ``acting.policy``. Manifests of versions before images, discrete actions and recurrent cells lack the keys of those;
-their values are the defaults then.
+Used by ``acting.policy``. Manifests of versions before images, discrete actions, recurrent cells and log-probabilities lack the
+keys of those; their values are the defaults then.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from drl_cli.errors import CheckpointError
 from drl_cli.networks import spec as specs
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
-_LATER = {"nets": {}, "obs_dtype": "float32", "frames": 1, "value": None}
+_LATER = {"obs_dtype": "float32", "frames": 1, "value": None, "scored": False, "mask": (), "filter": False}
 
 
 def policy_spec(data):
@@ -27,6 +27,9 @@ def policy_spec(data):
             obs_dtype=str(whole["obs_dtype"]),
             frames=_sizes([whole["frames"]])[0],
             value=_value(whole["value"]),
+            scored=bool(whole["scored"]),
+            mask=_sizes(whole["mask"], specs.MAX_PIXELS, least=0),
+            filter=bool(whole["filter"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):
@@ -42,7 +45,7 @@ def policy_spec(data):
 
 def _completed(data):
     """Return ``data`` with the defaults of what older versions did not write."""
-    whole = {name: default for name, default in _LATER.items() if name != "nets"} | dict(data)
+    whole = _LATER | dict(data)
     net = _defaults(NetSpec)
     dense = _defaults(Dense)
     whole["nets"] = [
@@ -59,6 +62,10 @@ def _defaults(kind):
 def _action(data):
     if data["kind"] == "Discrete":
         return specs.DiscreteSpec(int(data["n"]), int(data["start"]))
+    if data["kind"] == "MultiDiscrete":
+        return specs.MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
+    if data["kind"] == "MultiBinary":
+        return specs.MultiBinarySpec(_sizes([data["n"]])[0])
     bounds = [tuple(float(x) for x in data[side]) for side in ("low", "high")]
     return specs.ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
 
@@ -94,6 +101,7 @@ def _net(data):
         convs=tuple(_conv(conv) for conv in data["convs"]),
         head_layers=tuple(_dense(layer) for layer in data["head_layers"]),
         lstm=_sizes([data["lstm"]], least=0)[0],
+        free_heads=tuple(str(head) for head in data["free_heads"]),
         **flags,
     )
     if any(side < 1 for shape in net.image_shapes() for side in shape) or (net.convs and len(net.image) != 3):

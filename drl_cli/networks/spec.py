@@ -10,87 +10,40 @@ import math
 
 import numpy as np
 
+from drl_cli.networks.action_specs import MAX_UNITS, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
-__all__ = ["ACTIVATIONS", "ActionSpec", "Conv", "Dense", "DiscreteSpec", "NetSpec", "PolicySpec", "ValueSpec"]
+__all__ = [
+    "ACTIVATIONS",
+    "ActionSpec",
+    "Conv",
+    "Dense",
+    "DiscreteSpec",
+    "MultiBinarySpec",
+    "MultiDiscreteSpec",
+    "NetSpec",
+    "PolicySpec",
+    "ValueSpec",
+]
 
-DISTRIBUTIONS = ("squashed_gaussian", "deterministic", "categorical", "q")
+ACTIONS_OF = {
+    "squashed_gaussian": "Box",
+    "deterministic": "Box",
+    "gaussian": "Box",
+    "categorical": "Discrete",
+    "q": "Discrete",
+    "multi_categorical": "MultiDiscrete",
+    "multi_bernoulli": "MultiBinary",
+}
+"""The distributions, and the kind of actions that each is over."""
+SCORED = ("gaussian", "categorical", "multi_categorical", "multi_bernoulli")  # those with log-probabilities in NumPy
+VALUE_HEAD = ("value", 1)
 VALUE_KINDS = ("scalar", "categorical", "quantile")
 OBS_DTYPES = ("float32", "uint8")
-MAX_UNITS, MAX_LAYERS = 65_536, 64  # a manifest from elsewhere must not make us allocate without bound
+MAX_LAYERS = 64  # as MAX_UNITS: a manifest from elsewhere must not make us allocate without bound
 MAX_PIXELS = 2**24
 MAX_OUTPUTS = 2**22  # of a head: actions times atoms
 _MOST = float(np.finfo(np.float32).max)
-
-
-@dataclasses.dataclass(frozen=True)
-class ActionSpec:
-    """Bounds of a Box action, each a tuple of A floats, and how a policy's action becomes the environment's.
-
-    With ``normalize`` the policy acts in [-1, 1] and ``to_env`` rescales; otherwise it acts in the environment's
-    units. ``clip`` cuts what goes to the environment at its bounds (exploration noise may leave them).
-    """
-
-    low: tuple
-    high: tuple
-    normalize: bool = True
-    clip: bool = True
-
-    @property
-    def size(self):
-        """Number of action dimensions A."""
-        return len(self.low)
-
-    @property
-    def shape(self):
-        """Shape of one action, (A,)."""
-        return (len(self.low),)
-
-    @property
-    def dtype(self):
-        """Name of the actions' dtype."""
-        return "float32"
-
-    def policy_bounds(self):
-        """Return (low, high), float32 [A] each: the bounds in which the policy acts."""
-        if self.normalize:
-            return -np.ones(self.size, np.float32), np.ones(self.size, np.float32)
-        return np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
-
-    def misfit(self):
-        """Return in words why these bounds cannot be acted in, or None."""
-        fits = len(self.high) == self.size >= 1
-        if not fits or not all(-_MOST < low < high < _MOST for low, high in zip(self.low, self.high, strict=True)):
-            return f"action bounds from {str(self.low)[:60]} to {str(self.high)[:60]}"
-        return None
-
-
-@dataclasses.dataclass(frozen=True)
-class DiscreteSpec:
-    """``n`` actions; the policy counts them from 0, the environment from ``start``."""
-
-    n: int
-    start: int = 0
-
-    @property
-    def size(self):
-        """Number of actions n."""
-        return self.n
-
-    @property
-    def shape(self):
-        """Shape of one action: a scalar."""
-        return ()
-
-    @property
-    def dtype(self):
-        """Name of the actions' dtype."""
-        return "int32"
-
-    def misfit(self):
-        """Return in words why there is nothing to choose from, or None."""
-        fits = 1 <= self.n <= MAX_UNITS and abs(self.start) < 2**31
-        return None if fits else f"{self.n} actions from {self.start} on"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,16 +80,24 @@ class PolicySpec:
     ``nets[0]`` acts; further nets judge (a worker's first priorities). ``obs_shape`` is the shape of one observation, of one
     frame where ``frames`` of them are stacked along the last axis; ``state`` the shapes of the recurrent state, ``()`` for
     feed-forward nets; ``value`` says what the heads of a "q" distribution hold.
+
+    ``scored``: acting records the log-probability of each action, and a net has a head "value": the acting one where both
+    are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
+    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised by the weights
+    ``filter/mean`` and ``filter/var`` before a net sees them, but for the mask.
     """
 
     nets: tuple
     distribution: str
     obs_shape: tuple
-    action: ActionSpec | DiscreteSpec
+    action: ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
     state: tuple = ()
     obs_dtype: str = "float32"
     frames: int = 1
     value: ValueSpec | None = None
+    scored: bool = False
+    mask: tuple = ()
+    filter: bool = False
 
     @property
     def stacked_shape(self):
@@ -146,8 +107,9 @@ class PolicySpec:
         return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
     def weight_shapes(self):
-        """Return {variable name: shape} of all nets."""
-        return {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        """Return {variable name: shape} of all nets, and of the filter."""
+        shapes = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        return shapes | ({f"filter/{part}": self.stacked_shape for part in ("mean", "var")} if self.filter else {})
 
     def weight_names(self):
         """Return the names of all variables, in order."""
@@ -156,18 +118,20 @@ class PolicySpec:
     def to_dict(self):
         """Return the spec as JSON-able data."""
         data = dataclasses.asdict(self)
-        data["action"]["kind"] = "Discrete" if isinstance(self.action, DiscreteSpec) else "Box"
+        data["action"]["kind"] = self.action.kind
         return data
 
     def misfit(self):
         """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
-        if self.distribution not in DISTRIBUTIONS:
-            return f"distribution {self.distribution[:60]!r}. Known distributions: {', '.join(DISTRIBUTIONS)}"
+        if self.distribution not in ACTIONS_OF:
+            return f"distribution {self.distribution[:60]!r}. Known distributions: {', '.join(ACTIONS_OF)}"
         if not self.nets or self.nets[0].copies != 1:
             return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
         if len({net.name for net in self.nets}) < len(self.nets):
             return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
         net = self.nets[0]
+        if not set(net.free_heads) <= {head for head, _ in net.heads}:
+            return f"free heads {str(net.free_heads)[:60]} that are no heads"
         if self.state != net.state_shapes or (net.lstm and (net.batch_norm or net.sde)):
             return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
         if any(judge.lstm for judge in self.nets[1:]):
@@ -178,14 +142,47 @@ class PolicySpec:
             return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
         if (self.distribution == "q") != (self.value is not None):
             return f"values {str(self.value)[:100]} for the distribution {self.distribution}"
-        return self.action.misfit() or (self.value.misfit() if self.value else None) or self._heads_misfit()
+        return (
+            self.action.misfit()
+            or (self.value.misfit() if self.value else None)
+            or self._heads_misfit()
+            or self._scores_misfit()
+            or self._sight_misfit()
+        )
 
     def _heads_misfit(self):
-        box = isinstance(self.action, ActionSpec)
-        if box != (self.distribution in ("squashed_gaussian", "deterministic")):
-            return f"the distribution {self.distribution} over {'continuous' if box else 'discrete'} actions"
-        if self.nets[0].heads not in self._possible_heads():
+        if self.action.kind != ACTIONS_OF[self.distribution]:
+            return f"the distribution {self.distribution} over {self.action.kind} actions"
+        heads = tuple(head for head in self.nets[0].heads if not self.scored or head != VALUE_HEAD)
+        if heads not in self._possible_heads():
             return f"heads {str(self.nets[0].heads)[:100]} for {self.action.size} action dimensions"
+        return None
+
+    def _scores_misfit(self):
+        """Whether something says what the acting net's states are worth, where actions are scored."""
+        if not self.scored:
+            return None
+        if self.distribution not in SCORED:
+            return f"scored actions of the distribution {self.distribution}"
+        judges = [net.heads for net in self.nets[1:]]
+        if judges != ([] if VALUE_HEAD in self.nets[0].heads else [(VALUE_HEAD,)]):
+            return f"judging heads {str(judges)[:100]} beside the acting net's {str(self.nets[0].heads)[:100]}"
+        judged = self.nets[1:] and self.nets[1]
+        if judged and (judged.inputs, judged.image, judged.copies) != (self.nets[0].inputs, self.nets[0].image, 1):
+            return "a net for values that looks at something else than the one that acts"
+        return None
+
+    def _sight_misfit(self):
+        """Whether mask and filter fit the observations."""
+        vector = len(self.obs_shape) == 1
+        if self.filter and not vector:
+            return f"a filter for observations of shape {self.obs_shape}"
+        if not self.mask:
+            return None
+        start, count = self.mask if len(self.mask) == 2 else (-1, 0)
+        fits = vector and self.action.kind == "Discrete" and count == self.action.size
+        if not fits or start < 0 or start + count > self.obs_shape[0]:
+            return f"the mask {str(self.mask)[:60]} for {self.action.size} actions and observations of {self.obs_shape}"
         return None
 
     def _possible_heads(self):
@@ -193,8 +190,6 @@ class PolicySpec:
         if self.distribution == "q":
             atoms = self.value.atoms
             return ((("q", size * atoms),), (("value", atoms), ("advantage", size * atoms)))
-        return {
-            "squashed_gaussian": ((("mean", size), ("log_std", size)),),
-            "deterministic": ((("mean", size),),),
-            "categorical": ((("logits", size),),),
-        }[self.distribution]
+        if self.distribution in ("squashed_gaussian", "gaussian"):
+            return ((("mean", size), ("log_std", size)),)
+        return ((("mean" if self.distribution == "deterministic" else "logits", size),),)

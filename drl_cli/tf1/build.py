@@ -84,7 +84,10 @@ class Net:
 
     def _heads(self, x):
         net = self._net
-        heads = {head: self._head(x, head) for head, _ in net.heads if not (net.sde and head == "log_std")}
+        heads = {head: self._head(x, head) for head, _ in net.affine_heads()}
+        for head in net.free_heads:
+            values = self._row(self._weights[f"{net.name}/{head}/free"])  # [A] or [C, 1, A]
+            heads[head] = values + tf.zeros_like(x[..., :1])  # [(C,) B, A]
         if net.sde:
             variances = tf.exp(2.0 * self._weights[f"{net.name}/log_std/kernel"])  # [U, A]
             # The deviations learn from the likelihood alone; the features do not (Raffin et al. 2020, section 3).

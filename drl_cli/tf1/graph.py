@@ -61,6 +61,7 @@ class BatchGraph(NamedTuple):
     variables: dict
     published: tuple
     learn: Callable
+    in_one_place: bool = True  # whether XLA can compile ``learn`` as a whole: false where it runs on several devices
 
 
 class GradientGraph(NamedTuple):

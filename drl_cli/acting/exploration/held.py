@@ -12,10 +12,13 @@ import numpy as np
 
 
 class HeldActions:
-    """The held actions of ``count`` environments; a hold ends with its episode."""
+    """The held actions of ``count`` environments; a hold ends with its episode.
+
+    Where a held action is not allowed any more, another one is held for the rest.
+    """
 
     def __init__(self, count, steps, action):
-        """``steps``: length of a hold; ``action``: ActionSpec or DiscreteSpec."""
+        """``steps``: length of a hold; ``action``: what describes the actions."""
         self._steps = steps
         self._column = (-1,) + (1,) * len(action.shape)
         self.memory = {}
@@ -25,21 +28,24 @@ class HeldActions:
                 "left": np.zeros(count, np.int64),
             }
 
-    def uniform(self, policy, rng, count, rows):
-        """Return random actions [count, …] for the environments in the slice ``rows``."""
+    def uniform(self, policy, rng, obs, rows):
+        """Return random actions [n, …] at ``obs`` [n, …] of the environments in the slice ``rows``."""
         if self._steps == 1:
-            return policy.random(count, rng)
-        return self._advanced(rng.random(count) < 1.0, policy, rng, rows)[0]
+            return policy.random(obs, rng)
+        return self._advanced(rng.random(len(obs)) < 1.0, policy, rng, (obs, rows))[0]
 
-    def among(self, action, share, policy, rng, rows):
-        """Return ``action`` [n, …] with a ``share`` of random ones (a number, or one for each row) in their places."""
+    def among(self, action, share, policy, rng, at):
+        """Return ``action`` [n, …] with a ``share`` of random ones (a number, or one for each row) in their places.
+
+        ``at``: (the observations [n, …], the slice of their environments).
+        """
         drawn = rng.random(len(action))
         if self._steps == 1:
-            chosen, held = policy.random(len(action), rng), drawn < share
+            chosen, held = policy.random(at[0], rng), drawn < share
         else:
             # Free steps alternate with holds of k steps; holds that begin with chance p fill k·p/(k·p + 1 − p) of all.
             begins = drawn < share / (self._steps * (1.0 - share) + share)
-            chosen, held = self._advanced(begins, policy, rng, rows)
+            chosen, held = self._advanced(begins, policy, rng, at)
         return np.where(held.reshape(self._column), chosen, action)
 
     def ended(self, index):
@@ -47,11 +53,15 @@ class HeldActions:
         if self._steps > 1:
             self.memory["left"][index] = 0
 
-    def _advanced(self, begins, policy, rng, rows):
+    def _advanced(self, begins, policy, rng, at):
         """One step: return the held actions and in which rows they hold; where none does, one may begin."""
+        obs, rows = at
         held, left = self.memory["action"][rows], self.memory["left"][rows]  # views
+        if policy.spec.mask:
+            spoilt = (left > 0) & ~policy.allowed(obs)[np.arange(len(obs)), held]
+            held[spoilt] = policy.random(obs, rng)[spoilt]
         fresh = begins & (left == 0)
-        held[fresh] = policy.random(len(held), rng)[fresh]
+        held[fresh] = policy.random(obs, rng)[fresh]
         left[fresh] = self._steps
         holding = left > 0
         left[holding] -= 1

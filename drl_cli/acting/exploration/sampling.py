@@ -40,7 +40,8 @@ class Random:
 
     def act(self, policy, obs, state, rng, at):
         """See the module."""
-        return self._held.uniform(policy, rng, len(obs), at[1]), policy.next_state(obs, state), {}
+        action = self._held.uniform(policy, rng, obs, at[1])
+        return action, policy.next_state(obs, state), policy.random_columns(obs)
 
     def ended(self, index):
         """See the module."""
@@ -66,7 +67,7 @@ class EpsilonGreedy:
     def act(self, policy, obs, state, rng, at):
         """See the module."""
         action, state, columns = policy.act(obs, state, rng, True)
-        return self._held.among(action, self._epsilon(*at), policy, rng, at[1]), state, columns
+        return self._held.among(action, self._epsilon(*at), policy, rng, (obs, at[1])), state, columns
 
     def ended(self, index):
         """See the module."""

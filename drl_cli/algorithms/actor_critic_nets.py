@@ -1,0 +1,67 @@
+"""The nets of an actor-critic as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
+
+Used by the trainer (the policy's spec, its first weights) for PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. Keys and their
+meaning from RLlib's (``model``, ``vf_share_layers``, ``free_log_std``).
+
+Deviations: with an LSTM policy and value always share their layers (RLlib's do too, whatever ``vf_share_layers`` says);
+log_std is bounded to [-20, 2].
+"""
+
+from drl_cli.algorithms import describing
+from drl_cli.data.randomness import generator
+from drl_cli.networks.initial import orthogonal_weights
+from drl_cli.networks.spec import VALUE_HEAD, NetSpec, PolicySpec
+
+__all__ = ["initial_weights", "policy_spec", "target_updates"]
+
+DISTRIBUTIONS = {
+    "Box": "gaussian",
+    "Discrete": "categorical",
+    "MultiDiscrete": "multi_categorical",
+    "MultiBinary": "multi_bernoulli",
+}
+
+
+def policy_spec(config, spaces):
+    """Return the PolicySpec for ``spaces`` (see ``acting.envs.describe``).
+
+    ``config`` has the section ``model`` (RecurrentNetwork with ``free_log_std``) and ``vf_share_layers``. The first net is
+    "policy"; values are a head of it, or a net "value" of the same layers.
+    """
+    model, action = config.model, describing.action(config, spaces)
+    about, seen = describing.observation(config, spaces)
+    cells = model.lstm_cell_size if model.use_lstm else 0
+    heads = (("logits", action.size),)
+    if action.kind == "Box":
+        heads = (("mean", action.size), ("log_std", action.size))
+    free = ("log_std",) if action.kind == "Box" and model.free_log_std else ()
+    is_shared = config.vf_share_layers or bool(cells)
+    acting = NetSpec(
+        name="policy",
+        layers=describing.layers(model),
+        heads=(*heads, VALUE_HEAD) if is_shared else heads,
+        lstm=cells,
+        free_heads=free,
+        **seen,
+    )
+    judging = NetSpec(name="value", layers=describing.layers(model), heads=(VALUE_HEAD,), **seen)
+    return PolicySpec(
+        nets=(acting,) if is_shared else (acting, judging),
+        distribution=DISTRIBUTIONS[action.kind],
+        action=action,
+        state=acting.state_shapes,
+        scored=True,
+        mask=describing.mask(spaces),
+        **about,
+    )
+
+
+def initial_weights(config, spec, seed):
+    """Return {name: float32 array} of all nets, drawn from ``seed`` alone."""
+    rng = generator(seed, "init")
+    return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng).items()}
+
+
+def target_updates(config, updates):
+    """Return how often targets have moved after ``updates`` updates: there are none."""
+    return 0

@@ -1,0 +1,47 @@
+"""The configs of A2C and A3C: every key with its default, meaning, unit and bounds.
+
+Names and meanings are RLlib's (A3C, 1.0.1; Mnih et al. 2016, arXiv:1602.01783). RLlib's losses are sums over a batch, ours
+are means: with Adam the step is the same, and its ``grad_clip: 40`` over 200 steps is 0.2 here.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
+from drl_cli.configs.schema import MisfitError, Whole, default, key
+
+STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1."
+
+
+class A2CConfig(
+    OnPolicyKeys,
+    defaults={
+        "rollout_fragment_length": default(
+            16, rllib=20, why="8 environments make a batch of 128 of it"
+        ),
+        "train_batch_size": default(128, rllib=200, why="one fragment of 8 environments: more, and smaller, steps"),
+        "lr": default(1e-3, rllib=1e-4, why="for small nets; RLlib's is for Atari games and hours"),
+        "lambda_": default(0.95, rllib=1.0, why="less variance, as for PPO"),
+        "entropy_coeff": default(0.01),
+    },
+):
+    """Advantage actor-critic: one gradient step per batch."""
+
+    standardize_advantages: bool = key(False, STANDARDIZE)
+    microbatch_size: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = key(
+        None,
+        "Env steps whose gradient is computed at a time, for batches that do not fit into memory; the step is that of the "
+        "whole batch. null: all at once.",
+        "env steps",
+    )
+
+    @model_validator(mode="after")
+    def _takes_whole_sequences(self):
+        least = sequence_length(self)
+        if self.microbatch_size is not None and not least <= self.microbatch_size <= self.train_batch_size:
+            raise MisfitError(
+                "microbatch_size",
+                f"{self.microbatch_size} is not between one sequence ({least}) and train_batch_size {self.train_batch_size}",
+            )
+        return self

@@ -1,0 +1,77 @@
+"""The config of PPO: every key with its default, meaning, unit and bounds.
+
+Names and meanings are RLlib's (PPO, 1.0.1; Schulman et al. 2017, arXiv:1707.06347); ``use_sde`` and ``log_std_init`` are
+Stable-Baselines3's (Raffin et al. 2021, arXiv:2005.05719). Where a default differs from RLlib's, the key's ``why`` says so.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
+from drl_cli.configs.schema import MisfitError, Whole, default, key
+
+
+class PPOConfig(
+    OnPolicyKeys,
+    defaults={
+        "vf_loss_coeff": default(0.5, rllib=1.0, why="of the whole square: the half square of the published recipes"),
+    },
+):
+    """Proximal policy optimisation: several passes over each batch, with steps that stay near the policy that sampled."""
+
+    num_sgd_iter: Whole = key(
+        10,
+        "Passes over each batch.",
+        "passes",
+        ge=1,
+        le=10_000,
+        rllib=30,
+        why="the published recipes' number; thirty take three times as long and leave the policy that sampled",
+    )
+    sgd_minibatch_size: Whole = key(
+        128, "Env steps of one gradient step; with an LSTM, whole sequences of them.", "env steps", ge=1, le=10_000_000
+    )
+    shuffle_sequences: bool = key(True, "Whether each pass goes over the batch in another order.")
+    clip_param: Annotated[float, Field(gt=0, le=100)] | None = key(
+        0.2,
+        "How far the ratio of new to old probability of an action may be from 1 before its gradient ends; null never ends it.",
+        "ratio",
+        rllib=0.3,
+        why="the paper's value",
+    )
+    vf_clip_param: Annotated[float, Field(gt=0, le=1e9)] | None = key(
+        None,
+        "How far one batch may move the value of a state, in units of return; null as far as it likes.",
+        "return",
+        rllib=10.0,
+        why="no number fits all tasks: 10 stalls Pendulum, whose returns are in the hundreds; without it nothing is lost "
+        "on CartPole",
+    )
+    kl_coeff: float = key(
+        0.0,
+        "Weight, at the start, of a penalty on the divergence of the new policy from the old one; it then adapts: half "
+        "again as much after a batch that diverged by more than twice kl_target, half after less than half of it. 0: no "
+        "penalty.",
+        "per nat",
+        ge=0,
+        le=1e6,
+        rllib=0.2,
+        why="the clip alone holds the published recipes together",
+    )
+    kl_target: float = key(0.01, "The divergence that kl_coeff adapts to.", "nats", gt=0, le=100, needs=("kl_coeff", 1e-12))
+
+    @model_validator(mode="after")
+    def _goes_over_the_batch_in_minibatches(self):
+        if self.sgd_minibatch_size > self.train_batch_size:
+            raise MisfitError(
+                "sgd_minibatch_size", f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}"
+            )
+        if self.sgd_minibatch_size < sequence_length(self):
+            raise MisfitError(
+                "sgd_minibatch_size",
+                f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
+            )
+        if self.clip_param is None and not self.kl_coeff:
+            raise MisfitError("clip_param", "null needs a kl_coeff above 0: nothing else holds the policy near the old one")
+        return self
