@@ -63,7 +63,7 @@ class NumpyPolicy:
         """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
         if not self.spec.state:
             return self.heads(obs, rng), state
-        heads, state = self._forward.run(self.given(obs), state, rng)
+        heads, state = self._forward.run(self._given(obs), state, rng)
         return self._with_mask(heads, obs), state
 
     def next_state(self, obs, state):
@@ -72,22 +72,22 @@ class NumpyPolicy:
 
     def heads(self, obs, rng=None):
         """Return a feed-forward net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
-        return self._with_mask(self._forward(self.given(obs), rng), obs)
+        return self._with_mask(self._forward(self._given(obs), rng), obs)
 
     def heads_and_features(self, obs):
         """Return the acting net's heads, as ``heads``, and the features that they see, float32 [N, F]."""
-        features = self._forward.features(self.given(obs))
+        features = self._forward.features(self._given(obs))
         return self._forward.heads(features), features
 
     def judged(self, obs, action):
         """Return the judging nets' heads for ``obs`` [N, *stacked_shape] and ``action`` [N, A]: a list of dicts."""
-        given = self.given(obs)
+        given = self._given(obs)
         return [judge([given, action]) for judge in self._judges]
 
     def value(self, obs, state):
         """Return what is expected from ``obs`` [N, *stacked_shape] and the recurrent ``state`` on, float32 [N]; if scored."""
         if self._judges:
-            return self._judges[0](self.given(obs))["value"][:, 0]
+            return self._judges[0](self._given(obs))["value"][:, 0]
         return self.stepped(obs, state)[0]["value"][:, 0]
 
     def allowed(self, obs):
@@ -101,9 +101,12 @@ class NumpyPolicy:
             heads["allowed"] = self.allowed(obs)
         return heads
 
+    def _given(self, obs):
+        return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
+
     def given(self, obs):
         """Return what the nets see of ``obs`` [N, *stacked_shape]."""
-        return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
+        return self._given(obs)
 
     def with_net(self, net):
         """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""
