@@ -94,9 +94,11 @@ class _Update:
         def body(index, gradients, added):
             new, sums = self.descent.gradients(loss, {name: x[index] for name, x in pieces.items()})
             parts = [sums.loss, sums.count, *(sums.stats[name] for name in self._names)]
-            return index + 1, [a + b for a, b in zip(gradients, new, strict=True)], [
-                a + b for a, b in zip(added, parts, strict=True)
-            ]
+            return (
+                index + 1,
+                [a + b for a, b in zip(gradients, new, strict=True)],
+                [a + b for a, b in zip(added, parts, strict=True)],
+            )
 
         zeros = [tf.zeros(variable.shape) for variable in self.descent.trained.values()]
         start = (tf.constant(0), zeros, [tf.zeros([])] * (2 + len(self._names)))

@@ -26,7 +26,11 @@ from drl_cli.tf1.tensorflow import tf
 
 RATES = ("lr", "entropy_coeff")
 PER_STEP = ("policy_loss", "entropy", "kl", "clip_fraction")
-FIRST = ("kl", "clip_fraction", "ratio_deviation")  # of these, the first minibatch's are reported: all of them are to be 0
+FIRST = (
+    "kl",
+    "clip_fraction",
+    "ratio_deviation",
+)  # of these, the first minibatch's are reported: all of them are to be 0
 
 
 def build(config, spec, initial, seed, scope):

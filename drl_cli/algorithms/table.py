@@ -30,6 +30,16 @@ _REPLAY = {
 }
 """What the algorithms that learn from a replay have in common."""
 
+_ON_POLICY = {
+    "nets": "drl_cli.algorithms.actor_critic_nets",
+    "postprocess": "trajectory",
+    "loop": "drl_cli.runtime.loops.sync",
+    "learner": "drl_cli.actors.batch_learner:BatchLearner",
+    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "observations": ("Box1d", "Image"),
+}
+"""What the algorithms have in common that learn from trajectories of their newest policy."""
+
 ALGORITHMS = (
     Algorithm(
         name="SAC",
@@ -119,15 +129,15 @@ ALGORITHMS = (
         actions=("Discrete",),
         **(_REPLAY | {"postprocess": "sequences"}),
     ),
+    Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
+    Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
+    Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
 )
 
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
-    "PG": "Box and Discrete",
-    "A2C": "Box and Discrete",
     "A3C": "Box and Discrete",
-    "PPO": "Box and Discrete",
     "APPO": "Box and Discrete",
     "DDPPO": "Box and Discrete",
     "TRPO": "Box and Discrete",

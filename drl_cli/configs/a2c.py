@@ -17,9 +17,7 @@ STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 
 class A2CConfig(
     OnPolicyKeys,
     defaults={
-        "rollout_fragment_length": default(
-            16, rllib=20, why="8 environments make a batch of 128 of it"
-        ),
+        "rollout_fragment_length": default(16, rllib=20, why="8 environments make a batch of 128 of it"),
         "train_batch_size": default(128, rllib=200, why="one fragment of 8 environments: more, and smaller, steps"),
         "lr": default(1e-3, rllib=1e-4, why="for small nets; RLlib's is for Atari games and hours"),
         "lambda_": default(0.95, rllib=1.0, why="less variance, as for PPO"),

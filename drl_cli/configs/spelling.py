@@ -36,6 +36,8 @@ ALIASES = {
     ("optimizer", "num_replay_buffer_shards"): ("num_replay_shards",),
     ("num_replay_buffer_shards",): ("num_replay_shards",),
     ("lr_schedule",): ("lr",),
+    ("entropy_coeff_schedule",): ("entropy_coeff",),
+    ("model", "vf_share_layers"): ("vf_share_layers",),
     ("actor_lr",): (*_OPTIMIZATION, "actor_learning_rate"),
     ("critic_lr",): (*_OPTIMIZATION, "critic_learning_rate"),
     ("alpha_lr",): (*_OPTIMIZATION, "entropy_learning_rate"),
@@ -71,6 +73,8 @@ VALUES = {
 WITHOUT_EFFECT = {
     ("evaluation_duration_unit",): ("episodes",),
     ("lr_schedule",): (None,),
+    ("entropy_coeff_schedule",): (None,),
+    ("simple_optimizer",): (False,),
     ("optimizer", "debug"): (False,),
     ("batch_mode",): ("truncate_episodes",),
     ("observation_filter",): ("NoFilter",),

@@ -84,6 +84,4 @@ class Towers:
     @staticmethod
     def _sums(names, added, tops):
         loss, count, *stats = added
-        return Sums(
-            loss, dict(zip(names[0], stats, strict=True)), dict(zip(names[1], tops, strict=True)), count
-        )
+        return Sums(loss, dict(zip(names[0], stats, strict=True)), dict(zip(names[1], tops, strict=True)), count)
