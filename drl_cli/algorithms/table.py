@@ -21,6 +21,7 @@ class Algorithm(NamedTuple):
     actions: tuple
     observations: tuple
     learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
+    worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
 
 
 _REPLAY = {
@@ -39,6 +40,8 @@ _ON_POLICY = {
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms have in common that learn from trajectories of their newest policy."""
+
+_GRADIENTS = "drl_cli.actors.gradient_learner:GradientLearner"
 
 ALGORITHMS = (
     Algorithm(
@@ -131,13 +134,19 @@ ALGORITHMS = (
     ),
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
+    Algorithm(
+        name="A3C",
+        config="drl_cli.configs.a3c:A3CConfig",
+        graph="drl_cli.algorithms.a3c",
+        worker="drl_cli.actors.gradient_worker:GradientWorker",
+        **(_ON_POLICY | {"loop": "drl_cli.runtime.loops.gradients", "learner": _GRADIENTS}),
+    ),
     Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
 )
 
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
-    "A3C": "Box and Discrete",
     "APPO": "Box and Discrete",
     "DDPPO": "Box and Discrete",
     "TRPO": "Box and Discrete",

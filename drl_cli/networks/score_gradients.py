@@ -68,6 +68,7 @@ class MultiBernoulli:
     def __call__(self, heads, action):
         """See the module."""
         logits = heads["logits"]
+        action = action.astype(logits.dtype)  # with int32 NumPy would go on in float64
         on = 0.5 * np.tanh(0.5 * logits) + 0.5
         softplus = np.maximum(logits, 0.0) + np.log1p(np.exp(-np.abs(logits)))  # -log(1 - σ)
 
