@@ -1,46 +1,62 @@
-"""Actions on their way to an environment, and those of a running episode, kept so that it can be replayed."""
+"""Actions on their way to environments, and those of the running episodes, kept so that these can be replayed."""
 
 import numpy as np
 
 FIRST_ROWS = 64
+_WHOLE = ("Discrete", "MultiDiscrete", "MultiBinary")
 
 
 def as_action(action):
-    """Return what an environment takes: a Python int for a Discrete action, the array as it is for a Box."""
+    """Return what an environment takes: a Python int for a Discrete action, the array as it is for any other."""
     return int(action) if action.ndim == 0 else action
 
 
-class ActionLog:
-    """A growing array of actions. It holds 4 bytes for each step of Discrete actions, 4·A for each of Box actions.
+def as_actions(actions):
+    """Return a list of what each environment takes for ``actions`` [N, …]: copies, which it may write to."""
+    return actions.tolist() if actions.ndim == 1 else list(actions.copy())
 
-    The room doubles when it is full and is kept for the next episode. An environment that never ends and has no horizon
-    fills it for as long as the run lasts: four Box actions for 10 million steps are 160 MB (256 MiB of room).
+
+class ActionLogs:
+    """Growing arrays of actions, one for each of N environments; 4 bytes a step and number, for the longest of them.
+
+    The room doubles when the longest fills it and is kept for the next episodes. An environment that never ends and has no
+    horizon fills it for as long as the run lasts: four Box actions for 10 million steps are 160 MB (256 MiB of room).
     """
 
-    def __init__(self, space):
-        """``space``: the environment's action space, Discrete (int32 is kept) or Box (float32)."""
-        discrete = type(space).__name__ == "Discrete"
-        self._rows = np.empty((FIRST_ROWS, *space.shape), np.int32 if discrete else np.float32)
-        self._count = 0
+    def __init__(self, count, space):
+        """``count``: N; ``space``: the environments' action space: int32 is kept where it is of whole numbers, else float32."""
+        dtype = np.int32 if type(space).__name__ in _WHOLE else np.float32
+        self._rows = np.empty((FIRST_ROWS, count, *space.shape), dtype)
+        self._all = np.arange(count)
+        self._longest = 0  # no log is longer than that
+        self.lengths = np.zeros(count, np.int64)
 
-    def __len__(self):
-        return self._count
+    def append(self, actions, which=None):
+        """Keep a copy of ``actions`` [N, …]; with ``which`` (index) of the one [...] of that environment."""
+        self._longest += 1
+        if self._longest > len(self._rows):
+            self._longest = int(self.lengths.max()) + 1
+            if self._longest > len(self._rows):
+                self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        if which is None:
+            self._rows[self.lengths, self._all] = actions
+            self.lengths += 1
+        else:
+            self._rows[self.lengths[which], which] = actions
+            self.lengths[which] += 1
 
-    def append(self, action):
-        """Keep a copy of ``action``."""
-        if self._count == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._count] = action
-        self._count += 1
+    def drop(self, which):
+        """Forget the last action of the environment ``which``."""
+        self.lengths[which] -= 1
 
-    def clear(self):
-        """Forget everything."""
-        self._count = 0
+    def clear(self, which):
+        """Forget everything of the environment ``which``."""
+        self.lengths[which] = 0
 
-    def taken(self):
-        """Return the actions in order, [T, *action shape], a copy."""
-        return self._rows[: self._count].copy()
+    def taken(self, which):
+        """Return the actions of the environment ``which`` in order, [T, *action shape], a copy."""
+        return self._rows[: self.lengths[which], which].copy()
 
     def fits(self, actions):
-        """Whether ``actions`` is what ``taken`` of such a log returns."""
-        return actions.shape[1:] == self._rows.shape[1:] and actions.dtype == self._rows.dtype
+        """Whether ``actions`` is what ``taken`` of such logs returns."""
+        return actions.shape[1:] == self._rows.shape[2:] and actions.dtype == self._rows.dtype

@@ -1,10 +1,11 @@
 """N environments stepped side by side: the one type of environment that workers see.
 
-``step`` returns (reward, terminated, truncated, end_obs) and resets ended environments in the same step. A new
-environment object is made for every episode and seeded by (seed, worker, env, episode), so that an episode can be
-replayed from its actions: ``reset(seed)`` on a used BipedalWalker differs from a fresh one in 4 of 10 cases. A game whose
+``step_all`` and ``step`` reset ended environments in the same step. A new environment object is made for every episode and
+seeded by (seed, worker, env, episode), so that an episode can be replayed from its actions: ``reset(seed)`` on a used
+BipedalWalker differs from a fresh one in 4 of 10 cases. Where it is known that nothing of the past is left after it
+(``preprocessing.forgets``), the object is used again: making a CartPole takes as long as 100 of its steps. A game whose
 lives are episodes goes on in its object, and games that are slow to make keep theirs for some thousand steps (the plan's
-``fresh_after``); all actions since the object was new are kept then (4 bytes a step and number, see ``actions``).
+``fresh_after``); all actions since the object was as new are kept then (4 bytes a step and number, see ``actions``).
 
 Observations are kept as they come, uint8 images as uint8, all else as float32, in stacks of the plan's ``frames``.
 
@@ -14,11 +15,12 @@ The same goes for an observation of another shape and for an environment that ex
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from drl_cli.acting import envs, preprocessing
-from drl_cli.acting.actions import ActionLog, as_action
+from drl_cli.acting.actions import ActionLogs, as_action, as_actions
 from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
@@ -26,6 +28,14 @@ from drl_cli.errors import CheckpointError, WorkersFailed
 
 FOREIGN = (Exception, SystemExit)  # an environment is foreign code: whatever it raises costs an episode, not the run
 MAX_FAILURES = 10  # in a row, of one environment, before the run is given up
+
+
+class Stepped(NamedTuple):
+    """What one step of all environments brought."""
+
+    rewards: list  # N floats; of no meaning for those that broke or stood still
+    ends: list  # (index, terminated, truncated, real last observation) of each episode that ended
+    broken: list  # indices of environments whose step broke the episode, see ``EnvBatch.step``
 
 
 class EnvBatch:
@@ -41,9 +51,10 @@ class EnvBatch:
         self._failures = [0] * count
         self._first_failures = [None] * count  # of the present row of failures
         self._envs = [None] * count
+        self._forgets = [False] * count  # whether a reset with a seed makes the object as new
         self._episode = [0] * count  # fresh environment objects so far: the last part of the next one's seed
-        self._logs = [None] * count  # an ActionLog each, of what was done since the object was new, for exact resume
-        self._began = [0] * count  # after how many of these actions the running episode began
+        self._logs = None  # ActionLogs of what was done since the object was as new, for exact resume
+        self._began = np.zeros(count, np.int64)  # after how many of these actions the running episode began
         self._mid_game = [False] * count
         self._frames = None  # FrameStack, made when the shape is known
 
@@ -69,6 +80,55 @@ class EnvBatch:
         """Return the present stack of environment ``index``, [1, H, W, C·frames]."""
         return self._frames.stacked(slice(index, index + 1))
 
+    def step_all(self, actions, which=None):
+        """Step every environment, or those of the indices ``which``, with its row of ``actions`` [N, …] (see ``step``).
+
+        Returns Stepped. New episodes have begun where one ended or broke.
+        """
+        which = range(self.count) if which is None else which
+        rewards, ended, failed = self._take_all(as_actions(actions), which)
+        self._logs.append(actions)
+        if len(which) < self.count:
+            for index in set(range(self.count)).difference(which):
+                self._logs.drop(index)
+        for index in failed:
+            self._logs.drop(index)
+        if self._horizon is not None:
+            for index in np.flatnonzero(self._logs.lengths - self._began >= self._horizon).tolist():
+                if index not in failed and not ended.get(index, (False, False))[0]:
+                    ended[index] = (False, True)
+        if any(self._failures):
+            self._failures = [n if i in failed or i not in which else 0 for i, n in enumerate(self._failures)]
+        ends = []
+        for index in sorted({*failed, *ended}):
+            if index in failed:
+                self._break(index, failed[index])
+            else:
+                ends.append((index, *ended[index], self.one_obs(index)[0]))
+                self._begin(index)
+        return Stepped(rewards, ends, sorted(failed))
+
+    def _take_all(self, given, which):
+        """Step; return rewards, {index: (terminated, truncated)} and {index: what it raised, or what is wrong}."""
+        envs, put = self._envs, self._frames.put
+        rewards, ended, failed = [0.0] * self.count, {}, {}
+        for index in which:
+            try:
+                obs, reward, terminated, truncated, _ = envs[index].step(given[index])
+                put(index, obs)
+                rewards[index] = reward if type(reward) is float else as_number(reward)
+                if terminated or truncated:
+                    ended[index] = (bool(terminated), bool(truncated))
+            except FOREIGN as error:
+                failed[index] = error
+                rewards[index] = 0.0
+        bad = self._frames.not_finite()
+        if bad or not math.isfinite(sum(rewards)):
+            for index in set(which).difference(failed):
+                if index in bad or not math.isfinite(rewards[index]):
+                    failed[index] = _not_finite(rewards[index])
+        return rewards, ended, failed
+
     def step(self, index, action):
         """Step environment ``index`` with ``action``: [A] float32, or a NumPy whole number for Discrete actions.
 
@@ -78,18 +138,23 @@ class EnvBatch:
         try:
             obs, reward, terminated, truncated = self._take(index, action)
         except FOREIGN as error:
-            self.bad_steps += 1
-            self._note(index, error, f"step {len(self._logs[index])}")
-            self._fresh(index)
+            self._break(index, error)
             return None
         self._failures[index] = 0
         if terminated or truncated:
             self._begin(index)
         return reward, terminated, truncated, obs
 
+    def _break(self, index, error):
+        """Begin a new episode in a new object behind a step that broke the running one."""
+        self.bad_steps += 1
+        self._forgets[index] = False
+        self._note(index, error, f"step {self._logs.lengths[index]}")
+        self._fresh(index)
+
     def episode_length(self, index):
         """Return the steps of the running episode of environment ``index``."""
-        return len(self._logs[index]) - self._began[index]
+        return int(self._logs.lengths[index] - self._began[index])
 
     def is_mid_game(self, index):
         """Whether the running episode of environment ``index`` is a further life of a game that began before it."""
@@ -107,8 +172,8 @@ class EnvBatch:
         obs, reward, terminated, truncated, _ = self._envs[index].step(as_action(action.copy()))
         obs, reward = self._frames.seen(obs), as_number(reward)
         if not is_finite(obs, reward):
-            raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
-        self._logs[index].append(action)
+            raise _not_finite(reward)
+        self._logs.append(action, index)
         self._frames.push(index, obs)
         if self._horizon is not None and self.episode_length(index) >= self._horizon and not terminated:
             truncated = True
@@ -124,7 +189,7 @@ class EnvBatch:
         return self._fresh(index)
 
     def _keeps(self, index):
-        env, taken = self._envs[index], len(self._logs[index])
+        env, taken = self._envs[index], self._logs.lengths[index]
         return preprocessing.goes_on(env) or taken < self._plan["fresh_after"]
 
     def _again(self, index):
@@ -136,10 +201,14 @@ class EnvBatch:
         while True:
             seed = self._seed(index)
             try:
-                self._replace(index)
+                if self._forgets[index]:
+                    self._logs.clear(index)
+                else:
+                    self._replace(index)
                 self._first(index, self._envs[index].reset(seed=seed)[0])
                 break
             except FOREIGN as error:
+                self._forgets[index] = False
                 self._note(index, error, "reset")
         self._episode[index] += 1
         self._mid_game[index] = False
@@ -152,16 +221,17 @@ class EnvBatch:
         if not is_finite(obs, 0.0):
             raise FloatingPointError("the first observation is not finite")
         self._frames.begin(index, obs)
-        self._began[index] = len(self._logs[index])
+        self._began[index] = self._logs.lengths[index]
 
     def _replace(self, index):
         if self._envs[index] is not None:
             self._envs[index].close()
         name = self._name
         self._envs[index] = envs.make(name["id"], name["env_config"], preprocessing=name.get("preprocessing"))
-        if self._logs[index] is None:
-            self._logs[index] = ActionLog(self._envs[index].action_space)
-        self._logs[index].clear()
+        self._forgets[index] = preprocessing.forgets(self._envs[index])
+        if self._logs is None:
+            self._logs = ActionLogs(self.count, self._envs[index].action_space)
+        self._logs.clear(index)
 
     def _seed(self, index):
         return number(self._key[0], "env", self._key[1], index, self._episode[index])
@@ -185,7 +255,7 @@ class EnvBatch:
         """Return ({name: array}, facts): the running games as their actions, and how far each stream is."""
         arrays = {}
         for index in range(self.count):
-            arrays[f"actions_{index}"] = self._logs[index].taken()
+            arrays[f"actions_{index}"] = self._logs.taken(index)
             arrays[f"obs_{index}"] = self.one_obs(index)[0]
         return arrays, {"episode": list(self._episode), "failures": list(self._failures)}
 
@@ -214,7 +284,7 @@ class EnvBatch:
         self._failures = failures
 
     def _replay(self, index, actions):
-        if len(actions) and not self._logs[index].fits(actions):
+        if len(actions) and not self._logs.fits(actions):
             raise CheckpointError(self._differs(index, 0))
         for step, action in enumerate(actions):
             try:
@@ -234,6 +304,10 @@ class EnvBatch:
             f"{step}. The environment is not reproducible from its seed, or not the version that the checkpoint was made "
             "with. Continue without its running episodes: drl train --restore CHECKPOINT"
         )
+
+
+def _not_finite(reward):
+    return FloatingPointError(f"observation or reward is not finite (reward {reward})")
 
 
 def as_number(reward):

@@ -5,6 +5,8 @@ joins frames along the last axis, oldest first: [H, W, C] becomes [H, W, C·fram
 stands that frame itself (Mnih et al. 2015 pad with zeros instead, as do OpenAI's baselines; RLlib repeats).
 """
 
+import math
+
 import numpy as np
 
 
@@ -41,6 +43,25 @@ class FrameStack:
             flat = stack.reshape(-1)
             flat[: -self._size] = flat[self._size :]
         stack[..., -self._size :] = frame
+
+    def put(self, row, obs):
+        """``seen`` and ``push`` in one."""
+        if type(obs) is not np.ndarray or obs.shape != self.shape:
+            obs = self.seen(obs)
+        if self._frames == 1:
+            self._stack[row] = obs
+        else:
+            self.push(row, np.asarray(obs, self._stack.dtype))
+
+    def not_finite(self):
+        """Return the streams whose newest frame holds a number that is not finite; the sum of squares settles most."""
+        if self._stack.dtype == np.uint8:
+            return []
+        newest = self._stack[..., -self._size :].reshape(len(self._stack), -1)
+        flat = newest.reshape(-1)
+        if math.isfinite(flat.dot(flat)):
+            return []
+        return np.flatnonzero(~np.isfinite(newest).all(axis=1)).tolist()
 
     def newest(self, rows=slice(None)):
         """Return a copy of the newest frames, [N, *shape], of all streams or of those in the slice ``rows``."""

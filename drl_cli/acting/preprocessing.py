@@ -36,6 +36,27 @@ _BOUNDS = {
     "noop_max": (0, 1000),
     "frame_skip": (1, 60),
 }
+_CLASSIC = "gymnasium.envs.classic_control."
+_FORGETFUL = {
+    f"{_CLASSIC}cartpole:CartPoleEnv",
+    f"{_CLASSIC}acrobot:AcrobotEnv",
+    f"{_CLASSIC}mountain_car:MountainCarEnv",
+    f"{_CLASSIC}continuous_mountain_car:Continuous_MountainCarEnv",
+    f"{_CLASSIC}pendulum:PendulumEnv",
+    "gymnasium.envs.box2d.lunar_lander:LunarLander",  # makes a new world in every reset, other than BipedalWalker
+    "drl_cli.acting.own_envs:StatelessCartPole",
+}
+"""Environments whose whole state is set by ``reset`` with a seed; tests/acting/test_reuse.py compares them with new ones."""
+_FORGETFUL_WRAPPERS = {
+    wrappers.OrderEnforcing,
+    wrappers.TimeLimit,
+    wrappers.FlattenObservation,
+    wrappers.ReshapeObservation,
+    wrappers.ResizeObservation,
+    wrappers.GrayscaleObservation,
+    wrappers.DtypeObservation,
+    wrappers.RescaleObservation,
+}
 _ATARI_KEYS = {"noop_max", "frame_skip", "fire", "lives"}
 _FRESH_AFTER = (
     5000  # making and seeding a game loads its ROM twice: 0.2 s, as long as 500 steps; a resume replays these
@@ -131,6 +152,19 @@ def wrap(env, given=None):
 def goes_on(env):
     """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
     return isinstance(env, AtariGame) and env.goes_on
+
+
+def forgets(env):
+    """Whether ``reset`` with a seed makes ``env`` as new, whatever happened to it before: known, not guessed."""
+    while _is_forgetful(type(env)):
+        if not isinstance(env, gymnasium.Wrapper):
+            return True
+        env = env.env
+    return False
+
+
+def _is_forgetful(kind):
+    return kind in _FORGETFUL_WRAPPERS or f"{kind.__module__}:{kind.__qualname__}" in _FORGETFUL
 
 
 def _image(env, given):

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from drl_cli.actors.trained import Trained
-from drl_cli.data.trajectories import join
+from drl_cli.data.trajectories import join, padded_shape
 from drl_cli.tf1.tensorflow import function, tf
 
 
@@ -28,8 +28,9 @@ class BatchLearner:
         self.state, self.load = self._trained.state, self._trained.load
 
     def prepare(self, streams, steps):
-        """Build the graph and compile it for batches of ``streams`` × ``steps`` without touching a weight.
+        """Build the graph and compile it for the expected batch without touching a weight.
 
+        ``streams``: environments of all its fragments; ``steps``: of each in its fragment, where episodes may be cut.
         Returns the seconds that it took.
         """
         began = time.perf_counter()
@@ -38,8 +39,8 @@ class BatchLearner:
             self._built = built
             self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
 
-        sequences = -(-steps // self._sequence)
-        shape = (streams, sequences * self._sequence, 2 * streams)
+        whole = self._config.batch_mode == "complete_episodes"
+        shape = padded_shape(streams, steps, self._sequence, self._config.train_batch_size if whole else None)
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
         return time.perf_counter() - began
 

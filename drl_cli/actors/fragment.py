@@ -10,69 +10,115 @@ from drl_cli.data.windows import n_step
 
 
 class Fragment:
-    """T steps of N environments."""
+    """T steps of N environments; T grows with ``grow``."""
 
     def __init__(self, spec, shape, cut, judged):
         """``spec``: PolicySpec; ``shape``: (T, N); ``cut``: whether it continues nothing; ``judged``: priorities are wanted."""
         obs, dtype = tuple(spec.obs_shape), spec.obs_dtype
-        self._shape, self._channels = shape, obs[-1]
+        self._channels = obs[-1]
         self.columns = {
             "obs": np.empty((*shape, *obs), dtype),
             "action": np.empty((*shape, *spec.action.shape), spec.action.dtype),
-            "reward": np.empty(shape, np.float32),
+            "reward": np.zeros(shape, np.float32),
             "terminated": np.zeros(shape, bool),
             "truncated": np.zeros(shape, bool),
-            "cut": np.full(shape[1], cut),
         }
-        self._ends = {}
-        self._is_stacked = spec.frames > 1
-        self._stacks = None
+        self._is_scored = spec.scored
+        if self._is_scored:
+            self.columns["logp"] = np.zeros(shape, np.float32)
+        if spec.state:
+            self.columns["position"] = np.zeros(shape, np.int32)
+        self._cut = np.full(shape[1], cut)
+        self._ends = {}  # (step, env) -> (the real last observation, the state with which to look at it)
+        self._is_stacked, self._is_scored = spec.frames > 1, spec.scored
+        self._first_stacks = self._stacks = None
         if judged:
             self._stacks = np.empty((*shape, *spec.stacked_shape), dtype) if self._is_stacked else self.columns["obs"]
 
-    def acted(self, step, stacked, action, env=None):
-        """Note what was seen, [N, *stacked_shape], and done before a step; with ``env`` [1, …] of that one alone."""
-        at = (step, slice(None)) if env is None else (step, slice(env, env + 1))
-        self.columns["obs"][at] = stacked[..., -self._channels :] if self._is_stacked else stacked
-        self.columns["action"][at] = action
-        if self._is_stacked and self._stacks is not None:
-            self._stacks[at] = stacked
+    @property
+    def shape(self):
+        """(T, N)."""
+        return self.columns["reward"].shape
+
+    def grow(self):
+        """Make room for twice as many steps."""
+        self.columns = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self.columns.items()}
+
+    def acted(self, step, stacked, action, scores=None, env=None):
+        """Note what was seen, [N, *stacked_shape], and done before a step; with ``env`` [1, …] of that one alone.
+
+        ``scores``: what the policy says of its action, {"logp": [N]}, for policies with ``spec.scored``.
+        """
+        at = step if env is None else (step, slice(env, env + 1))
+        columns = self.columns
+        columns["obs"][at] = stacked[..., -self._channels :] if self._is_stacked else stacked
+        columns["action"][at] = action
+        if self._is_scored:
+            columns["logp"][at] = scores["logp"]
+        if self._is_stacked:
+            if self._stacks is not None:
+                self._stacks[at] = stacked
+            if step == 0 and env is None:
+                self._first_stacks = stacked.copy()
+            elif step == 0:
+                self._first_stacks[env] = stacked[0]
 
     def remember(self, step, position, state, env=None):
         """Note what a recurrent policy acted from: ``position`` [N] in the episode and ``state`` before the step."""
-        if "position" not in self.columns:
-            self.columns["position"] = np.zeros(self._shape, np.int32)
-            for index, part in enumerate(state):
-                self.columns[f"state_{index}"] = np.zeros((*self._shape, *part.shape[1:]), np.float32)
-        at = (step, slice(None)) if env is None else (step, slice(env, env + 1))
+        at = step if env is None else (step, slice(env, env + 1))
         self.columns["position"][at] = position
         for index, part in enumerate(state):
-            self.columns[f"state_{index}"][at] = part
+            name = f"state_{index}"
+            if name not in self.columns:
+                self.columns[name] = np.zeros((*self.shape, *part.shape[1:]), np.float32)
+            self.columns[name][at] = part
 
-    def stepped(self, step, env, reward, ends, next_obs):
-        """Note what came of it; ``ends``: (terminated, truncated), ``next_obs``: the real next frame."""
-        self.columns["reward"][step, env] = reward
-        if ends[0] or ends[1]:
-            self.columns["terminated"][step, env], self.columns["truncated"][step, env] = ends
-            self._ends[step, env] = next_obs
+    def rewarded(self, step, rewards):
+        """Note the rewards [N] of a step."""
+        self.columns["reward"][step] = rewards
+
+    def ended(self, step, env, ends, last_obs, state=()):
+        """Note that an episode ended behind a step.
+
+        ``ends``: (terminated, truncated); ``last_obs``: the real last frame; ``state``: recurrent parts [N, …] behind the step.
+        """
+        self.columns["terminated"][step, env], self.columns["truncated"][step, env] = ends
+        self._ends[step, env] = (last_obs, tuple(part[env].copy() for part in state))
 
     def broken(self, step, env):
         """Forget a step that broke its episode: what came before it in this stream ends there, cut short."""
         columns = self.columns
         if step == 0:
-            columns["cut"][env] = True
+            self._cut[env] = True
         elif not (columns["terminated"][step - 1, env] or columns["truncated"][step - 1, env]):
             columns["truncated"][step - 1, env] = True
-            self._ends[step - 1, env] = columns["obs"][step, env].copy()
+            state = tuple(columns[name][step, env].copy() for name in sorted(columns) if name.startswith("state_"))
+            self._ends[step - 1, env] = (columns["obs"][step, env].copy(), state)
 
-    def close(self, tail_obs):
-        """Add the columns that are known at the end, and return all."""
-        ends, (_, _, *obs) = self._ends, self.columns["obs"].shape
-        self.columns["end_obs"] = (
-            np.stack([ends[key] for key in sorted(ends)]) if ends else np.empty((0, *obs), self.columns["obs"].dtype)
-        )
-        self.columns["tail_obs"] = tail_obs
-        return self.columns
+    def close(self, tail_obs, tail_state=(), lengths=None):
+        """Add the columns that are known at the end, and return all.
+
+        ``tail_state``: the recurrent state behind the last steps; ``lengths`` [N]: of complete episodes, their real steps.
+        """
+        columns = self.columns
+        if lengths is not None:
+            columns = {name: array[: lengths.max()] for name, array in columns.items()}
+            behind = np.arange(lengths.max())[:, None] >= lengths
+            for name in columns:
+                columns[name][behind] = 0
+            columns["length"] = lengths
+        ends = [self._ends[key] for key in sorted(self._ends)]
+        columns["cut"] = self._cut
+        columns["end_obs"] = _stacked([obs for obs, _ in ends], tail_obs)
+        columns["tail_obs"] = tail_obs
+        if self._is_scored:
+            for index, part in enumerate(tail_state):
+                columns[f"end_state_{index}"] = _stacked([state[index] for _, state in ends], part)
+                columns[f"tail_state_{index}"] = part.copy()
+            if self._is_stacked:
+                columns["stack"] = self._first_stacks
+        self.columns = columns
+        return columns
 
     def judge(self, policy, tail_stacked, gamma, steps):
         """Add ``priority`` [T, N] float32 of the transitions that begin here (see ``acting.priorities``).
@@ -82,12 +128,17 @@ class Fragment:
         """
         windows = n_step(self.columns, gamma, steps)
         behind = np.concatenate([self._stacks[1:], tail_stacked[None]])  # [T, N, …]
-        for (step, env), frame in self._ends.items():
+        for (step, env), (frame, _) in self._ends.items():
             behind[step, env] = self._pushed(self._stacks[step, env], frame)
-        next_obs = behind[windows.last, np.arange(self._shape[1])]
+        next_obs = behind[windows.last, np.arange(self.shape[1])]
         columns = (self._stacks, self.columns["action"], windows.reward, windows.discount, next_obs)
         flat = (column.reshape(-1, *column.shape[2:]) for column in columns)
-        self.columns["priority"] = first_priorities(policy, *flat).reshape(self._shape)
+        self.columns["priority"] = first_priorities(policy, *flat).reshape(self.shape)
 
     def _pushed(self, stack, frame):
         return np.concatenate([stack[..., self._channels :], frame], axis=-1) if self._is_stacked else frame
+
+
+def _stacked(rows, like):
+    """Return ``rows`` as one array [E, …] of the row shape and dtype of ``like`` [N, …]."""
+    return np.stack(rows) if rows else np.empty((0, *like.shape[1:]), like.dtype)

@@ -19,6 +19,7 @@ from drl_cli.errors import CheckpointError, RunFailed
 PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
 PATIENCE_S = 600.0  # for them; beyond it nobody is going to push them
+LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
 
 
 class RolloutWorker:
@@ -36,6 +37,7 @@ class RolloutWorker:
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
+        self._whole_episodes = getattr(config, "batch_mode", "truncate_episodes") == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
@@ -63,7 +65,8 @@ class RolloutWorker:
     def collect(self, min_version=0, max_version=None):
         """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
 
-        Waits for weights of ``min_version`` or newer; does not adopt any beyond ``max_version``.
+        With ``batch_mode: complete_episodes`` each goes on from there until its episode ends. Waits for weights of
+        ``min_version`` or newer; does not adopt any beyond ``max_version``.
         """
         began = time.perf_counter()
         if not self._started:
@@ -77,7 +80,8 @@ class RolloutWorker:
         bad, self._envs.bad_steps = self._envs.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
-        return Token(meta, columns["reward"].size, tuple(episodes), bad, notes, seconds, exploring), columns
+        steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
+        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring), columns
 
     def _adopt(self, min_version, max_version):
         began, pause = time.monotonic(), FIRST_PAUSE_S
@@ -105,27 +109,16 @@ class RolloutWorker:
 
     def _fragment(self):
         config, envs, policy = self._config, self._envs, self._policy
-        shape = (config.rollout_fragment_length, envs.count)
         # Algorithms without a replay have no such key. Before the first weights there is nothing to judge by.
         judged = getattr(config, "worker_side_prioritization", False) and policy.has_weights
         # The first fragment of an incarnation continues nothing.
+        shape = (config.rollout_fragment_length, envs.count)
         fragment = Fragment(policy.spec, shape, self._sequence == 0, judged)
         episodes, seconds = [], {"env": 0.0, "policy": 0.0}
-        for step in range(shape[0]):
-            began = time.perf_counter()
-            obs, state = envs.stacked(), self._state
-            action, self._state, _ = self._exploration.act(policy, obs, state, self._rng, self._steps)
-            env_action = policy.to_env(action)
-            acted = time.perf_counter()
-            fragment.acted(step, obs, action)
-            if state:
-                fragment.remember(step, self._position, state if self._keeps_states else ())
-            for env in range(envs.count):
-                self._step(step, env, env_action[env], fragment, episodes)
-            self._steps += 1
-            seconds["policy"] += acted - began
-            seconds["env"] += time.perf_counter() - acted
-        columns = fragment.close(envs.obs())
+        lengths = self._complete(fragment, episodes, seconds) if self._whole_episodes else None
+        for step in range(0 if self._whole_episodes else shape[0]):
+            self._step(step, fragment, episodes, seconds)
+        columns = fragment.close(envs.obs(), self._state, lengths)
         columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
         if judged:
             began = time.perf_counter()
@@ -133,33 +126,82 @@ class RolloutWorker:
             seconds["policy"] += time.perf_counter() - began
         return columns, episodes, seconds
 
-    def _step(self, step, env, action, fragment, episodes):
-        """Take one step of one environment, again in a new episode when it breaks, and note it in the fragment."""
-        outcome = self._envs.step(env, action)
+    def _complete(self, fragment, episodes, seconds):
+        """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
+        least = self._config.rollout_fragment_length
+        lengths, going = np.zeros(self._envs.count, np.int64), list(range(self._envs.count))
+        while going:
+            step = int(lengths.max())
+            if step == fragment.shape[0]:
+                fragment.grow()
+            if step == least + LONGEST_EPISODE:
+                raise RunFailed(
+                    f"An episode goes on after {LONGEST_EPISODE} steps. batch_mode complete_episodes needs episodes that "
+                    "end: set horizon, or batch_mode truncate_episodes."
+                )
+            ended = self._step(step, fragment, episodes, seconds, going)
+            lengths[going] += 1
+            if step + 1 >= least:
+                going = [env for env in going if env not in ended]
+        return lengths
+
+    def _step(self, step, fragment, episodes, seconds, going=None):
+        """Take one step of all environments, or of those ``going``; returns the indices of those whose episode ended."""
+        began = time.perf_counter()
+        envs, policy, state = self._envs, self._policy, self._state
+        obs = envs.stacked()
+        action, self._state, scores = self._exploration.act(policy, obs, state, self._rng, self._steps)
+        env_action = policy.to_env(action)
+        acted = time.perf_counter()
+        fragment.acted(step, obs, action, scores)
+        if state:
+            fragment.remember(step, self._position, state if self._keeps_states else ())
+        rewards, ends, broken = envs.step_all(env_action, going)
+        for env in broken:
+            rewards[env], end = self._again(step, env, fragment)
+            ends += end
+        fragment.rewarded(step, rewards)
+        self._returns += rewards
+        self._lengths += 1
+        self._position += 1
+        for env, terminated, truncated, last_obs in ends:
+            fragment.ended(step, env, (terminated, truncated), last_obs, self._state)
+            self._end(env, episodes)
+        if going is not None and len(going) < envs.count:
+            for env in set(range(envs.count)).difference(going):  # it stands still at the beginning of its next episode
+                self._forget(env)
+                self._lengths[env] -= 1
+        self._steps += 1
+        seconds["policy"] += acted - began
+        seconds["env"] += time.perf_counter() - acted
+        return {env for env, *_ in ends}
+
+    def _again(self, step, env, fragment):
+        """Step one environment, whose step broke, in new episodes until one does not; returns (reward, its end if any)."""
+        outcome = None
         while outcome is None:
             fragment.broken(step, env)
             self._forget(env)
             self._returns[env], self._lengths[env] = 0.0, 0
             obs = self._envs.one_stacked(env)
             state = tuple(part[env : env + 1].copy() for part in self._state)
-            chosen, after, _ = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
-            fragment.acted(step, obs, chosen, env)
+            chosen, after, scores = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
+            fragment.acted(step, obs, chosen, scores, env)
             if state:
                 fragment.remember(step, 0, state if self._keeps_states else (), env)
             for part, new in zip(self._state, after, strict=True):
                 part[env] = new[0]
             outcome = self._envs.step(env, self._policy.to_env(chosen)[0])
         reward, terminated, truncated, next_obs = outcome
-        fragment.stepped(step, env, reward, (terminated, truncated), next_obs)
-        self._returns[env] += reward
-        self._lengths[env] += 1
-        self._position[env] += 1
-        if terminated or truncated:
-            self._forget(env)
-            if self._envs.is_mid_game(env):
-                return  # a life was lost: an end to learn from, but the score is the whole game's
-            episodes.append((float(self._returns[env]), int(self._lengths[env])))
-            self._returns[env], self._lengths[env] = 0.0, 0
+        return reward, [(env, terminated, truncated, next_obs)] if terminated or truncated else []
+
+    def _end(self, env, episodes):
+        """What is learnt from as an episode has ended."""
+        self._forget(env)
+        if self._envs.is_mid_game(env):
+            return  # a life was lost: an end to learn from, but the score is the whole game's
+        episodes.append((float(self._returns[env]), int(self._lengths[env])))
+        self._returns[env], self._lengths[env] = 0.0, 0
 
     def _forget(self, env):
         """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""

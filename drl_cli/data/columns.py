@@ -50,7 +50,8 @@ Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n o
     ahead       [B, L]    int32     k: how many steps later the observation is that the rest is estimated at
     mask        [B, L]    float32   1 for steps of the episode, 0 behind its end
 
-Trajectory batch (``data.trajectories``): E streams (every environment of every fragment), T steps, M ends, L steps a sequence:
+Trajectory batch (``data.trajectories``): E rows of T steps, M ends, L steps a sequence. A row is what one environment did
+in one fragment; complete episodes are laid end to end in a few rows, each begins at a multiple of L:
 
     obs, action [E, T, …]           obs as the policy saw it, stacks of frames where it looks at several
     reward      [E, T]    float32
@@ -58,8 +59,9 @@ Trajectory batch (``data.trajectories``): E streams (every environment of every 
     trace       [E, T]    float32   0 where an episode ends either way, and before padding; else 1, also at a fragment's end
     logp        [E, T]    float32   as in the fragments
     mask        [E, T]    float32   1 for real steps, 0 for padding
-    end_obs     [M, …]              observations whose values are bootstraps: behind the last step of every stream, then
-                                    behind every truncation inside of one, then padding; M is E·2, or E·4, E·8, …
+    end_obs     [M, …]              observations whose values are bootstraps: behind the last step of every row, then
+                                    behind every truncation inside of one (of complete episodes those alone), then
+                                    padding; M is E·2, E·4, E·8, …, or at least 64
     end_at      [M]       int32     e·T + t of the step before each of them; E·T is padding
     begins      [E, T]    float32   of recurrent policies: 1 at an episode's first step
     state_<i>   [E, T/L, …] float32 the stored state before the first step of every sequence

@@ -25,7 +25,7 @@ OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finishe
 
 
 class Parts(NamedTuple):
-    """Handles of the parts (the replay's as Shards), the pool of workers and the loop over them."""
+    """Handles of the parts (the replay's as Shards, None for a row without), the pool of workers and the loop over them."""
 
     server: Any
     learner: Any
@@ -37,6 +37,11 @@ class Parts(NamedTuple):
 def needs_ray(config):
     """Whether a part of the run is a Ray actor."""
     return bool(config.num_workers or config.learner_actor)
+
+
+def has_replay(row):
+    """Whether an algorithm learns from what a replay holds; the others learn from trajectories as they come."""
+    return row.postprocess != "trajectory"
 
 
 def fragment_steps(config):
@@ -78,11 +83,11 @@ def make_parts(row, config, env, spec, cluster):
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
-    replay = _make_replay(config, spec, cluster, pinned)
+    replay = _make_replay(config, spec, cluster, pinned) if has_replay(row) else None
     identity = {"seed": config.seed, "with_ray": cluster.is_remote}
     learner = cluster.spawn(
         "learner",
-        f"{LEARNER}:Learner",
+        row.learner,
         (config, spec, row.graph, initial, identity, server),
         ACTOR if config.learner_actor else THREAD,
         pinned | {"num_gpus": config.num_gpus},

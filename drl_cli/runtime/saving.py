@@ -16,7 +16,7 @@ def save(trainer, run_folder):
     """Write a checkpoint of the present moment; returns its path. OSError when the disk refuses."""
     trainer.loop.quiesce()
     parts, config = trainer.parts, trainer.config
-    with_replay = config.store_buffer_in_checkpoints
+    with_replay = parts.replay is not None and config.store_buffer_in_checkpoints
     with checkpoint.Writer(run_folder, trainer.iteration) as writer:
         arrays = parts.learner.call("state").result()
         checkpoint.write_arrays(writer.folder / "weights.safetensors", arrays)
@@ -24,7 +24,7 @@ def save(trainer, run_folder):
         if with_replay:
             replay = parts.replay.save(writer.folder, config.checkpoint_compress)
         else:
-            replay = parts.replay.facts()
+            replay = None if parts.replay is None else parts.replay.facts()
         facts, stored = {}, {}
         for index, reference in workers.items():
             try:
@@ -114,7 +114,8 @@ def restore_counters(trainer, ckpt, exact):
 
 def _with_replay(trainer, ckpt, state):
     """Whether the replay goes on too: there is one, in as many shards as this run has (they depend on num_workers)."""
-    return ckpt.has("replay") and len(_shards(state)) == len(trainer.parts.replay.handles)
+    replay = trainer.parts.replay
+    return replay is not None and ckpt.has("replay") and len(_shards(state)) == len(replay.handles)
 
 
 def _shards(state):
@@ -144,14 +145,19 @@ def restore(trainer, ckpt, exact):
     events.report("phase", text=f"restoring {ckpt.path.name}")
     parts.learner.call("load", arrays, state["version"]).result()
     parts.server.call("load", {DEFAULT_POLICY: acting}, state["version"]).result()
-    with_replay, shards = _with_replay(trainer, ckpt, state), len(parts.replay.handles)
-    known = _shards(state)
-    if len(known) == shards:
-        parts.replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, known)
+    if parts.replay is not None:
+        _restore_replay(trainer, ckpt, state)
     if _goes_on(trainer, ckpt, exact):
         _restore_workers(ckpt, state, parts)
-    else:
+    elif parts.replay is not None:
         parts.replay.forget_streams()
+
+
+def _restore_replay(trainer, ckpt, state):
+    replay, known = trainer.parts.replay, _shards(state)
+    with_replay, shards = _with_replay(trainer, ckpt, state), len(replay.handles)
+    if len(known) == shards:
+        replay.load(lambda i: ckpt.arrays(f"replay-{i}") if with_replay else None, known)
     if not with_replay:
         lacks = "no replay"
         if ckpt.has("replay") and known:

@@ -199,16 +199,11 @@ class Trainer:
             "num_steps_trained": trained,
             "num_updates": self.loop.updates,
             "num_target_updates": load(self.row.nets).target_updates(self.config, self.loop.updates),
-            "training_intensity_asked": self.loop.intensity,
-            "training_intensity_got": self.loop.intensity_got(),
             "weight_version": self.loop.meters.version,
             "weight_lag_mean": lag,
-            "replay_size": self.parts.replay.size(),
-            "replay_capacity": self.config.buffer_size,
-            "replay_shards": len(self.parts.replay.handles),
             "exploration": exploration,
             "learner": {DEFAULT_POLICY: learner},
-        }
+        } | self.loop.info()
         return result
 
     def _warn_of_edges(self, mass):
@@ -245,7 +240,7 @@ class Trainer:
             episodes=meters.episodes,
             episode_reward_mean=meters.reward_mean(),
             replay_size=self.loop.stored,
-            replay_capacity=self.config.buffer_size,
+            replay_capacity=getattr(self.config, "buffer_size", None),  # a key of algorithms with a replay
             weight_version=meters.version,
             weight_lag=meters.lag,
             waiting=self.loop.waiting(),

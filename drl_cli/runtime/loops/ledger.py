@@ -1,6 +1,6 @@
 """What a loop over trajectories counts and reports, whoever waits for whom: env steps, updates, first times, spoilt steps.
 
-Used by ``loops.stream``.
+Used by ``loops.stream`` and ``loops.sync``.
 """
 
 from drl_cli import events, process
@@ -30,12 +30,12 @@ class Ledger:
             last = f" The last: {token.notes[-1]}" if token.notes else ""
             raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment.{last}")
 
-    def learnt(self, result):
-        """Count what one call of the learner did."""
+    def learnt(self, result, trained=None):
+        """Count what one call of the learner did; ``trained``: env steps learnt from, where updates saw only parts of them."""
         if not self.meters.has_learnt:
             milestone("first_update")
         self.updates += result["updates"]
-        self.trained += result["updates"] * result["steps"]
+        self.trained += result["updates"] * result["steps"] if trained is None else trained
         self.meters.learnt(result)
 
     def loaded(self, seconds):

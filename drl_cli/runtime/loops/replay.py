@@ -97,6 +97,16 @@ class ReplayLoop:
             return "learner for samples"
         return "" if self._pool.outstanding else "workers for the learner"
 
+    def info(self):
+        """Return what a result says of the replay and of the pace."""
+        return {
+            "training_intensity_asked": self.intensity,
+            "training_intensity_got": self.intensity_got(),
+            "replay_size": self._replay.size(),
+            "replay_capacity": self._config.buffer_size,
+            "replay_shards": len(self._replay.handles),
+        }
+
     def _pending(self):
         first = [entry[0] for entry in (self._running, *self._adding) if entry is not None]
         if self._ready is not None:
