@@ -134,7 +134,7 @@ class GradientLoop:
         self._applying.remove((reference, token))
         result = reference.result()
         self._lags.append(max(0, result["version"] - 1 - token.meta.version))
-        self._ledger.learnt(result | {"steps": token.steps})
+        self._ledger.learnt(result, token.steps)
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
