@@ -1,4 +1,4 @@
-"""A3C in the graph: gradients are applied here by the learner, and computed here by workers whose nets NumPy cannot differentiate.
+"""A3C in the graph: its learner applies gradients here, and workers compute them here where NumPy cannot.
 
 The loss is that of ``algorithms.a3c_gradients``, which see. Sources: Mnih et al. 2016 (arXiv 1602.01783), algorithm S3.
 """

@@ -145,9 +145,7 @@ class _WorkerMaker:
         }
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
-        return self._cluster.spawn(
-            f"worker {index}", self._worker, args, place, resources
-        )
+        return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
 
 def make_tester(config, env, spec, cluster, server):
