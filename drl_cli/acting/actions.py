@@ -3,7 +3,6 @@
 import numpy as np
 
 FIRST_ROWS = 64
-_WHOLE = ("Discrete", "MultiDiscrete", "MultiBinary")
 
 
 def as_action(action):
@@ -24,9 +23,9 @@ class ActionLogs:
     """
 
     def __init__(self, count, space):
-        """``count``: N; ``space``: the environments' action space: int32 is kept where it is of whole numbers, else float32."""
-        dtype = np.int32 if type(space).__name__ in _WHOLE else np.float32
-        self._rows = np.empty((FIRST_ROWS, count, *space.shape), dtype)
+        """``count``: N; ``space``: the environments' action space: float32 is kept of a Box, int32 of all others."""
+        self._is_box, self._dtype = type(space).__name__ == "Box", space.dtype
+        self._rows = np.empty((FIRST_ROWS, count, *space.shape), np.float32 if self._is_box else np.int32)
         self._all = np.arange(count)
         self._longest = 0  # no log is longer than that
         self.lengths = np.zeros(count, np.int64)
@@ -56,6 +55,10 @@ class ActionLogs:
     def taken(self, which):
         """Return the actions of the environment ``which`` in order, [T, *action shape], a copy."""
         return self._rows[: self.lengths[which], which].copy()
+
+    def as_given(self, actions):
+        """Return the actions of ``taken`` as the environment got them: whole numbers have the dtype of its space."""
+        return actions if self._is_box else actions.astype(self._dtype)
 
     def fits(self, actions):
         """Whether ``actions`` is what ``taken`` of such logs returns."""

@@ -286,7 +286,7 @@ class EnvBatch:
     def _replay(self, index, actions):
         if len(actions) and not self._logs.fits(actions):
             raise CheckpointError(self._differs(index, 0))
-        for step, action in enumerate(actions):
+        for step, action in enumerate(self._logs.as_given(actions)):
             try:
                 _, _, terminated, truncated = self._take(index, action)
                 ended = terminated or truncated

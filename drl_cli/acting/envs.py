@@ -16,7 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
 from drl_cli.acting import preprocessing as preparing
-from drl_cli.acting.spaces import describe_obs, describe_space, misfit
+from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
 from drl_cli.errors import DrlError, EnvError, nearest
 from drl_cli.loading import load
@@ -118,8 +118,19 @@ def make(env_id, env_config, render_mode=None, preprocessing=None):
 
 
 def describe(env):
-    """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``."""
-    return {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``.
+
+    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is. Raises EnvError for a
+    mask that does not fit the actions.
+    """
+    spaces = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    if isinstance(env, gymnasium.wrappers.FlattenObservation):
+        try:
+            mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
+        except ValueError as error:
+            raise EnvError(f"{env.spec.id if env.spec else type(env).__name__}: {error}") from error
+        spaces |= {"mask": mask} if mask else {}
+    return spaces
 
 
 def check(env_id, env_config, needs, preprocessing=None, fitting=None):
@@ -136,7 +147,7 @@ def check(env_id, env_config, needs, preprocessing=None, fitting=None):
         problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
-        try_out(env, env_id)
+        try_out(env, env_id, spaces.get("mask"))
     finally:
         trouble = close(env)
     if trouble:

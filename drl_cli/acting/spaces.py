@@ -5,6 +5,8 @@ none. What ``acting.preprocessing`` makes of observations is a Box of one dimens
 
     {"kind": "Box", "shape": [8], "dtype": "float32", "low": [...], "high": [...]}     null where there is no bound
     {"kind": "Discrete", "n": 4, "start": 0, "shape": [], "dtype": "int64"}
+    {"kind": "MultiDiscrete", "nvec": [3, 2], "start": [0, 0], "shape": [2], "dtype": "int64"}
+    {"kind": "MultiBinary", "n": 5, "shape": [5], "dtype": "int8"}
     {"kind": "Dict", "text": "Dict('a': Discrete(2))"}                                 what is not described further
 """
 
@@ -15,7 +17,11 @@ IMAGE_SIDE = 8  # a Box with height and width of at least this many pixels is ta
 _ACTIONS = {
     ("Box",): "a continuous action space: a Box of one dimension with finite bounds",
     ("Discrete",): "a Discrete action space",
+    ("Box", "Discrete"): "a Discrete or a continuous (Box) action space",
 }
+_ANY_ACTIONS = "a Box, Discrete, MultiDiscrete or MultiBinary action space"
+_WHOLE = ("Discrete", "MultiDiscrete", "MultiBinary")
+MASK = "action_mask"  # the key of a Dict observation that says which actions are allowed
 _OBSERVATIONS = {"Box1d": "vectors (a Box of one dimension)", "Image": "images [height, width, channels]"}
 
 
@@ -32,6 +38,10 @@ def describe_space(space):
         }
     if kind == "Discrete":
         return {"kind": kind, "n": int(space.n), "start": int(space.start), "shape": [], "dtype": str(space.dtype)}
+    if kind in ("MultiDiscrete", "MultiBinary") and len(space.shape) == 1:
+        counts = {"n": int(space.n)} if kind == "MultiBinary" else {"nvec": space.nvec.tolist()}
+        starts = {"start": space.start.tolist()} if kind == "MultiDiscrete" else {}
+        return {"kind": kind, **counts, **starts, "shape": list(space.shape), "dtype": str(space.dtype)}
     return {"kind": kind, "text": str(space)[:200]}
 
 
@@ -39,6 +49,32 @@ def describe_obs(space):
     """Return an observation space as plain data, with the dtype in which observations are kept (``seen_dtype``)."""
     described = describe_space(space)
     return described | {"dtype": seen_dtype(space)} if described["kind"] == "Box" else described
+
+
+def find_mask(obs_space, action_space, size_of):
+    """Return [start, n]: where a flattened Dict ``obs_space`` holds its action mask; None where it has none.
+
+    ``size_of``: gives the numbers that a space becomes when it is flattened. Raises ValueError for a mask that does not fit.
+    """
+    parts = getattr(obs_space, "spaces", {})
+    if not isinstance(parts, dict) or MASK not in parts:
+        return None
+    kind, start = type(parts[MASK]).__name__, 0
+    if type(action_space).__name__ != "Discrete":
+        raise ValueError(
+            f"its observations have a part {MASK!r}, which is for Discrete actions; its actions are "
+            f"{_text(describe_space(action_space))}. If it is something else, give it another name in a wrapper."
+        )
+    if kind not in ("Box", "MultiBinary") or parts[MASK].shape != (int(action_space.n),):
+        raise ValueError(
+            f"its {MASK!r} is {str(parts[MASK])[:120]}; for {int(action_space.n)} actions it is a MultiBinary or Box "
+            f"of shape ({int(action_space.n)},), 1 where an action is allowed."
+        )
+    for name, part in parts.items():
+        if name == MASK:
+            return [start, int(action_space.n)]
+        start += size_of(part)
+    return None
 
 
 def is_image(shape):
@@ -76,14 +112,17 @@ def _each(bounds, size):
 
 def _action_misfit(action, needs, fitting):
     kind = action["kind"]
-    wants = f"{needs.name} needs {_ACTIONS.get(tuple(needs.actions), 'a Discrete or a continuous (Box) action space')}"
+    wants = f"{needs.name} needs {_ACTIONS.get(tuple(needs.actions), _ANY_ACTIONS)}"
     if kind not in needs.actions:
         if kind in fitting:
             advice = f"Algorithms for such actions: {fitting[kind]}."
         else:
             advice = "No algorithm here takes such actions; make them one Discrete or one Box in a wrapper."
         return f"{wants}; its actions are {_text(action)}. {advice}"
-    return None if kind == "Discrete" else _bounds_misfit(action, wants)
+    if kind in _WHOLE:
+        several = f"{wants}; its actions are {_text(action)}, which have more than one axis. Reshape them in a wrapper."
+        return several if "text" in action else None
+    return _bounds_misfit(action, wants)
 
 
 def _bounds_misfit(action, wants):
@@ -122,9 +161,11 @@ def _obs_misfit(obs, needs, fitting):
 
 
 def _text(space):
-    return (
-        f"Discrete({space['n']})" if space["kind"] == "Discrete" else space.get("text") or f"a Box of {space['shape']}"
-    )
+    if space["kind"] == "MultiDiscrete" and "nvec" in space:
+        return f"MultiDiscrete([{' '.join(map(str, space['nvec']))}])"[:200]
+    if space["kind"] in ("Discrete", "MultiBinary") and "n" in space:
+        return f"{space['kind']}({space['n']})"
+    return space.get("text") or f"a Box of {space['shape']}"
 
 
 def _side(bound, sign):

@@ -15,8 +15,11 @@ SIGNATURE = (
 _OWN_FOLDERS = (os.path.dirname(gymnasium.__file__), os.path.dirname(os.path.dirname(__file__)))
 
 
-def try_out(env, env_id):
-    """Reset ``env`` and step it once with a sampled action. Raises EnvError, which names ``env_id``, for what is wrong."""
+def try_out(env, env_id, mask=None):
+    """Reset ``env`` and step it once with a sampled action. Raises EnvError, which names ``env_id``, for what is wrong.
+
+    ``mask``: [start, n], where the observation says which actions are allowed, or None.
+    """
     try:
         answer = env.reset(seed=0)
     except (Exception, SystemExit) as error:
@@ -27,7 +30,7 @@ def try_out(env, env_id):
     _check_obs(answer[0], env, env_id, "reset")
     env.action_space.seed(0)
     try:
-        answer = env.step(as_action(env.action_space.sample()))
+        answer = env.step(as_action(_sampled(env.action_space, answer[0], mask)))
     except (Exception, SystemExit) as error:
         if isinstance(error, ValueError) and "to unpack (expected 5" in str(error):
             raise EnvError(f"{env_id}: step does not return five values; the interface is {SIGNATURE}.") from error
@@ -37,6 +40,13 @@ def try_out(env, env_id):
     obs, reward, terminated, truncated, _ = answer
     _check_obs(obs, env, env_id, "step")
     _check_outcome(reward, (terminated, truncated), env_id)
+
+
+def _sampled(space, obs, mask):
+    if mask is None:
+        return space.sample()
+    allowed = np.asarray(obs)[mask[0] : mask[0] + mask[1]] > 0.5
+    return space.sample(allowed.astype(np.int8)) if allowed.any() else space.sample()
 
 
 def close(env):

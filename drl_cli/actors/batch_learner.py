@@ -1,4 +1,5 @@
-"""BatchLearner: learns from whole trajectory batches, one session call for each, and pushes after every one.
+"""BatchLearner: learns from whole trajectory batches, one session call for each, and pushes after every one, or
+after every ``broadcast_interval`` of them.
 
 What ``learner`` is for replayed blocks, for algorithms whose row in the table names it. A shape (streams E, steps T, ends M)
 is compiled when it is first seen; the expected one when the learner is made ready, so that sampling goes on meanwhile.
@@ -23,6 +24,7 @@ class BatchLearner:
         self._trained = Trained(config, spec, graph, initial, identity, server)
         self._sequence = config.model.max_seq_len if spec.state else 1
         self._built, self._rates = None, {}
+        self._learnt, self._broadcast = 0, getattr(config, "broadcast_interval", 1)  # a key of IMPALA and APPO
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
@@ -45,7 +47,7 @@ class BatchLearner:
         return time.perf_counter() - began
 
     def learn(self, env_steps, seen, *fragments):
-        """Learn once from the batch of all ``fragments`` ({column: array} each), and push.
+        """Learn once from the batch of all ``fragments`` ({column: array} each), and push when it is time.
 
         ``env_steps`` places rates on their schedules; ``seen``: what the workers' observation filters saw, or None. Returns
         dict(updates, stats, seconds, version, steps: env steps learnt from). Raises Diverged when a loss or gradient is
@@ -55,7 +57,9 @@ class BatchLearner:
         batch = join(fragments, self._config.gamma, self._sequence)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
-        self._trained.send(keep=False)
+        self._learnt += 1
+        if self._learnt % self._broadcast == 0:
+            self._trained.send(keep=False)
         return {
             "updates": int(out.updates),
             "stats": {name: float(value) for name, value in out.stats.items()},

@@ -17,6 +17,7 @@ import numpy as np
 from drl_cli.algorithms.describing import target_name
 from drl_cli.algorithms.stream_update import StreamUpdate, looked, mean
 from drl_cli.losses.policy_gradient import adapted, clip_fraction, surrogate_loss
+from drl_cli.losses.vtrace import ratio_of
 from drl_cli.tf1.actor_critic import ActorCritic
 from drl_cli.tf1.build import values_of, variables_of
 from drl_cli.tf1.moving import every, follow
@@ -65,12 +66,9 @@ class _Surrogate:
         config, mask = self._config, batch["mask"]
         heads, target = before
         acted = batch["logp"]  # [E, T]
-        # Padding has no probability: its ratio must not become anything that 0 times it is not 0.
-        moved = tf.where(mask > 0, now.logp - acted, tf.zeros_like(acted))  # [E, T]
-        scale = 1.0
+        ratio = ratio_of(now.logp - acted, mask)  # [E, T]
         if config.vtrace:
-            scale = tf.minimum(tf.exp(tf.where(mask > 0, acted - target, tf.zeros_like(acted))), MOST_RATIO)  # [E, T]
-        ratio = scale * tf.exp(moved)  # [E, T]
+            ratio = tf.minimum(ratio_of(acted - target, mask), MOST_RATIO) * ratio  # [E, T]
         rows = surrogate_loss(ratio, advantage, config.clip_param)  # [E, T]
         kl = tf.reshape(self._net.distribution.kl(heads, now.heads), mask.shape)  # [E, T]
         rows = rows + self._kl_coeff.read_value() * kl if config.use_kl_loss else rows  # [E, T]

@@ -87,7 +87,8 @@ class _Update:
         choosing = atoms
         if self._config.double_q:
             choosing = self._atoms(self._nets.net, learnt, batch["next_obs"], (number, CHOICE))  # [B, n, atoms]
-        return tf.stop_gradient(self._values.chosen(atoms, self._values.greedy(choosing)))  # [B, atoms]
+        best = self._values.greedy(choosing, batch["next_obs"])  # [B]
+        return tf.stop_gradient(self._values.chosen(atoms, best))  # [B, atoms]
 
     def _atoms(self, net, weights, obs, draw):
         """The values of all actions, [B, n, atoms]; ``draw``: (update number, stream) of the noise."""

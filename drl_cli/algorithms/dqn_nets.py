@@ -41,7 +41,8 @@ def values_spec(config, spaces, value, lstm=0):
         lstm=lstm,
         **seen,
     )
-    return PolicySpec((net,), "q", action=action, value=value, state=net.state_shapes, **about)
+    mask = describing.mask(spaces)
+    return PolicySpec((net,), "q", action=action, value=value, state=net.state_shapes, mask=mask, **about)
 
 
 def initial_weights(config, spec, seed):

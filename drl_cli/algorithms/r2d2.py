@@ -71,7 +71,8 @@ class _Update:
         q = self._q(self._nets.net, learnt, batch, (number, NOW))  # [B, L + n, A]
         target_q = self._q(self._nets.target_net, self._nets.target, batch, (number, NEXT))  # [B, L + n, A]
         # targets
-        believed = tf.argmax(q if config.double_q else target_q, axis=-1, output_type=tf.int32)  # [B, L + n]
+        behind = batch["obs"][:, config.burn_in :]  # [B, L + n, …]
+        believed = self._values.best(q if config.double_q else target_q, behind)  # [B, L + n]
         value = self._chosen(target_q, believed)  # [B, L + n]
         reached = tf.stop_gradient(self._ahead(value, batch["ahead"]))  # [B, L]
         goal = batch["reward"] + batch["discount"] * self._in_returns(reached)  # [B, L]

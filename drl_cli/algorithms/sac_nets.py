@@ -25,7 +25,7 @@ def policy_spec(config, spaces):
     layers = describing.layers(config.policy_model)
     if isinstance(action, DiscreteSpec):
         net = NetSpec(name="policy", layers=layers, heads=(("logits", action.n),), **seen)
-        return PolicySpec((net,), "categorical", action=action, **about)
+        return PolicySpec((net,), "categorical", action=action, mask=describing.mask(spaces), **about)
     heads = (("mean", action.size), ("log_std", action.size))
     net = NetSpec(name="policy", layers=layers, heads=heads, sde=config.use_sde, **seen)
     return PolicySpec((net,), "squashed_gaussian", action=action, **about)

@@ -20,6 +20,7 @@ from drl_cli.losses.entropy import expectation
 from drl_cli.tf1.build import Net, values_of, variables_of
 from drl_cli.tf1.distributions import SquashedGaussian, stateless_normal
 from drl_cli.tf1.moving import follow
+from drl_cli.tf1.scored import allowed, masked
 
 
 class Choice(NamedTuple):
@@ -55,6 +56,7 @@ class Actor:
     def __init__(self, config, spec, initial, scope, choose):
         """``initial``: {name: array}; ``scope`` goes before every variable's name; ``choose`` as ``drawn`` returns it."""
         self._net, self._choose, self._kept = spec.nets[0], choose, config.policy_average
+        self._mask = spec.mask
         shapes = self._net.weight_shapes()
         self._acting = self._learnt = variables_of(shapes, initial, scope)
         if config.policy_average:
@@ -79,7 +81,10 @@ class Actor:
         ``draw``: (update number, stream) of the noise; ``training``: batch normalisation by the statistics of this batch.
         """
         net = Net(self._net, values, training=training)
-        chosen = self._choose(net(obs), *draw)
+        heads = net(obs)  # [B, size] each
+        if self._mask:
+            heads["logits"] = masked(heads["logits"], allowed(self._mask, obs))  # [B, n]
+        chosen = self._choose(heads, *draw)
         return chosen._replace(statistics=tuple(net.statistics[name] for name in self._running if training))
 
     def move_statistics(self, statistics, share):

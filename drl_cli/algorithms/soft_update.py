@@ -21,6 +21,7 @@ from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.tf1.adam import BETA_1, Adam, clipped
 from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
 from drl_cli.tf1.moving import every
+from drl_cli.tf1.scored import allowed
 from drl_cli.tf1.tensorflow import tf
 
 RATES = tuple(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy"))
@@ -32,13 +33,19 @@ def target_entropy(config, spec):
     """Return the entropy that the temperature steers to, in nats: the number asked for, or what "auto" (or null) means.
 
     For Box actions −dim(A) (1812.05905, table 1), for Discrete ones ``target_entropy_fraction`` of ln n, the entropy of
-    a uniform choice.
+    a uniform choice; where a mask allows fewer of them, see ``allowed_entropy``.
     """
     if config.target_entropy not in (None, "auto"):
         return float(config.target_entropy)
     if spec.distribution == "categorical":
         return config.target_entropy_fraction * float(np.log(spec.action.n))
     return -float(spec.action.size)
+
+
+def allowed_entropy(config, spec, obs):
+    """Return the target of ``target_entropy`` in each of ``obs`` [B, …], [B]: the fraction is of ln(how many are allowed)."""
+    count = tf.reduce_sum(tf.cast(allowed(spec.mask, obs), tf.float32), axis=-1)  # [B]
+    return config.target_entropy_fraction * tf.math.log(count)  # [B]
 
 
 class SoftUpdate:
@@ -109,7 +116,10 @@ class SoftUpdate:
         loss, logp = _mean(each, batch), choice.expected(choice.logp)  # scalar, [B]
         weights = [policy[name] for name in self._actor.trained]
         gradients, norm = clipped(tf.gradients(loss, weights), self._config.grad_clip)
-        alpha_loss = _mean(temperature_loss(log_alpha, logp, self._target_entropy), batch)  # scalar
+        target = self._target_entropy
+        if self._spec.mask and self._config.target_entropy in (None, "auto"):
+            target = allowed_entropy(self._config, self._spec, batch["obs"])  # [B]
+        alpha_loss = _mean(temperature_loss(log_alpha, logp, target), batch)  # scalar
         stats = {
             "actor_loss": loss,
             "alpha_loss": alpha_loss,

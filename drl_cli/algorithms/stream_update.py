@@ -19,7 +19,7 @@ from drl_cli.configs.impala import passes_per_call
 from drl_cli.losses.policy_gradient import explained_variance
 from drl_cli.losses.returns import gae
 from drl_cli.losses.value import squared
-from drl_cli.losses.vtrace import Clips, VTrace, vtrace
+from drl_cli.losses.vtrace import Clips, VTrace, ratio_of, vtrace
 from drl_cli.tf1.actor_critic import ActorCritic, look_at
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
@@ -114,7 +114,7 @@ class StreamUpdate:
         entropy = mean(now.entropy, mask)
         loss = policy_loss + config.vf_loss_coeff * vf_loss - rates["entropy_coeff"] * entropy  # scalar
         # How far the policy that learns has moved away from those that acted: Σ_a μ·(π/μ − 1 − log π/μ) = KL(μ ‖ π).
-        moved = now.logp - batch["logp"]  # [E, T]
+        moved = ratio_of(now.logp - batch["logp"], mask)  # [E, T]
         stats = {
             "total_loss": loss,
             "policy_loss": policy_loss,
@@ -123,7 +123,7 @@ class StreamUpdate:
             "vf_explained_var": explained_variance(estimated.value_target, now.value, mask),
             "mean_rho": mean(estimated.rho, mask),
             "max_rho": tf.reduce_max(estimated.rho),
-            "behaviour_kl": mean(tf.exp(moved) - 1.0 - moved, mask),
+            "behaviour_kl": mean(moved - 1.0 - tf.math.log(moved), mask),
             **more,
         }
         return loss, stats
@@ -133,7 +133,7 @@ class StreamUpdate:
             return vtrace(log_rho, batch, now.value, now.next_value, self._clips)
         advantage = gae(batch, now.value, now.next_value, self._clips.lambda_)  # [E, T]
         target = tf.stop_gradient(advantage + now.value)  # [E, T]
-        return VTrace(target, advantage, tf.stop_gradient(tf.exp(log_rho) * batch["mask"]))
+        return VTrace(target, advantage, tf.stop_gradient(ratio_of(log_rho, batch["mask"]) * batch["mask"]))
 
 
 def looked(net, values, batch):
@@ -163,4 +163,5 @@ def _lambda(config):
 def _optimiser(config, part, weights):
     if config.opt_type == "adam":
         return Adam(part, weights, epsilon=config.adam_epsilon)
-    return RMSProp(part, weights, config.decay, config.momentum, config.epsilon)
+    # Its mean begins at ten times ε: TensorFlow's 1 beside RLlib's 0.1, whatever the scale of the gradients is.
+    return RMSProp(part, weights, config.decay, config.momentum, config.epsilon, 10.0 * config.epsilon)

@@ -41,7 +41,15 @@ _ON_POLICY = {
 }
 """What the algorithms have in common that learn from trajectories of their newest policy."""
 
-_GRADIENTS = "drl_cli.actors.gradient_learner:GradientLearner"
+_STREAM = _ON_POLICY | {"loop": "drl_cli.runtime.loops.stream"}
+"""What those have in common that learn from trajectories of mixed versions, as they come."""
+
+_GRADIENTS = _ON_POLICY | {
+    "loop": "drl_cli.runtime.loops.gradients",
+    "learner": "drl_cli.actors.gradient_learner:GradientLearner",
+    "worker": "drl_cli.actors.gradient_worker:GradientWorker",
+}
+"""What those have in common whose workers compute gradients."""
 
 ALGORITHMS = (
     Algorithm(
@@ -134,23 +142,22 @@ ALGORITHMS = (
     ),
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
-    Algorithm(
-        name="A3C",
-        config="drl_cli.configs.a3c:A3CConfig",
-        graph="drl_cli.algorithms.a3c",
-        worker="drl_cli.actors.gradient_worker:GradientWorker",
-        **(_ON_POLICY | {"loop": "drl_cli.runtime.loops.gradients", "learner": _GRADIENTS}),
-    ),
+    Algorithm(name="A3C", config="drl_cli.configs.a3c:A3CConfig", graph="drl_cli.algorithms.a3c", **_GRADIENTS),
     Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
+    Algorithm(name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM),
+    Algorithm(
+        name="APPO",
+        config="drl_cli.configs.impala:APPOConfig",
+        graph="drl_cli.algorithms.appo",
+        **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
+    ),
 )
 
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
-    "APPO": "Box and Discrete",
     "DDPPO": "Box and Discrete",
     "TRPO": "Box and Discrete",
-    "IMPALA": "Box and Discrete",
     "MARWIL": "Box and Discrete",
     "BC": "Box and Discrete",
     "ES": "Box and Discrete",

@@ -117,8 +117,12 @@ def _fitting(path, facts, env_id, env):
 
 def essence(name, space):
     """Return in words what a policy depends on in a space: sizes, whether images are bytes, which numbers are actions."""
+    if space.get("kind") == "MultiBinary":
+        return f"{space.get('n')} switches"
     if "n" in space:
         return f"{space['n']} numbers from {space.get('start', 0)}"
+    if "nvec" in space:
+        return f"choices among {space['nvec']} numbers from {space.get('start')}"
     whole = name == "obs" and space.get("dtype") == "uint8"
     return f"shape {list(space.get('shape') or ())}{' of bytes' if whole else ''}"
 

@@ -150,6 +150,8 @@ class IMPALAConfig(VTraceKeys, StreamKeys, OptimiserKeys, OnPolicyKeys, defaults
                 "num_aggregation_workers",
                 "must be 0: fragments go to the learner as references, which nobody between has to read or put together",
             )
+        if self.num_gpus > 1:
+            raise MisfitError("num_gpus", "must be at most 1: towers share a batch that nobody waits for badly; see PPO")
         if not self.use_critic:
             raise MisfitError("use_critic", "must be true: V-trace corrects values, and has none without a critic")
         if self.replay_proportion and not self.replay_buffer_num_slots:

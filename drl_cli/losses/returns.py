@@ -12,20 +12,6 @@ Source: Schulman et al. 2016, "High-Dimensional Continuous Control Using General
 import tensorflow.compat.v1 as tf
 
 
-def next_values(values, end_values, end_at):
-    """Return the value of the observation behind each step, [E, T].
-
-    That is the value of the next step of the stream, but where ``end_at`` (int32 [M], flat indices e·T + t; E·T is
-    padding) says otherwise: there it is ``end_values`` [M]. ``values`` [E, T]. No gradient is stopped.
-    """
-    streams, steps = values.shape.as_list()
-    following = tf.concat([values[:, 1:], tf.zeros([streams, 1])], axis=1)  # [E, T]
-    # One place more takes what is padding; what stood in a place makes room.
-    flat = tf.concat([tf.reshape(following, [-1]), [0.0]], axis=0)  # [E·T + 1]
-    changed = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_values)  # [E·T + 1]
-    return tf.reshape(changed[:-1], [streams, steps])  # [E, T]
-
-
 def backward(deltas, factors):
     """Return x with x_t = deltas_t + factors_t·x_{t+1} and x_T = 0 behind the last step, [E, T]; both arguments [E, T].
 

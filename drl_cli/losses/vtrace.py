@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from drl_cli.losses.returns import backward
 
 MOST_C = 1.0
+MOST_LOG_RHO = 20.0  # beyond e^20 a ratio says no more, and would soon be beyond every float
 
 
 class Clips(NamedTuple):
@@ -44,8 +45,7 @@ def vtrace(log_rho, batch, values, next_values, clips):
     """
     reward, discount, trace, mask = (batch[name] for name in ("reward", "discount", "trace", "mask"))  # [E, T] each
     values, next_values = tf.stop_gradient(values), tf.stop_gradient(next_values)  # [E, T], [E, T]
-    # A padded step must not spoil the others by what its numbers happen to be.
-    rho = tf.exp(tf.where(mask > 0, tf.stop_gradient(log_rho), tf.zeros_like(log_rho))) * mask  # [E, T]
+    rho = tf.stop_gradient(ratio_of(log_rho, mask)) * mask  # [E, T]
     delta = _at_most(rho, clips.rho) * (reward + discount * next_values - values)  # [E, T]
     carried = discount * trace * clips.lambda_ * _at_most(rho, MOST_C)  # [E, T]
     beyond = backward(delta, carried)  # v_s − V(x_s): [E, T]
@@ -55,6 +55,11 @@ def vtrace(log_rho, batch, values, next_values, clips):
     advantage = _at_most(rho, clips.pg_rho) * (reward + discount * next_target - values)  # [E, T]
     target = (values + beyond) * mask  # [E, T]
     return VTrace(*(tf.stop_gradient(part) for part in (target, advantage, rho)))
+
+
+def ratio_of(log_rho, mask):
+    """Return e to ``log_rho`` [E, T], 1 in padding: what its numbers happen to be must not spoil those of other steps."""
+    return tf.exp(tf.minimum(tf.where(mask > 0, log_rho, tf.zeros_like(log_rho)), MOST_LOG_RHO))  # [E, T]
 
 
 def _at_most(rho, most):

@@ -94,7 +94,8 @@ def make_parts(row, config, env, spec, cluster):
     )
     remote_workers = config.num_workers > 0
     make = _WorkerMaker(row.worker, config, env, spec, cluster, server)
-    pool = WorkerPool(cluster, make, max(1, config.num_workers), OUTSTANDING if remote_workers else 1)
+    most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
     make.sampled = lambda: loop.sampled
     if not cluster.is_remote:

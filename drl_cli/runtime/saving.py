@@ -93,6 +93,8 @@ def check_fits(trainer, ckpt):
         ("environment", facts["env"], trainer.env["id"]),
         ("observation shape", facts["spaces"]["obs"]["shape"], list(trainer.env["spaces"]["obs"]["shape"])),
         ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(trainer.env.get("preprocessing"))),
+        ("kind of actions", facts["spaces"]["action"].get("kind"), trainer.env["spaces"]["action"].get("kind")),
+        ("choices of an action", facts["spaces"]["action"].get("nvec"), trainer.env["spaces"]["action"].get("nvec")),
         ("number of actions", facts["spaces"]["action"].get("n"), trainer.env["spaces"]["action"].get("n")),
         ("action shape", facts["spaces"]["action"]["shape"], list(trainer.env["spaces"]["action"]["shape"])),
     ):

@@ -1,8 +1,11 @@
 """Action values as graph tensors: the twin of ``networks.distributions.ActionValues`` for learning.
 
+Where observations hold a mask, the best action is the best of those that they allow.
+
 Sources: dueling streams, Wang et al. 2016 (arXiv 1511.06581), eq. 9, here for every atom; atoms as there.
 """
 
+from drl_cli.tf1.scored import allowed, masked
 from drl_cli.tf1.tensorflow import tf
 
 
@@ -11,7 +14,7 @@ class ActionValues:
 
     def __init__(self, spec):
         """``spec``: PolicySpec with a DiscreteSpec and a ValueSpec."""
-        self._n, self._value = spec.action.n, spec.value
+        self._n, self._value, self._mask = spec.action.n, spec.value, spec.mask
 
     def atoms(self, heads):
         """Return [B, n, atoms] from {head: [B, size]}: dueling streams joined."""
@@ -28,9 +31,14 @@ class ActionValues:
             return tf.reduce_sum(tf.nn.softmax(atoms) * self._value.support(), axis=-1)  # […]
         return tf.reduce_mean(atoms, axis=-1)  # […]
 
-    def greedy(self, atoms):
-        """Return the best actions, int32 [B], for ``atoms`` [B, n, atoms]."""
-        return tf.argmax(self.expected(atoms), axis=-1, output_type=tf.int32)  # [B]
+    def greedy(self, atoms, obs):
+        """Return the best actions, int32 [B], for ``atoms`` [B, n, atoms] at ``obs`` [B, …]."""
+        return self.best(self.expected(atoms), obs)  # [B]
+
+    def best(self, values, obs):
+        """Return the best actions, int32 […], for ``values`` […, n] at ``obs`` […, *stacked_shape]."""
+        values = masked(values, allowed(self._mask, obs)) if self._mask else values  # […, n]
+        return tf.argmax(values, axis=-1, output_type=tf.int32)  # […]
 
     def chosen(self, atoms, action):
         """Return the atoms of one action a row, [B, atoms]; ``atoms`` [B, n, atoms], ``action`` int32 [B]."""

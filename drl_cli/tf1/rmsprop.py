@@ -1,8 +1,9 @@
 """RMSProp over a list of resource variables, applied with the fused kernel, its state in variables of our own names.
 
 Twin of ``tf1.adam``. Source: Tieleman & Hinton 2012, lecture 6.5, with momentum as in ``tf.train.RMSPropOptimizer``:
-ms ← decay·ms + (1 − decay)·g²; mom ← momentum·mom + rate·g/√(ms + ε); w ← w − mom. ε stands under the root, and ms begins at
-one, both as in TensorFlow's optimiser, whose constants the published ones of IMPALA and A3C are.
+ms ← decay·ms + (1 − decay)·g²; mom ← momentum·mom + rate·g/√(ms + ε); w ← w − mom. ε stands under the root, as in TensorFlow's
+optimiser, whose constants the published ones of IMPALA and A3C are. There ms begins at 1, which like ε is meant for the
+gradients of sums over a batch: with those of means, both want to be smaller by its size squared.
 """
 
 import numpy as np
@@ -13,17 +14,17 @@ from drl_cli.tf1.tensorflow import tf
 class RMSProp:
     """The optimiser of one part: ``weights`` is {name: variable}; its slots are named ``<part>_rmsprop/…``."""
 
-    def __init__(self, part, weights, decay, momentum, epsilon):
-        """``decay``, ``momentum``, ``epsilon``: floats, see the module."""
+    def __init__(self, part, weights, decay, momentum, epsilon, start=1.0):
+        """``decay``, ``momentum``, ``epsilon`` and ``start`` (of ms): floats, see the module."""
         self._constants = {"rho": decay, "momentum": momentum, "epsilon": epsilon}
         self._weights = list(weights.values())
         self.variables = {}
         self._slots = []
         for name, variable in weights.items():
             slots = []
-            for slot, start in (("ms", np.ones), ("mom", np.zeros)):
+            for slot, value in (("ms", start), ("mom", 0.0)):
                 full = f"{part}_rmsprop/{name}/{slot}"
-                first = start(variable.shape.as_list(), np.float32)
+                first = np.full(variable.shape.as_list(), value, np.float32)
                 slots.append(tf.Variable(first, name=full, use_resource=True, trainable=False))
                 self.variables[full] = slots[-1]
             self._slots.append(slots)

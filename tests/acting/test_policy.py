@@ -62,7 +62,7 @@ def test_to_env_rescales_and_clips_as_the_spec_says(keys, expected):
 
 
 def test_random_actions_fill_the_bounds_evenly():
-    action = _policy(normalize=False).random(20_000, np.random.default_rng(0))
+    action = _policy(normalize=False).random(np.zeros((20_000, 3)), np.random.default_rng(0))
     assert action.dtype == np.float32 and action.shape == (20_000, 2)
     np.testing.assert_allclose(action.min(axis=0), [-2.0, 0.0], atol=0.01)
     np.testing.assert_allclose(action.max(axis=0), [4.0, 1.0], atol=0.01)

@@ -76,8 +76,9 @@ def token_of(worker, incarnation, sequence, steps=100, version=1, **over):
 class Worker:
     """A worker's handle. ``takes`` seconds a fragment, one after the other; None: until ``deliver`` is called."""
 
-    def __init__(self, cluster, index, incarnation, takes=None, steps=100):
-        self.cluster, self.index, self.incarnation = cluster, index, incarnation
+    def __init__(self, cluster, index, incarnation, takes=None, steps=100, version=lambda: 1):
+        """``version``: of the weights that act, asked when a fragment is."""
+        self.cluster, self.index, self.incarnation, self.version = cluster, index, incarnation, version
         self.takes, self.steps = takes, steps
         self.is_remote = cluster.is_remote
         self.name = f"worker {index}"
@@ -95,7 +96,7 @@ class Worker:
             return Later().finish(({}, {}))
         assert (method, returns) == ("collect", 2)
         self.asked.append(args)
-        token = token_of(self.index, self.incarnation, self.sequence, self.steps)
+        token = token_of(self.index, self.incarnation, self.sequence, self.steps, self.version())
         self.sequence += 1
         pair = (Later(token), Later(("columns", token.meta)).finish(("columns", token.meta)))
         if self.dead:

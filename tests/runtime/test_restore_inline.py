@@ -14,9 +14,9 @@ def random_actions(monkeypatch):
     """A list that gets the rows of every draw of uniform actions."""
     drawn, draw = [], NumpyPolicy.random
 
-    def noted(self, rows, rng):
-        drawn.append(rows)
-        return draw(self, rows, rng)
+    def noted(self, obs, rng):
+        drawn.append(len(obs))
+        return draw(self, obs, rng)
 
     monkeypatch.setattr(NumpyPolicy, "random", noted)
     return drawn

@@ -32,7 +32,7 @@ def test_graph_and_numpy_agree(kind, dueling):
         values = ActionValues(spec)
         atoms = values.atoms({head: tf.constant(value) for head, value in heads.items()})
         assert atoms.shape.as_list() == [ROWS, ACTIONS, spec.value.atoms]
-        found = session.run([atoms, values.expected(atoms), values.greedy(atoms)])
+        found = session.run([atoms, values.expected(atoms), values.greedy(atoms, None)])
     twin = distributions.ActionValues(spec)
     np.testing.assert_allclose(found[0], twin.atoms(heads), atol=1e-6)
     np.testing.assert_allclose(found[1], twin.values(heads), atol=1e-5)

@@ -9,9 +9,9 @@ from drl_cli.tf1.tensorflow import tf
 START = {"w": np.float32([[1.0, -2.0], [0.5, 3.0]]), "b": np.float32([0.0, 1.0])}
 
 
-def _reference(gradients, rates, decay, momentum, epsilon):
+def _reference(gradients, rates, decay, momentum, epsilon, start=1.0):
     """The module's three lines, one after the other, in float64."""
-    value, ms, mom, values = START["w"].astype(np.float64), 1.0, 0.0, []
+    value, ms, mom, values = START["w"].astype(np.float64), start, 0.0, []
     for gradient, rate in zip(gradients, rates, strict=True):
         ms = decay * ms + (1 - decay) * gradient**2
         mom = momentum * mom + rate * gradient / np.sqrt(ms + epsilon)
@@ -20,7 +20,7 @@ def _reference(gradients, rates, decay, momentum, epsilon):
     return values, ms, mom
 
 
-@pytest.mark.parametrize("constants", [(0.99, 0.0, 0.1), (0.9, 0.5, 1e-5)], ids=["IMPALA's", "with momentum"])
+@pytest.mark.parametrize("constants", [(0.99, 0.0, 0.1), (0.9, 0.5, 1e-5, 0.01)], ids=["IMPALA's", "with momentum"])
 def test_rmsprop_over_five_steps_matches_its_formula(constants):
     rng = np.random.default_rng(0)
     gradients = rng.normal(0, 1, (5, 2, 2)) * np.array([1e-6, 1.0, 1e3, 1.0, 1.0])[:, None, None]

@@ -1,6 +1,6 @@
 """What a loop over trajectories counts and reports, whoever waits for whom: env steps, updates, first times, spoilt steps.
 
-Used by ``loops.stream`` and ``loops.sync``.
+Used by ``loops.trajectories``.
 """
 
 from drl_cli import events, process
@@ -15,7 +15,7 @@ class Ledger:
 
     def __init__(self, config):
         self.meters = Meters(config)
-        self.sampled = self.updates = self.trained = 0  # env steps, gradient steps, env steps learnt from (each pass)
+        self.sampled = self.updates = self.trained = 0  # env steps, gradient steps, env steps learnt from
 
     def took(self, token):
         """Count a fragment of a worker; RunFailed when the environment has spoilt too much of what was sampled."""
@@ -30,12 +30,12 @@ class Ledger:
             last = f" The last: {token.notes[-1]}" if token.notes else ""
             raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment.{last}")
 
-    def learnt(self, result, trained=None):
-        """Count what one call of the learner did; ``trained``: env steps learnt from, where updates saw only parts of them."""
+    def learnt(self, result, trained):
+        """Count what one call of the learner did; ``trained``: env steps that it saw for the first time."""
         if not self.meters.has_learnt:
             milestone("first_update")
         self.updates += result["updates"]
-        self.trained += result["updates"] * result["steps"] if trained is None else trained
+        self.trained += trained
         self.meters.learnt(result)
 
     def loaded(self, seconds):

@@ -2,9 +2,9 @@
 
 Workers act with the newest weights they have heard of and are asked for the next fragment at once; fragments come in
 completion order, of mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
-``learner_queue_size`` batches' worth wait or are under way, workers are not asked for more (one fragment each is always
-allowed, or nothing would ever fill a batch). That bounds how old a step can be when it is learnt from, which is what
-V-trace has to correct for; ``staleness`` is reported, in versions.
+``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, workers are not asked for more.
+That bounds how old a step can be when it is learnt from, which is what V-trace has to correct for: results say how many
+versions it was.
 
 Without workers it is the same loop in one process: fragments are taken in the order of the calls, and a worker adopts no
 weights but those of updates that have been dealt with, so that a run repeats bit for bit. Between iterations such a run
@@ -15,186 +15,96 @@ execution plan (MixInReplay, MinibatchBuffer).
 """
 
 import collections
+import itertools
 import math
-import time
 
 from drl_cli.configs.impala import passes_per_call
 from drl_cli.data.randomness import generator, set_state, state_of
-from drl_cli.errors import RunFailed
-from drl_cli.runtime.loops.ledger import Ledger
+from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
 
 
 def make(cluster, pool, replay, learner, config):
     """Return the loop over these parts; ``replay`` is not used."""
-    return StreamLoop(cluster, pool, learner, config)
+    return TrajectoryLoop(cluster, pool, learner, config, Stream(config, rests=not cluster.is_remote))
 
 
-class StreamLoop:
-    """``step`` does what can be done and waits for one thing to happen."""
+class Stream:
+    """The plan of a loop that waits for nobody, see ``loops.trajectories``."""
 
-    def __init__(self, cluster, pool, learner, config, clock=time.monotonic):
-        """``learner``: handle of a BatchLearner; ``pool``: WorkerPool; ``clock``: seconds."""
-        self._cluster, self._pool, self._learner, self._config, self._clock = cluster, pool, learner, config, clock
-        steps = config.num_envs_per_worker * config.rollout_fragment_length
-        self._fragments = math.ceil(config.train_batch_size / steps)  # of a batch
-        # Every worker may always hold one fragment, however small the queue is.
+    def __init__(self, config, rests):
+        """``rests``: when the loop comes to rest, a batch that has been begun is completed."""
+        self._config, self._rests = config, rests
+        self._fragments = fragments_of_batch(config)
+        # Fewer than one for every worker would leave some of them idle for good.
         self._room = max(config.learner_queue_size * self._fragments, config.num_workers)  # fragments
-        self._queue = collections.deque()  # (token, columns reference, is_new), oldest first
-        self._stock = _Stock(config)
-        self._turns = _Turns(config)
-        self._running = None  # reference of the learner's call
-        self._ready, self._started = None, False
-        self._ledger = Ledger(config)
-        self._fed = clock()  # when the learner last had something to do
-        self._staleness = _Staleness()
-
-    def start(self):
-        """Let the learner build its graph; sampling can begin at once."""
-        streams = self._fragments * self._config.num_envs_per_worker
-        self._ready = self._learner.call("prepare", streams, self._config.rollout_fragment_length)
-        self._started = True
-
-    @property
-    def meters(self):
-        """Meters of the run."""
-        return self._ledger.meters
-
-    @property
-    def sampled(self):
-        """Env steps sampled."""
-        return self._ledger.sampled
-
-    @property
-    def updates(self):
-        """Gradient steps taken."""
-        return self._ledger.updates
+        self._queue = collections.deque()  # (token, columns reference, whether it is new), oldest first
+        self._stock, self._turns, self._staleness = _Stock(config), _Turns(config), _Staleness()
+        self._is_first = True  # look at what is being learnt from
+        self.patience = None if rests else config.learner_queue_timeout
 
     @property
     def stored(self):
-        """Env steps that wait for the learner."""
+        """Env steps that wait."""
         return sum(token.steps for token, _, _ in self._queue)
 
     @property
-    def is_learning(self):
-        """Whether the learner has built its graph."""
-        return self._started and self._ready is None
+    def is_begun(self):
+        """Whether something waits that is to be learnt from before the loop rests."""
+        return self._rests and (bool(self._queue) or self._turns.pending)
 
-    def trained(self):
-        """Env steps learnt from, counted once for every pass over them."""
-        return self._ledger.trained
+    def wanted(self, outstanding, is_busy, is_closing):
+        """As many as there is room for, of whatever version."""
+        self._stock.is_open = not is_closing  # what is old would make the last batch no fuller
+        room = self._room
+        if is_closing:
+            room = self._fragments * math.ceil((len(self._queue) + outstanding) / self._fragments) if self._rests else 0
+        return max(0, room - len(self._queue) - outstanding), 0
 
-    def step(self, timeout=0.25):
-        """Ask for what is allowed, wait up to ``timeout`` s for something to be done, and deal with it."""
-        self._request_update()
-        self._request_samples(self._room)
-        self._deal(self._cluster.wait(self._pending(), timeout))
-        self._pool.watch()
-        self._watch()
+    def took(self, token, columns):
+        """Queue a fragment, and older ones beside it."""
+        self._queue.append((token, columns, True))
+        self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
+        return True
 
-    def quiesce(self):
-        """Deal with everything under way: afterwards no call is outstanding, and inline nothing waits in the queue."""
-        inline = not self._cluster.is_remote
-        self._stock.is_open = False
-        while self._pending() or (inline and (self._queue or self._turns.pending)):
-            if inline:
-                self._request_update()
-                begun = math.ceil((len(self._queue) + self._pool.outstanding) / self._fragments)  # batches
-                self._request_samples(begun * self._fragments)
-            self._deal(self._cluster.wait(self._pending(), 0.25))
-            self._pool.watch()
-        self._stock.is_open = True
+    def batch(self, outstanding, newest):
+        """The oldest fragments of the queue, or, where batches take turns, one of those under way once more."""
+        taken = self._turns.take(self._oldest)
+        if taken is None:
+            return None
+        entries, self._is_first = taken
+        self._staleness.learnt(newest, [token.meta.version for token, _, _ in entries])
+        # What a filter saw of a fragment counts once, however often it is learnt from.
+        seen = seen_of([token for token, _, _ in entries])
+        seen = [own if is_new and self._is_first else None for own, (_, _, is_new) in zip(seen, entries, strict=True)]
+        return seen, [columns for _, columns, _ in entries]
 
-    def settle(self):
-        """Deal with the update that is running: what the learner holds then belongs to the counters."""
-        if self._running is not None:
-            self._deal([self._running])
+    def _oldest(self):
+        """Take a batch from the queue, or None."""
+        if self._config.batch_mode == "complete_episodes":
+            steps = itertools.accumulate(token.steps for token, _, _ in self._queue)
+            count = next((n for n, total in enumerate(steps, 1) if total >= self._config.train_batch_size), None)
+        else:
+            count = self._fragments if len(self._queue) >= self._fragments else None
+        return count and [self._queue.popleft() for _ in range(count)]
 
-    def waiting(self):
-        """Return in a few words what waits for what, or an empty string."""
-        if self._ready is not None:
-            return "" if self._pool.outstanding else "workers for the learner to load"
-        if self._running is None:
-            return "learner for samples"
-        return "" if self._pool.outstanding else "workers for the learner"
+    def learnt(self, result):
+        """Passes over a batch count once."""
+        return result["steps"] if self._is_first else 0
 
     def info(self):
-        """Return what a result says of the stream, since the last time: how old what was learnt from was."""
+        """Return what a result says of the stream since the last time."""
         return self._staleness.close() | {
             "queue_size": len(self._queue),
             "queue_capacity": self._room,
             "num_steps_replayed": self._stock.replayed,
         }
 
-    def _pending(self):
-        # Fragments before the learner: inline, what may be sampled beside an update is sampled before it is waited for.
-        pending = self._pool.references()
-        return pending + [reference for reference in (self._running, self._ready) if reference is not None]
-
-    def _request_samples(self, room):
-        count = room - len(self._queue) - self._pool.outstanding
-        if count > 0:
-            # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
-            newest = None if self._cluster.is_remote else self.meters.version
-            self._pool.request(count, max_version=newest)
-
-    def _request_update(self):
-        if self._ready is not None or self._running is not None:
-            return
-        batch = self._turns.take(self._batch)
-        if batch is None:
-            return
-        fragments, is_new = batch
-        versions = [token.meta.version for token, _, _ in fragments]
-        self._staleness.learnt(self.meters.version, versions)
-        # What a filter has seen of a fragment counts once, however often it is learnt from.
-        seen = [getattr(token, "seen", None) if is_new and fresh else None for token, _, fresh in fragments]
-        columns = [reference for _, reference, _ in fragments]
-        self._running = self._learner.call("learn", self.sampled, seen, *columns)
-
-    def _batch(self):
-        """Take the oldest fragments of the queue that make up a batch, or None."""
-        if len(self._queue) < self._fragments:
-            return None
-        return [self._queue.popleft() for _ in range(self._fragments)]
-
-    def _deal(self, done):
-        for reference in done:
-            if reference is self._running:
-                self._running, self._fed = None, self._clock()
-                self._ledger.learnt(reference.result())
-            elif reference is self._ready:
-                self._ready, self._fed = None, self._clock()
-                self._ledger.loaded(reference.result())
-            else:
-                self._take(reference)
-        self._pool.lost_workers.clear()  # fragments know of no stream that one before them began
-
-    def _take(self, reference):
-        taken = self._pool.take(reference)
-        if taken is None:
-            return
-        token, columns = taken
-        self._ledger.took(token)
-        self._queue.append((token, columns, True))
-        self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
-
-    def _watch(self):
-        if self._running is not None or self._ready is not None or not self._cluster.is_remote:
-            return
-        idle = self._clock() - self._fed
-        if idle > self._config.learner_queue_timeout:
-            raise RunFailed(
-                f"The learner has had no train batch for {idle:.0f} s (learner_queue_timeout). Raise it for a slow "
-                "environment, or lower rollout_fragment_length or train_batch_size."
-            )
-
     def state(self):
-        """Return the counters that a checkpoint keeps, as plain data; what waits in the queue is not kept."""
-        return self._ledger.state() | {"stock": self._stock.state()}
+        """Return plain data; what waits in the queue is not kept."""
+        return {"stock": self._stock.state()}
 
-    def load(self, facts, with_replay):
-        """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
-        self._ledger.load(facts)
+    def load(self, facts, newest):
+        """Continue from ``state``."""
         self._stock.load(facts["stock"])
 
 

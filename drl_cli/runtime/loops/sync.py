@@ -11,49 +11,26 @@ nothing in hand: a batch that has been begun is completed and learnt from.
 
 import math
 
-from drl_cli.runtime.loops.ledger import Ledger
+from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
 
 
 def make(cluster, pool, replay, learner, config):
     """Return the loop over these parts; ``replay`` is not used."""
-    return SyncLoop(cluster, pool, learner, config)
+    return TrajectoryLoop(cluster, pool, learner, config, Together(config))
 
 
-class SyncLoop:
-    """``step`` does what can be done and waits for one thing to happen."""
+class Together:
+    """The plan of a synchronous loop, see ``loops.trajectories``."""
 
-    def __init__(self, cluster, pool, learner, config):
-        """``learner``: handle of a BatchLearner; ``pool``: WorkerPool."""
-        self._cluster, self._pool, self._learner, self._config = cluster, pool, learner, config
+    patience = None
+
+    def __init__(self, config):
+        self._config = config
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length  # least env steps of one
-        self._fragments = math.ceil(config.train_batch_size / self._fragment)
+        self._fragments = fragments_of_batch(config)
         self._batch = []  # (token, columns reference) in hand
-        self._running = None  # reference of the learner's call
-        self._ready, self._started = None, False
-        self._ledger = Ledger(config)
         self._floor = 1  # version of the weights that the batch is sampled with; newer ones are the same weights
         self._dropped = 0
-
-    def start(self):
-        """Let the learner build its graph; sampling can begin at once."""
-        streams = self._fragments * self._config.num_envs_per_worker
-        self._ready = self._learner.call("prepare", streams, self._config.rollout_fragment_length)
-        self._started = True
-
-    @property
-    def meters(self):
-        """Meters of the run."""
-        return self._ledger.meters
-
-    @property
-    def sampled(self):
-        """Env steps sampled."""
-        return self._ledger.sampled
-
-    @property
-    def updates(self):
-        """Gradient steps taken."""
-        return self._ledger.updates
 
     @property
     def stored(self):
@@ -61,102 +38,53 @@ class SyncLoop:
         return sum(token.steps for token, _ in self._batch)
 
     @property
-    def is_learning(self):
-        """Whether the learner has built its graph."""
-        return self._started and self._ready is None
+    def is_begun(self):
+        """Whether a batch has been begun: it is completed before the loop rests."""
+        return bool(self._batch)
 
-    def trained(self):
-        """Env steps learnt from, however many passes were made over them."""
-        return self._ledger.trained
+    def wanted(self, outstanding, is_busy, is_closing):
+        """What is missing of the batch, of one version; nothing while the version is being made."""
+        idle = is_closing and not self._batch and not outstanding
+        return (0 if is_busy or idle else self._missing(outstanding)), self._floor
 
-    def step(self, timeout=0.25):
-        """Ask for what is missing, wait up to ``timeout`` s for something to be done, and deal with it."""
-        self._request()
-        self._deal(self._cluster.wait(self._pending(), timeout))
-        self._learn()
-        self._pool.watch()
-
-    def quiesce(self):
-        """Complete a batch that has been begun and learn from it: afterwards no call is outstanding, nothing in hand."""
-        while self._pending() or self._batch:
-            if self._batch or self._pool.outstanding:
-                self._request()
-            self._deal(self._cluster.wait(self._pending(), 0.25))
-            self._learn()
-            self._pool.watch()
-
-    def settle(self):
-        """Deal with the batch that is being learnt from: what the learner holds then belongs to the counters."""
-        if self._running is not None:
-            self._deal([self._running])
-
-    def waiting(self):
-        """Return in a few words what waits for what, or an empty string."""
-        if self._ready is not None:
-            return "" if self._pool.outstanding else "workers for the learner to load"
-        return "learner for samples" if self._running is None else "workers for the learner"
-
-    def info(self):
-        """Return what a result says of this loop."""
-        return {"fragments_dropped": self._dropped}
-
-    def _pending(self):
-        # Without Ray what is sampled comes before the learner, whether it has loaded by then or not.
-        last = [reference for reference in (self._running, self._ready) if reference is not None]
-        return self._pool.references() + last
-
-    def _missing(self):
+    def _missing(self, outstanding):
         """Fragments that are to be asked for still; of complete episodes at most, since each may bring more steps."""
         if self._config.batch_mode == "complete_episodes":
             wanted = math.ceil((self._config.train_batch_size - self.stored) / self._fragment)
         else:
             wanted = self._fragments - len(self._batch)
-        return max(0, wanted - self._pool.outstanding)
+        return max(0, wanted - outstanding)
 
-    def _request(self):
-        if self._running is None and self._missing():
-            self._pool.request(self._missing(), min_version=self._floor)
+    def took(self, token, columns):
+        """Take a fragment of the newest weights; drop one of older ones."""
+        if token.meta.version < self._floor:
+            self._dropped += 1
+            return False
+        self._batch.append((token, columns))
+        return True
 
-    def _learn(self):
-        whole = self._batch and not self._pool.outstanding and not self._missing()
-        if self._running is not None or self._ready is not None or not whole:
-            return
+    def batch(self, outstanding, newest):
+        """The batch when it is whole: nothing is missing and nothing that was asked for is under way."""
+        if not self._batch or outstanding or self._missing(outstanding):
+            return None
         # In the order of the workers, not of arrival: the same fragments make the same batch.
         batch = sorted(self._batch, key=lambda entry: entry[0].meta[:3])
         self._batch = []
-        seen = [getattr(token, "seen", None) for token, _ in batch]
-        self._running = self._learner.call("learn", self.sampled, seen, *[columns for _, columns in batch])
+        return seen_of([token for token, _ in batch]), [columns for _, columns in batch]
 
-    def _deal(self, done):
-        for reference in done:
-            if reference is self._running:
-                self._running, result = None, reference.result()
-                self._ledger.learnt(result, result["steps"])
-                self._floor = result["version"]
-            elif reference is self._ready:
-                self._ready = None
-                self._ledger.loaded(reference.result())
-            else:
-                self._take(reference)
-        self._pool.lost_workers.clear()  # a fragment is whole in itself: no stream goes on from one to the next
+    def learnt(self, result):
+        """From now on only what the new weights do is taken."""
+        self._floor = result["version"]
+        return result["steps"]
 
-    def _take(self, reference):
-        taken = self._pool.take(reference)
-        if taken is None:
-            return
-        token, columns = taken
-        if token.meta.version < self._floor:
-            self._dropped += 1
-            return
-        self._ledger.took(token)
-        self._batch.append((token, columns))
+    def info(self):
+        """Return what a result says of this loop."""
+        return {"fragments_dropped": self._dropped}
 
     def state(self):
-        """Return the counters that a checkpoint keeps, as plain data."""
-        return self._ledger.state() | {"dropped": self._dropped}
+        """Return plain data."""
+        return {"dropped": self._dropped}
 
-    def load(self, facts, with_replay):
-        """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
-        self._ledger.load(facts)
-        self._dropped = facts["dropped"]
-        self._floor = self.meters.version
+    def load(self, facts, newest):
+        """Continue from ``state`` with weights of the version ``newest``."""
+        self._dropped, self._floor = facts["dropped"], newest
