@@ -57,4 +57,9 @@ class A3CConfig(
                 f"{self.train_batch_size} is not num_envs_per_worker {self.num_envs_per_worker} x rollout_fragment_length "
                 f"{self.rollout_fragment_length}: a gradient is of one fragment. Leave the key out",
             )
+        if self.num_gpus > 1:
+            raise MisfitError(
+                "num_gpus",
+                f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split",
+            )
         return self

@@ -11,7 +11,9 @@ from drl_cli.tf1.tensorflow import tf
 def run():
     """Evaluate tensors, gradients that do not exist as None."""
     with tf.Graph().as_default(), tf.Session() as session:
-        yield lambda *tensors: [None if t is None else np.round(np.float64(session.run(t)), 5).tolist() for t in tensors]
+        yield lambda *tensors: [
+            None if t is None else np.round(np.float64(session.run(t)), 5).tolist() for t in tensors
+        ]
 
 
 def test_policy_gradient_is_the_gradient_of_logp_times_advantage(run):
