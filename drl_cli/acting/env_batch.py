@@ -33,7 +33,7 @@ MAX_FAILURES = 10  # in a row, of one environment, before the run is given up
 class Stepped(NamedTuple):
     """What one step of all environments brought."""
 
-    rewards: list  # N floats; of no meaning for those that broke or stood still
+    rewards: list  # N floats, 0 for those that broke or stood still
     ends: list  # (index, terminated, truncated, real last observation) of each episode that ended
     broken: list  # indices of environments whose step broke the episode, see ``EnvBatch.step``
 
@@ -121,12 +121,13 @@ class EnvBatch:
                     ended[index] = (bool(terminated), bool(truncated))
             except FOREIGN as error:
                 failed[index] = error
-                rewards[index] = 0.0
         bad = self._frames.not_finite()
         if bad or not math.isfinite(sum(rewards)):
             for index in set(which).difference(failed):
                 if index in bad or not math.isfinite(rewards[index]):
                     failed[index] = _not_finite(rewards[index])
+        for index in failed:
+            rewards[index] = 0.0
         return rewards, ended, failed
 
     def step(self, index, action):

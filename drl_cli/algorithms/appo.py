@@ -83,7 +83,9 @@ class _Surrogate:
         """Every ``target_update_frequency`` batches, copy the policy into the target and adapt the divergence's weight."""
 
         def copy():
-            follow([self._target[name] for name in self._names], [self._net.variables[name] for name in self._names], 1.0)
+            follow(
+                [self._target[name] for name in self._names], [self._net.variables[name] for name in self._names], 1.0
+            )
             if self._config.use_kl_loss:
                 present = self._kl_coeff.read_value()
                 self._kl_coeff.assign(adapted(present, stats["kl"], self._config.kl_target))

@@ -20,7 +20,7 @@ from drl_cli.losses.policy_gradient import explained_variance
 from drl_cli.losses.returns import gae
 from drl_cli.losses.value import squared
 from drl_cli.losses.vtrace import Clips, VTrace, ratio_of, vtrace
-from drl_cli.tf1.actor_critic import ActorCritic, look_at
+from drl_cli.tf1.actor_critic import look_at
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
 from drl_cli.tf1.rmsprop import RMSProp

@@ -144,7 +144,9 @@ ALGORITHMS = (
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A3C", config="drl_cli.configs.a3c:A3CConfig", graph="drl_cli.algorithms.a3c", **_GRADIENTS),
     Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
-    Algorithm(name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM),
+    Algorithm(
+        name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM
+    ),
     Algorithm(
         name="APPO",
         config="drl_cli.configs.impala:APPOConfig",

@@ -124,7 +124,9 @@ class StreamKeys(Section):
 class OptimiserKeys(Section):
     """Which optimiser takes the steps."""
 
-    opt_type: Literal["adam", "rmsprop"] = key("adam", "Adam (with adam_epsilon), or RMSProp (with the next three keys).")
+    opt_type: Literal["adam", "rmsprop"] = key(
+        "adam", "Adam (with adam_epsilon), or RMSProp (with the next three keys)."
+    )
     decay: float = key(
         0.99, "RMSProp's share of the past in its running mean of squared gradients, at each update.", gt=0, lt=1
     )
@@ -151,7 +153,9 @@ class IMPALAConfig(VTraceKeys, StreamKeys, OptimiserKeys, OnPolicyKeys, defaults
                 "must be 0: fragments go to the learner as references, which nobody between has to read or put together",
             )
         if self.num_gpus > 1:
-            raise MisfitError("num_gpus", "must be at most 1: towers share a batch that nobody waits for badly; see PPO")
+            raise MisfitError(
+                "num_gpus", "must be at most 1: towers share a batch that nobody waits for badly; see PPO"
+            )
         if not self.use_critic:
             raise MisfitError("use_critic", "must be true: V-trace corrects values, and has none without a critic")
         if self.replay_proportion and not self.replay_buffer_num_slots:
@@ -178,7 +182,12 @@ class APPOConfig(
     )
     use_kl_loss: bool = key(False, "Whether the divergence from the target policy is part of the loss.")
     kl_coeff: float = key(
-        1.0, "Weight of that divergence at first; it is adapted to kl_target.", "per nat", needs=("use_kl_loss", 1), ge=0
+        1.0,
+        "Weight of that divergence at first; it is adapted to kl_target.",
+        "per nat",
+        needs=("use_kl_loss", 1),
+        ge=0,
+        le=1e6,
     )
     kl_target: float = key(
         0.01,
@@ -186,6 +195,7 @@ class APPOConfig(
         "nats",
         needs=("use_kl_loss", 1),
         gt=0,
+        le=1e6,
     )
     target_update_frequency: Whole = key(
         1, "Train batches between two copies of the learnt policy into the target.", "train batches", ge=1, le=100_000

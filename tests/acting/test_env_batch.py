@@ -244,3 +244,64 @@ def test_load_of_what_is_no_state_of_these_environments_is_refused(change):
     change(arrays, facts)
     with pytest.raises(CheckpointError, match="Pendulum-v1"):
         EnvBatch({"id": "Pendulum-v1", "env_config": {}}, 2, (7, 3)).load(arrays, facts)
+
+
+HOWS = ["raise", "exit", "nan obs", "nan reward", "inf reward", "shape", "word"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_step_of_all_is_a_step_of_each(seed):
+    """Random scripts of ends and breaks, one environment a batch so that the order of new objects is the same."""
+    rng = np.random.default_rng(seed)
+    plan = [
+        {"ends": (int(rng.integers(1, 6)), rng.choice(["terminated", "truncated"])), "reward": "array"}
+        | ({"breaks": (int(rng.integers(0, 4)), rng.choice(HOWS))} if rng.random() < 0.4 else {})
+        for _ in range(200)
+    ]
+    each, found = _batch(*plan, horizon=4), []
+    for _ in range(60):
+        found.append(each.step(0, ZERO))
+    state = each.state()
+    together = _batch(*plan, horizon=4)
+    for one in found:
+        stepped = together.step_all(ZERO[None])
+        if one is None:
+            assert stepped == ([0.0], [], [0])
+            continue
+        reward, terminated, truncated, obs = one
+        assert stepped.rewards == [reward] and stepped.broken == []
+        assert [(*end[:3], end[3].tolist()) for end in stepped.ends] == (
+            [(0, terminated, truncated, obs.tolist())] if terminated or truncated else []
+        )
+    assert (together.bad_steps, together.notes) == (each.bad_steps, each.notes)
+    again = together.state()
+    assert again[1] == state[1]
+    assert all(np.array_equal(again[0][name], state[0][name]) for name in state[0])
+
+
+def test_one_that_breaks_among_others_is_all_that_is_lost():
+    batch = _batch({}, {"breaks": (1, "raise")}, {"ends": (2, "truncated")}, count=3)
+    assert batch.step_all(np.zeros((3, 1), np.float32)) == ([0.0, 100.0, 200.0], [], [])
+    rewards, ends, broken = batch.step_all(np.ones((3, 1), np.float32))
+    assert (rewards, broken) == ([1.0, 0.0, 201.0], [1])
+    assert [(*end[:3], end[3].tolist()) for end in ends] == [(2, False, True, [2.0, 2.0])]
+    assert batch.obs().tolist() == [[0.0, 2.0], [3.0, 0.0], [4.0, 0.0]]
+    assert [batch.episode_length(index) for index in range(3)] == [2, 0, 0]
+    assert batch.step(1, ZERO)[0] == 300.0
+    assert batch.step_all(np.ones((3, 1), np.float32)).rewards == [2.0, 301.0, 400.0]
+
+
+def test_those_that_stand_still_are_not_stepped():
+    batch = _batch(count=3)
+    batch.step_all(np.zeros((3, 1), np.float32))
+    assert batch.step_all(np.ones((3, 1), np.float32), [0, 2]) == ([1.0, 0.0, 201.0], [], [])
+    assert [batch.episode_length(index) for index in range(3)] == [2, 1, 2]
+    assert batch.state()[0]["actions_1"].tolist() == [[0.0]]
+    assert batch.obs().tolist() == [[0.0, 2.0], [1.0, 1.0], [2.0, 2.0]]
+
+
+def test_an_environment_that_writes_to_its_action_changes_no_other_and_no_record():
+    batch = _batch({"writes to its action": True}, {}, count=2)
+    batch.step_all(np.float32([[0.25], [0.5]]))
+    assert [action.tolist() for action in Scripted.actions] == [[0.25], [0.5]]
+    assert [batch.state()[0][f"actions_{index}"].tolist() for index in (0, 1)] == [[[0.25]], [[0.5]]]

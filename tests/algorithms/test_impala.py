@@ -178,8 +178,11 @@ def test_target_is_copied_behind_its_batches_and_the_weight_of_the_divergence_ad
             for _ in range(4):
                 assert machine.learn(batch).updates == 2
                 now = machine.values()
-                apart = any(not np.array_equal(now[name], now["target_" + name]) for name in machine.initial
-                            if "target_" + name in now)
+                apart = any(
+                    not np.array_equal(now[name], now["target_" + name])
+                    for name in machine.initial
+                    if "target_" + name in now
+                )
                 weights.append((apart, float(now["kl_coeff"])))
             assert weights == [(True, 1.0), (False, factor), (True, factor), (False, factor**2)]
 

@@ -67,9 +67,7 @@ def columns_of(terminated, truncated):
 
 def test_gae_keeps_the_bootstrap_of_a_truncation_and_lets_nothing_flow_back_over_it():
     values, following = np.zeros((1, 3)), np.array([[0.0, 10.0, 20.0]])
-    cut = evaluated(
-        lambda c, v, n: gae(c, v, n, 1.0), columns_of([False] * 3, [False, True, False]), values, following
-    )
+    cut = evaluated(lambda c, v, n: gae(c, v, n, 1.0), columns_of([False] * 3, [False, True, False]), values, following)
     # 4 + ½·20; 2 + ½·10 and nothing of what follows; 1 + ½·7
     assert cut.tolist() == [[4.5, 7.0, 14.0]]
     ended = evaluated(

@@ -43,7 +43,7 @@ def made(seed, streams=5, steps=9):
 
 
 def paper(log_rho, batch, values, next_values, clips):
-    """(v_s, advantage) of each real step by eq. 1: v_s = V(x_s) + Σ_t γ^{t−s} (Π_{i<t} c_i) δ_t, to the end of what is known."""
+    """(v_s, advantage) of each real step by eq. 1: v_s = V(x_s) + Σ_t γ^{t−s} (Π_{i<t} c_i) δ_t, to the end."""
     targets, advantages = np.zeros(values.shape), np.zeros(values.shape)
     most_rho, most_pg = (np.inf if most is None else most for most in clips[:2])
     for stream, begin in np.argwhere(batch["mask"] > 0):

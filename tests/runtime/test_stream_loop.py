@@ -122,12 +122,14 @@ def test_batches_take_turns_and_each_is_learnt_as_often_as_it_has_passes():
     run = stream(0.001, 0.01, num_sgd_iter=3, minibatch_buffer_size=2)
     run.steps(1000)
     names = [tuple(batch) for batch in run.learner.batches]
-    whole = [name for name in dict.fromkeys(names)][:-2]
+    whole = list(dict.fromkeys(names))[:-2]
     assert len(whole) > 20
     assert {names.count(name) for name in whole} == {3}
     first, second = names[0], names[1]
     assert first != second
     assert names[:6].count(first) == 3
+    run.cluster.advance(1.0)
+    run.loop.settle()
     assert run.loop.trained() == 400 * len(set(names))
 
 
@@ -150,7 +152,9 @@ def test_quiesce_leaves_no_call_outstanding_and_keeps_what_waits():
 
 
 def test_a_run_that_rests_completes_the_batch_that_was_begun_and_learns_from_it():
-    run = stream(worker_takes=0.01, learner_takes=0.01, rests=True, num_workers=0, num_sgd_iter=2, minibatch_buffer_size=3)
+    run = stream(
+        worker_takes=0.01, learner_takes=0.01, rests=True, num_workers=0, num_sgd_iter=2, minibatch_buffer_size=3
+    )
     for count in (1, 3, 10, 17):
         run.steps(count)
         run.loop.quiesce()
