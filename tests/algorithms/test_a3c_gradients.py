@@ -80,6 +80,18 @@ def test_numpy_computes_the_graphs_gradient_under_a_mask():
     assert np.abs(other["policy/logits/kernel"] - found[0]["policy/logits/kernel"]).max() > 1e-3
 
 
+@pytest.mark.parametrize("kind", ["Discrete", "Box"])
+def test_numpy_computes_the_graphs_gradient_behind_a_filter(kind):
+    made, spec, policy, batch = _case(kind, {})
+    plain, _ = NumpyGradients(made, spec)(policy, batch, 0.3)
+    spec = dataclasses.replace(spec, filter=True)
+    moments = {"filter/mean": np.float32([0.3, -0.2, 0.1]), "filter/var": np.float32([0.5, 2.0, 1e-4])}
+    policy = NumpyPolicy(spec, policy.weights | moments)
+    found, expected = _both(made, spec, policy, batch)
+    _assert_equal(found, expected, spec)
+    assert np.abs(found[0]["policy/dense_0/kernel"] - plain["policy/dense_0/kernel"]).max() > 1e-3
+
+
 def test_deviations_beyond_their_bounds_get_no_gradient_in_either():
     made, spec, policy, batch = _case("Box", {"model": {"free_log_std": True}})
     policy.set_weights(policy.weights | {"policy/log_std/free": np.float32([3.0, -0.5])})

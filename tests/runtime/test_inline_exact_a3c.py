@@ -31,6 +31,10 @@ RUNS = {
         "Pendulum-v1",
         {"model": NET | {"free_log_std": True}, "opt_type": "rmsprop", "momentum": 0.5},
     ),
+    "filter, scaled rewards": (
+        "Pendulum-v1",
+        {"model": NET, "observation_filter": "MeanStdFilter", "reward_scaling": True},
+    ),
     "complete episodes": ("CartPole-v1", {"model": NET, "batch_mode": "complete_episodes", "use_gae": False}),
     "LSTM": ("drl/StatelessCartPole-v1", {"model": NET | {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}}),
 }
@@ -76,6 +80,10 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     info = after[1]["info"]
     assert info["num_steps_trained"] == info["num_steps_sampled"] >= 800
     assert info["num_updates"] == arrays["default_policy/num_updates"] > 8
+    if whole.spec.filter:
+        # What every fragment saw has been counted once.
+        assert arrays["default_policy/filter/count"] == info["num_steps_sampled"]
+        assert (arrays["default_policy/filter/var"] != 1).all()
     assert info["weight_lag_mean"] == info["weight_lag_max"] == 0
     assert info["learner"]["default_policy"]["grad_norm"] > 0
 
