@@ -33,6 +33,7 @@ class A3CConfig(
         ),
         "lambda_": default(1.0),
         "entropy_coeff": default(0.01),
+        "epsilon": default(4e-7),
         "xla": default(False),
     },
 ):
