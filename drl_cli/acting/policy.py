@@ -108,6 +108,10 @@ class NumpyPolicy:
         obs = obs if self._filter is None else self._filter(obs)
         return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
+    def given(self, obs):
+        """Return what the nets see of ``obs`` [N, *stacked_shape]."""
+        return self._given(obs)
+
     def with_net(self, net):
         """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""
         other = copy.copy(self)

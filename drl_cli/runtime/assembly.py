@@ -94,7 +94,7 @@ def make_parts(row, config, env, spec, cluster):
         pinned | {"num_gpus": config.num_gpus},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(config, env, spec, cluster, server)
+    make = _WorkerMaker(row.worker, config, env, spec, cluster, server)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
@@ -119,7 +119,8 @@ def _make_replay(config, spec, cluster, options):
 class _WorkerMaker:
     """Spawns worker ``index`` as its ``incarnation``-th; ``sampled`` is set once there is a loop that counts env steps."""
 
-    def __init__(self, config, env, spec, cluster, server):
+    def __init__(self, worker, config, env, spec, cluster, server):
+        self._worker = worker
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
         self.sampled = None
 
@@ -146,9 +147,7 @@ class _WorkerMaker:
         }
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
-        return self._cluster.spawn(
-            f"worker {index}", "drl_cli.actors.rollout_worker:RolloutWorker", args, place, resources
-        )
+        return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
 
 def make_tester(config, env, spec, cluster, server):

@@ -291,6 +291,19 @@ _PG = {
     "use_gae": False,
     "standardize_advantages": True,
 }
+_A3C = {
+    "num_workers": 2,
+    "rollout_fragment_length": 20,
+    "train_batch_size": None,
+    "lr": 1e-3,
+    "lambda": 1.0,
+    "entropy_coeff": 0.01,
+    "opt_type": "adam",
+    "decay": 0.99,
+    "momentum": 0.0,
+    "epsilon": 4e-7,
+    "xla": False,
+}
 
 DIFFERENCES = {
     "SAC": ({}, set()),
@@ -323,6 +336,7 @@ DIFFERENCES = {
     "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
     "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY}),
     "A2C": ({**_ON_POLICY, **_A2C}, {*_SOFT, *_REPLAY}),
+    "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
     "PPO": ({**_ON_POLICY, **_PPO}, {*_SOFT, *_REPLAY}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
