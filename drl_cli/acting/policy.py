@@ -65,8 +65,36 @@ class NumpyPolicy:
         """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
         if not self.spec.state:
             return self.heads(obs, rng), state
-        heads, state = self._forward.run(self._given(obs), state, rng)
-        return self._with_mask(heads, obs), state
+        if not self.spec.previous:
+            heads, state = self._forward.run(self._given(obs), state, rng)
+            return self._with_mask(heads, obs), state
+        *state, previous = state
+        heads, state = self._forward.run([self._given(obs), previous], state, rng)
+        return self._with_mask(heads, obs), (*state, previous)
+
+    def noted(self, state, action):
+        """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
+        if not self.spec.previous:
+            return state
+        previous = np.zeros((len(action), self.spec.previous_size), np.float32)
+        previous[:, :-1] = self._encoded(action)
+        return (*state[:-1], previous)
+
+    def rewarded(self, state, reward, rows=slice(None)):
+        """Note in ``state``, in place, what came of the last action: ``reward`` of ``rows``, as the environment gave it."""
+        if self.spec.previous:
+            state[-1][rows, -1] = reward
+
+    def _encoded(self, action):
+        """Actions as numbers, float32 [N, size]: a Box within ±1 of its bounds, choices one-hot, switches as they are."""
+        if self.is_box:
+            unit = (action - (self._high + self._low) / 2) / ((self._high - self._low) / 2)
+            return np.minimum(np.maximum(unit, -1.0), 1.0)
+        if self.spec.action.kind == "MultiBinary":
+            return action
+        ends = np.cumsum(self._counts)
+        columns = np.reshape(action, (len(action), -1)) + (ends - self._counts)
+        return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
 
     def next_state(self, obs, state):
         """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
@@ -152,7 +180,7 @@ class NumpyPolicy:
         heads, state = self.stepped(obs, state, rng if explore else None)
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
         columns = {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
-        return action, state, columns
+        return action, self.noted(state, action), columns
 
     def random(self, obs, rng):
         """Return uniform actions for ``obs`` [N, …], float32 [N, A] within the policy's bounds or int32 [N, …]."""

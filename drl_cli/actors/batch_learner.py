@@ -22,7 +22,7 @@ class BatchLearner:
         """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph."""
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
-        self._sequence = config.model.max_seq_len if spec.state else 1
+        self._sequence, self._stepwise = config.model.max_seq_len if spec.state else 1, spec.stepwise
         self._built, self._rates = None, {}
         self._learnt, self._broadcast = 0, getattr(config, "broadcast_interval", 1)  # a key of IMPALA and APPO
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
@@ -54,7 +54,7 @@ class BatchLearner:
         not finite; that update has not been applied.
         """
         began = time.perf_counter()
-        batch = join(fragments, self._config.gamma, self._sequence)
+        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
         self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted

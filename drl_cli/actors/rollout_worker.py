@@ -164,6 +164,7 @@ class RolloutWorker:
             rewards[env], end = self._again(step, env, fragment)
             ends += end
         fragment.rewarded(step, rewards)
+        policy.rewarded(self._state, rewards)
         self._returns += rewards
         self._lengths += 1
         self._position += 1

@@ -19,6 +19,7 @@ _LATER = {
     "mask": (),
     "filter": False,
     "scaled": False,
+    "previous": False,
 }
 
 
@@ -39,6 +40,7 @@ def policy_spec(data):
             mask=_sizes(whole["mask"], specs.MAX_PIXELS, least=0),
             filter=bool(whole["filter"]),
             scaled=bool(whole["scaled"]),
+            previous=bool(whole["previous"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):

@@ -51,12 +51,15 @@ class ActorCritic:
         """Return what the weights ``values`` ({name: tensor}) make of ``obs``, as Seen.
 
         Feed-forward: ``obs`` [B, …]. With an LSTM: ``obs`` [B, L, …], ``state`` (a part [B, …] each) before the first step
-        and ``begins`` float32 [B, L], 1 where an episode begins, or None; Seen has B·L rows then, in the order (b, l).
+        and ``begins`` float32 [B, L], 1 where an episode begins, or None; Seen has B·L rows then, in the order (b, l). Where
+        the spec has ``previous`` that part of the state is given for every step, [B, L, size].
         """
         acting, *judging = self.spec.nets
         given = filtering.normalised(obs, values)  # [B(, L), …]
         if acting.lstm:
-            heads, _ = Net(acting, values).sequence(given, state, begins, looped=self._looped)
+            beside = state[-1:] if self.spec.previous else ()  # [B, L, size]
+            cells = state[: len(acting.state_shapes)]  # [B, cells] each
+            heads, _ = Net(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
             heads = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·L, size]
         else:
             heads = Net(acting, values)(given)  # [B, size]
@@ -93,8 +96,11 @@ def look_at(net, values, batch):
 
 
 def state_of(net, batch, name, rows):
-    """Return the columns ``<name>_<i>`` of ``batch`` as the recurrent state of ``rows`` sequences, [rows, …] each."""
-    return tuple(tf.reshape(batch[f"{name}_{index}"], [rows, *shape]) for index, shape in enumerate(net.spec.state))
+    """Return the columns ``<name>_<i>`` of ``batch`` as the recurrent state of ``rows`` sequences, as ``look`` takes it."""
+    shapes = [(rows, *shape) for shape in net.spec.state]
+    if net.spec.previous:
+        shapes[-1] = (rows, -1, net.spec.previous_size)
+    return tuple(tf.reshape(batch[f"{name}_{index}"], shape) for index, shape in enumerate(shapes))
 
 
 def _next(value, end_value, end_at):

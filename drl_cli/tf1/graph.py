@@ -98,7 +98,8 @@ def trajectory_columns(config, spec):
     if spec.state:
         columns["begins"] = ((), "float32", "step")
     for index, shape in enumerate(spec.state):
-        columns[f"state_{index}"] = (shape, "float32", "sequence")
+        name = f"state_{index}"
+        columns[name] = (shape, "float32", "step" if name in spec.stepwise else "sequence")
         columns[f"end_state_{index}"] = (shape, "float32", "end")
     return columns
 
