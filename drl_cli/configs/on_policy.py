@@ -95,7 +95,7 @@ class OnPolicyKeys(
     )
     lr: Rate = key(
         3e-4,
-        "Adam's step size.",
+        "Adam's step size of all weights.",
         "per update",
         RATE_ALLOWED,
         rllib=1e-4,

@@ -7,7 +7,7 @@ flag.
 
 from pydantic import ValidationError
 
-from drl_cli.configs.allowed import allowed, fields_of, leaves, section_of, shown
+from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown
 from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
 from drl_cli.configs.schema import MisfitError
 from drl_cli.configs.spelling import renamed
@@ -69,10 +69,13 @@ def read(algorithm, mapping, where, rows=()):
 
 def _idle(config, mapping, where):
     """Return a notice for each key that is given, differs from its default and has no effect beside the others."""
-    found = []
+    found, values = (
+        [],
+        {key_name(name, field): getattr(config, name) for name, field in type(config).model_fields.items()},
+    )
     for path, field in leaves(type(config)):
         needs = field.json_schema_extra["needs"]
-        if len(path) > 1 or not needs or path[0] not in mapping or getattr(config, path[0]) == field.default:
+        if len(path) > 1 or not needs or path[0] not in mapping or values[path[0]] == field.default:
             continue
         other, least = needs
         if getattr(config, other) < least:

@@ -37,7 +37,6 @@ NEVER = {
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
     "_use_trajectory_view_api": _INTERNAL,
-    "_fake_gpus": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
     "_disable_execution_plan_api": _INTERNAL,
     "collect_metrics_timeout": "statistics come with each fragment; nothing waits for them.",
@@ -54,6 +53,7 @@ NEVER = {
     "memory_per_worker": _QUOTA,
     "object_store_memory_per_worker": _QUOTA,
     "placement_strategy": "Ray places the parts by the resources they ask for.",
+    "simple_optimizer": "num_gpus says over how many towers a batch is split.",
     "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. "
     "Remove the key.",
 }
@@ -69,7 +69,6 @@ NOT_YET = {
     "evaluation_num_workers": "one tester scores several episodes side by side.",
     "evaluation_parallel_to_training": "",
     "evaluation_duration_unit": "evaluations are counted in episodes.",
-    "batch_mode": "",
     "create_env_on_driver": "",
     "ignore_worker_failures": "lost workers are restarted.",
     "recreate_failed_workers": "lost workers are restarted.",
@@ -156,10 +155,6 @@ INSTEAD = {
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "PPO": "use_critic use_gae lambda kl_coeff sgd_minibatch_size shuffle_sequences num_sgd_iter vf_share_layers "
-    "vf_loss_coeff "
-    "entropy_coeff entropy_coeff_schedule clip_param vf_clip_param kl_target simple_optimizer",
-    "A2C": "microbatch_size",
     "IMPALA and APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold vtrace_drop_last_ts "
     "num_data_loader_buffers minibatch_buffer_size replay_proportion replay_buffer_num_slots learner_queue_size "
     "learner_queue_timeout max_sample_requests_in_flight_per_worker broadcast_interval num_aggregation_workers "

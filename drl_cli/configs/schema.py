@@ -45,6 +45,8 @@ class Section(BaseModel):
         allow_inf_nan=False,
         str_max_length=MAX_TEXT,
         protected_namespaces=(),
+        validate_by_name=True,  # in Python, a key that is a word of the language goes by the name of its field
+        validate_by_alias=True,
         use_attribute_docstrings=False,
     )
 

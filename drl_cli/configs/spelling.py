@@ -55,6 +55,9 @@ ALIASES = {
 }
 """Spelling → key. It is read where the algorithm has the key and does not have the spelling as a key of its own."""
 
+SCHEDULES = (("lr_schedule",), ("entropy_coeff_schedule",))
+"""Spellings that RLlib has beside the key: where both are given, it goes by the schedule."""
+
 _UNIFORM = ("prioritized_replay", False)
 _PRIORITIZED = ("prioritized_replay", True)
 
@@ -147,13 +150,16 @@ class _Reading:
             return  # a section that is no mapping is refused as such
         value = parent.pop(old[-1])
         text, key = f"{'.'.join(old)}{self._at(old)}", ".".join(new)
-        if new[-1] in home:
+        if new[-1] in home and old in SCHEDULES and isinstance(home[new[-1]], (int, float)):
+            self.notices.append(f"{text} takes the place of {key} {shown(home[new[-1]])}.")
+        elif new[-1] in home:
             place = self._at(self.moved.get(new, new))
             self.problems.append(f"{text}: another name of {key}, which is given as well{place}.")
             return
+        else:
+            self.notices.append(f"{text} is read as {key}.")
         home[new[-1]] = value
         self.moved[new] = old
-        self.notices.append(f"{text} is read as {key}.")
 
     def _holder(self, old):
         """Return the mapping in which ``old`` is given, None where it is not, or is a key of the schema."""

@@ -1,4 +1,4 @@
-"""Every row of the table in a small shape, for tests over the table: ``CASES``, ``config_of(case)``, ``spaces_of(case)``."""
+"""Every row that learns from a replay in a small shape, for tests over them: ``CASES``, ``config_of``, ``spaces_of``."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,8 @@ class Case(NamedTuple):
     frames: int = 1
 
 
-CASES = {f"{row.name}-{kind}": Case(row.name, kind) for row in table.ALGORITHMS for kind in row.actions}
+REPLAYED = [row for row in table.ALGORITHMS if row.loop == "drl_cli.runtime.loops.replay"]
+CASES = {f"{row.name}-{kind}": Case(row.name, kind) for row in REPLAYED for kind in row.actions}
 CASES |= {
     "SAC-Box-sde-prioritized": Case("SAC", "Box", {"use_sde": True, "prioritized_replay": True}),
     "SAC-Box-averaged": Case("SAC", "Box", {"policy_average": 0.9, "policy_delay": 2}),

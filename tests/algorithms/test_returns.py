@@ -8,7 +8,7 @@ worth the sum of what is left. Both at once, by a linear critic that tells them 
 import counting_envs
 import numpy as np
 import pytest
-from rows import COMMON, NETS
+from rows import COMMON, NETS, REPLAYED
 
 from drl_cli.acting import envs
 from drl_cli.acting.policy import NumpyPolicy
@@ -36,7 +36,7 @@ LINEAR = {
     "DQN": {"model": {"fcnet_hiddens": ()}},
 }
 # Recurrent critics are told by sequences what they are worth: see ``test_r2d2``.
-ROWS = [row for row in table.ALGORITHMS if row.name != "R2D2"]
+ROWS = [row for row in REPLAYED if row.name != "R2D2"]
 KINDS = [(row.name, kind, n, {}) for row in ROWS for kind in row.actions for n in (1, 3)]
 KINDS += [("DQN", "Discrete", 3, {"num_atoms": 26, "v_min": 0.0, "v_max": 12.5})]
 

@@ -7,15 +7,16 @@ from drl_cli.configs.sac import SACConfig
 from drl_cli.errors import InputError
 from drl_cli.loading import load
 
-BOX = "Box actions: SAC, TQC, CROSSQ, TD3, DDPG, APEX_DDPG"
-DISCRETE = "Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX, R2D2"
+ON_POLICY = [row.name for row in table.ALGORITHMS if row.nets == "drl_cli.algorithms.actor_critic_nets"]
+BOX = ", ".join(["Box actions: SAC, TQC, CROSSQ, TD3, DDPG, APEX_DDPG", *ON_POLICY])
+DISCRETE = ", ".join(["Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX, R2D2", *ON_POLICY])
 
 
 def test_sac_is_found_with_its_parts():
     row = table.find("SAC")
     assert load(row.config) is SACConfig
     assert row[2:4] == ("drl_cli.algorithms.sac_nets", "drl_cli.algorithms.sac")
-    assert row[4:] == ("n_step", "drl_cli.runtime.loops.replay", ("Box", "Discrete"), ("Box1d", "Image"))
+    assert row[4:8] == ("n_step", "drl_cli.runtime.loops.replay", ("Box", "Discrete"), ("Box1d", "Image"))
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,14 @@ def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actio
     assert load(row.config)().num_workers in (0, 2)
 
 
+@pytest.mark.parametrize(("name", "graph"), [("PG", "a2c"), ("A2C", "a2c"), ("PPO", "ppo")])
+def test_on_policy_algorithm_learns_from_trajectories(name, graph):
+    row = table.find(name)
+    assert (row.graph, row.postprocess) == (f"drl_cli.algorithms.{graph}", "trajectory")
+    assert row.learner == "drl_cli.actors.batch_learner:BatchLearner"
+    assert row.actions == ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+
+
 @pytest.mark.parametrize(
     ("typed", "name"),
     [
@@ -57,7 +66,7 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("PPO", f"PPO is not built yet. What runs on {BOX}; on {DISCRETE}."),
+        ("ES", f"ES is not built yet. What runs on {BOX}; on {DISCRETE}."),
         ("cql", f"CQL is not built yet. What runs on {BOX}."),
         ("RNNSAC", f"RNNSAC is not built yet. What runs on {BOX}."),
         ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),

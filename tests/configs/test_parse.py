@@ -9,7 +9,7 @@ import pytest
 from drl_cli import events
 from drl_cli.algorithms import table
 from drl_cli.configs import rllib_keys, spelling
-from drl_cli.configs.allowed import leaves
+from drl_cli.configs.allowed import fields_of, leaves
 from drl_cli.configs.parse import parse, read
 from drl_cli.configs.sac import SACConfig
 from drl_cli.configs.text import load_yaml_text
@@ -34,6 +34,11 @@ def notices():
     unsubscribe = events.subscribe(lambda kind, fields: texts.append(fields["text"]) if kind == "notice" else None)
     yield texts
     unsubscribe()
+
+
+def owners(key):
+    """The algorithms that have ``key``, in words."""
+    return ", ".join(row.name for row in ALL if key in fields_of(load(row.config)))
 
 
 def message(mapping, where="--config", name="SAC"):
@@ -89,7 +94,11 @@ def message(mapping, where="--config", name="SAC"):
             "Remove the "
             "key (--config).",
         ),
-        ({"clip_param": 0.3}, "clip_param: not supported yet: a key of PPO, not of SAC (--config)."),
+        (
+            {"sgd_minibatch_size": 3},
+            f"sgd_minibatch_size: a key of {owners('sgd_minibatch_size')}, not of SAC (--config).",
+        ),
+        ({"stepsize": 0.3}, "stepsize: not supported yet: a key of ES and ARS, not of SAC (--config)."),
         ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
         ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
         ({"Q_model": {"use_lstm": True}}, "Q_model.use_lstm: not supported yet (--config)."),
@@ -125,7 +134,7 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
         (
             "SAC",
             {"lr": 0.1},
-            "lr: a key of DQN, QRDQN, SimpleQ, APEX, R2D2, not of SAC: the learning rates are "
+            f"lr: a key of {owners('lr')}, not of SAC: the learning rates are "
             "optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate (--config).",
         ),
         (
@@ -170,6 +179,8 @@ def test_key_of_another_algorithm_is_refused_with_those_that_have_it(name, mappi
         ("DDPG", {"target_noise": 0.2, "huber_threshold": 1.0}, []),
         ("TD3", {"target_noise": 0.1}, []),
         ("SAC", {"log_std_init": -2}, ["log_std_init has no effect while use_sde is false (--config)."]),
+        ("PPO", {"lambda": 0.5, "use_gae": False}, ["lambda has no effect while use_gae is false (--config)."]),
+        ("PPO", {"lambda": 0.5, "kl_target": 0.1}, ["kl_target has no effect while kl_coeff is 0.0 (--config)."]),
     ],
 )  # fmt: skip
 def test_key_without_effect_is_said(name, mapping, texts, notices):

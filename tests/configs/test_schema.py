@@ -223,6 +223,73 @@ _R2D2 = {
 }
 _LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration_config."))
 
+_REPLAY = {
+    "buffer_size",
+    "learning_starts",
+    "n_step",
+    "training_intensity",
+    "worker_side_prioritization",
+    "compress_observations",
+    "store_buffer_in_checkpoints",
+    "num_replay_shards",
+    "updates_per_call",
+    "publish_every",
+    "twin_q",
+    "tau",
+    "target_network_update_freq",
+    "policy_delay",
+    "policy_average",
+    *(name for name in DEFAULTS if "prioritized_replay" in name),
+}
+_ON_POLICY = {
+    "num_envs_per_worker": 8,
+    "rollout_fragment_length": 128,
+    "batch_mode": "truncate_episodes",
+    "train_batch_size": 2048,
+    "lr": 3e-4,
+    "adam_epsilon": 1e-5,
+    "grad_clip": 0.5,
+    "use_critic": True,
+    "use_gae": True,
+    "lambda": 0.95,
+    "vf_loss_coeff": 0.5,
+    "vf_share_layers": False,
+    "entropy_coeff": 0.0,
+    "_fake_gpus": False,
+    "model.fcnet_hiddens": [64, 64],
+    "model.fcnet_activation": "tanh",
+    "model.layer_norm": False,
+    "model.use_lstm": False,
+    "model.lstm_cell_size": 64,
+    "model.max_seq_len": 20,
+    "model.free_log_std": False,
+    "model.lstm_use_prev_action_reward": False,
+}
+_PPO = {
+    "num_sgd_iter": 10,
+    "sgd_minibatch_size": 128,
+    "shuffle_sequences": True,
+    "clip_param": 0.2,
+    "vf_clip_param": None,
+    "kl_coeff": 0.0,
+    "kl_target": 0.01,
+}
+_A2C = {
+    "rollout_fragment_length": 16,
+    "train_batch_size": 128,
+    "lr": 1e-3,
+    "entropy_coeff": 0.01,
+    "standardize_advantages": False,
+    "microbatch_size": None,
+}
+_PG = {
+    "rollout_fragment_length": 64,
+    "train_batch_size": 512,
+    "lr": 1e-3,
+    "use_gae": False,
+    "standardize_advantages": True,
+}
+
 DIFFERENCES = {
     "SAC": ({}, set()),
     "TQC": (
@@ -252,6 +319,9 @@ DIFFERENCES = {
         {*_SOFT, "twin_q", "policy_delay"},
     ),
     "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
+    "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY}),
+    "A2C": ({**_ON_POLICY, **_A2C}, {*_SOFT, *_REPLAY}),
+    "PPO": ({**_ON_POLICY, **_PPO}, {*_SOFT, *_REPLAY}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
@@ -271,7 +341,7 @@ def at(data, path):
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_defaults_are_those_of_the_contract(name):
-    data = SCHEMAS[name]().model_dump(mode="json")
+    data = SCHEMAS[name]().model_dump(mode="json", by_alias=True)
     others, without = DIFFERENCES[name]
     wanted = {path: value for path, value in {**DEFAULTS, **others}.items() if path not in without}
     assert {".".join(path): at(data, path) for path, _ in leaves(SCHEMAS[name])} == wanted
@@ -343,7 +413,7 @@ def wrong_kind(path, value):
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_number_refuses_a_bool_and_bool_refuses_a_number(name):
     schema = SCHEMAS[name]
-    data = schema().model_dump(mode="json")
+    data = schema().model_dump(mode="json", by_alias=True)
     accepted = [path for path, _ in leaves(schema) if accepts(schema, path, wrong_kind(path, at(data, path)))]
     assert accepted == []
 
@@ -351,7 +421,7 @@ def test_number_refuses_a_bool_and_bool_refuses_a_number(name):
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_defaults_are_valid_and_survive_json(name):
     config = SCHEMAS[name]()
-    assert SCHEMAS[name].model_validate(json.loads(json.dumps(config.model_dump(mode="json")))) == config
+    assert SCHEMAS[name].model_validate(json.loads(json.dumps(config.model_dump(mode="json", by_alias=True)))) == config
 
 
 class Parent(Section):
@@ -385,7 +455,10 @@ def test_config_survives_json_unchanged():
     config = SACConfig.model_validate(
         {"optimization": {"actor_learning_rate": [[0, 1e-3], [100000, 0]]}, "buffer_size": 1e5}
     )
-    assert SACConfig.model_validate(json.loads(json.dumps(config.model_dump(mode="json"), allow_nan=False))) == config
+    assert (
+        SACConfig.model_validate(json.loads(json.dumps(config.model_dump(mode="json", by_alias=True), allow_nan=False)))
+        == config
+    )
     assert config.optimization.actor_learning_rate == ((0, 0.001), (100000, 0.0))
 
 
@@ -474,6 +547,15 @@ def test_keys_that_just_fit_are_taken(given):
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
+        ("PPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
+        ("PPO", {"sgd_minibatch_size": 9, "model": {"use_lstm": True}}, "less than one sequence, model.max_seq_len 20"),
+        ("PPO", {"clip_param": None}, "null needs a kl_coeff above 0"),
+        ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
+        ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),
+        ("PPO", {"use_critic": False}, "its estimates are made of values"),
+        ("PG", {"use_critic": False}, "false needs batch_mode complete_episodes"),
+        ("A2C", {"microbatch_size": 129}, "129 is not between one sequence .1. and train_batch_size 128"),
+        ("A2C", {"exploration_config": {"random_timesteps": 5}}, "actions that the policy did not draw"),
         ("APEX", {"prioritized_replay": False}, "worker_side_prioritization true needs prioritized_replay true"),
     ],
 )

@@ -29,6 +29,8 @@ def reading(name, mapping, where="--config"):
         ("SAC", {"critic_lr": 0.1}, "optimization.critic_learning_rate", 0.1),
         ("TQC", {"actor_lr": [[0, 0.1], [5, 0]]}, "optimization.actor_learning_rate", ((0, 0.1), (5, 0.0))),
         ("DQN", {"lr_schedule": [[0, 0.1], [5, 0.01]]}, "lr", ((0, 0.1), (5, 0.01))),
+        ("PPO", {"entropy_coeff_schedule": [[0, 0.1], [5, 0]]}, "entropy_coeff", ((0, 0.1), (5, 0.0))),
+        ("PPO", {"model": {"vf_share_layers": True}}, "vf_share_layers", True),
         ("DQN", {"exploration_final_eps": 0.1}, "exploration_config.final_epsilon", 0.1),
         ("DQN", {"softmax_temp": 2, "exploration_config": {"type": "SoftQ"}}, "exploration_config.temperature", 2.0),
         ("DDPG", {"pure_exploration_steps": 50}, "exploration_config.random_timesteps", 50),
@@ -49,6 +51,14 @@ def test_other_spelling_is_read_with_a_notice(name, mapping, path, value):
     assert config == value
     start = path if path.split(".")[0] not in ("Q_model", "policy_model") else path.split(".")[0]
     assert any(f" is read as {start}" in text for text in notices)
+
+
+def test_schedule_takes_the_place_of_the_number_beside_it():
+    for name in ("lr", "entropy_coeff"):
+        config, problems, notices = reading("PPO", {f"{name}_schedule": [[0, 0.1], [5, 0.0]], name: 0.5})
+        assert (getattr(config, name), problems) == (((0, 0.1), (5, 0.0)), [])
+        assert notices == [f"{name}_schedule (--config) takes the place of {name} 0.5."]
+    assert len(reading("PPO", {"lr_schedule": [[0, 0.1]], "lr": [[0, 0.2]]})[1]) == 1
 
 
 def test_notice_names_spelling_place_and_key():
@@ -72,6 +82,7 @@ def test_key_that_the_algorithm_has_is_no_spelling_of_another():
     ("name", "mapping"),
     [
         ("DQN", {"lr_schedule": None, "lr": 0.1}),
+        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "simple_optimizer": False}),
         ("DDPG", {"lr_schedule": None, "use_state_preprocessor": False}),
         ("SAC", {"batch_mode": "truncate_episodes", "observation_filter": "NoFilter", "soft_horizon": False}),
     ],
