@@ -1,0 +1,109 @@
+"""Runs without a replay go on from a checkpoint as if they had not stopped: bit for bit."""
+
+import numpy as np
+import pytest
+from runtime_runs import SINCE_RESTORE, timeless
+
+from drl_cli import checkpoint
+from drl_cli.acting import envs, preprocessing
+from drl_cli.algorithms import table
+from drl_cli.errors import CheckpointError
+from drl_cli.loading import load
+from drl_cli.runtime.trainer import Trainer
+
+SMALL = {
+    "seed": 7,
+    "num_workers": 0,
+    "num_envs_per_worker": 3,
+    "rollout_fragment_length": 10,
+    "train_batch_size": 60,
+    "timesteps_per_iteration": 100,  # no multiple of a batch
+    "model": {"fcnet_hiddens": [8]},
+    "evaluation_interval": 2,
+    "evaluation_num_episodes": 1,
+    "evaluation_config": {"horizon": 30},
+    "xla": False,
+}
+PASSES = {"num_sgd_iter": 2, "sgd_minibatch_size": 20}
+LSTM = {"model": {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}}
+RUNS = {
+    "PPO": ("PPO", "CartPole-v1", PASSES),
+    "PPO Box": ("PPO", "Pendulum-v1", PASSES),
+    "PPO LSTM": ("PPO", "drl/StatelessCartPole-v1", PASSES | LSTM),
+    "PPO whole episodes": ("PPO", "CartPole-v1", PASSES | {"batch_mode": "complete_episodes"}),
+    "PPO LSTM whole episodes": ("PPO", "CartPole-v1", PASSES | LSTM | {"batch_mode": "complete_episodes"}),
+    "A2C": ("A2C", "CartPole-v1", {}),
+    "PG": ("PG", "CartPole-v1", {"batch_mode": "complete_episodes"}),
+}
+
+
+@pytest.fixture
+def start():
+    """Function (row, env, keys, restore=None) → a started Trainer, closed behind the test."""
+    trainers = []
+
+    def make(name, env_id, keys, restore=None):
+        row = table.find(name)
+        config = load(row.config).model_validate(SMALL | keys)
+        plan = preprocessing.plan(config, env_id)
+        facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
+        trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
+        trainers.append(trainer)
+        if restore:
+            trainer.restore(restore, True)
+        trainer.start()
+        return trainer
+
+    yield make
+    for trainer in trainers:
+        trainer.close()
+
+
+def state_of(trainer):
+    """Everything that what comes next depends on: arrays by name, and plain data."""
+    arrays = dict(trainer.parts.learner.call("state").result())
+    own, worker = trainer.parts.pool.handles()[0].call("state").result()
+    arrays |= {f"worker/{name}": array.copy() for name, array in own.items()}
+    counters = {name: value for name, value in trainer.counters().items() if name != "time_total_s"}
+    return arrays, {"counters": counters, "worker": worker, "loop": trainer.loop.state()}
+
+
+@pytest.mark.parametrize(("name", "env_id", "keys"), RUNS.values(), ids=RUNS)
+def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_path, name, env_id, keys):
+    whole = start(name, env_id, keys)
+    before = [timeless(whole.train(), SINCE_RESTORE) for _ in range(2)]
+    path = whole.save(tmp_path)
+    after = [timeless(whole.train(), SINCE_RESTORE) for _ in range(2)]
+    arrays, plain = state_of(whole)
+    sampled, trained = (before[1]["info"][f"num_steps_{kind}"] for kind in ("sampled", "trained"))
+    assert sampled == trained >= 240  # nothing is in hand between iterations
+    assert after[1]["info"]["num_updates"] > before[1]["info"]["num_updates"] > 0
+    assert after[1]["evaluation"]["episode_reward_mean"] is not None
+
+    resumed = start(name, env_id, keys, restore=checkpoint.load(path))
+    assert [timeless(resumed.train(), SINCE_RESTORE) for _ in range(2)] == after
+    others, told = state_of(resumed)
+    assert sorted(others) == sorted(arrays)
+    assert [name for name in arrays if not np.array_equal(arrays[name], others[name])] == []
+    assert told == plain
+
+
+def test_checkpoint_of_a_run_without_replay_holds_none_and_says_nothing_of_it(start, tmp_path, reports):
+    trainer = start("A2C", "CartPole-v1", {})
+    trainer.train()
+    found = checkpoint.load(trainer.save(tmp_path))
+    assert not found.has("replay")
+    assert found.json("state")["replay"] is None and found.json("state")["exact"] is True
+    again = start("A2C", "CartPole-v1", {}, restore=found)
+    result = again.train()
+    assert "replay_size" not in result["info"] and result["info"]["fragments_dropped"] == 0
+    assert not [fields for kind, fields in reports if kind == "notice"]
+    progress = [fields for kind, fields in reports if kind == "progress"]
+    assert progress[-1]["replay_capacity"] is None
+
+
+def test_checkpoint_of_another_algorithm_is_refused(start, tmp_path):
+    trainer = start("A2C", "CartPole-v1", {})
+    path = trainer.save(tmp_path)
+    with pytest.raises(CheckpointError, match="its algorithm is 'A2C', this run's is 'PPO'"):
+        start("PPO", "CartPole-v1", PASSES, restore=checkpoint.load(path))
