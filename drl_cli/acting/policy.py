@@ -13,6 +13,7 @@ import numpy as np
 
 from drl_cli.errors import CheckpointError
 from drl_cli.networks import distributions, reading
+from drl_cli.networks.filtering import Filter
 from drl_cli.networks.forward import Forward
 
 DEFAULT_POLICY = "default_policy"
@@ -40,7 +41,7 @@ class NumpyPolicy:
             self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
         self.weights = None  # {name: float32 array} as they were set, for exploration
-        self._forward, self._judges = None, ()
+        self._forward, self._judges, self._filter = None, (), None
         if weights is not None:
             self.set_weights(weights)
 
@@ -54,6 +55,7 @@ class NumpyPolicy:
         self.weights = weights
         self._forward = Forward(self.spec.nets[0], weights)
         self._judges = tuple(Forward(net, weights) for net in self.spec.nets[1:])
+        self._filter = Filter(self.spec, weights) if self.spec.filter else None
 
     def initial_state(self, rows):
         """Return the recurrent state of ``rows`` fresh episodes, zeros: ``()`` for feed-forward nets."""
@@ -102,6 +104,8 @@ class NumpyPolicy:
         return heads
 
     def _given(self, obs):
+        """``obs`` as the nets take it: normalised where the policy has a filter, a row of numbers unless it is an image."""
+        obs = obs if self._filter is None else self._filter(obs)
         return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
     def with_net(self, net):

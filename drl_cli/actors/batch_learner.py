@@ -49,7 +49,7 @@ class BatchLearner:
     def learn(self, env_steps, seen, *fragments):
         """Learn once from the batch of all ``fragments`` ({column: array} each), and push when it is time.
 
-        ``env_steps`` places rates on their schedules; ``seen``: what the workers' observation filters saw, or None. Returns
+        ``env_steps`` places rates on their schedules; ``seen``: a list of ``Token.seen``, or None. Returns
         dict(updates, stats, seconds, version, steps: env steps learnt from). Raises Diverged when a loss or gradient is
         not finite; that update has not been applied.
         """
@@ -57,6 +57,7 @@ class BatchLearner:
         batch = join(fragments, self._config.gamma, self._sequence)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
+        self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
         self._learnt += 1
         if self._learnt % self._broadcast == 0:
             self._trained.send(keep=False)

@@ -100,3 +100,4 @@ class Token(NamedTuple):
     notes: tuple  # texts for the user: what broke and how to reproduce it
     seconds: dict  # "env", "policy", "total": where the time went
     exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
+    seen: dict | None = None  # what its observations and returns add to the filters' statistics (``actors.observed``)

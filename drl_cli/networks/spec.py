@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from drl_cli.networks import filtering
 from drl_cli.networks.action_specs import MAX_UNITS, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
@@ -83,8 +84,8 @@ class PolicySpec:
 
     ``scored``: acting records the log-probability of each action, and a net has a head "value": the acting one where both
     are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
-    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised by the weights
-    ``filter/mean`` and ``filter/var`` before a net sees them, but for the mask.
+    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net
+    sees them, but for the mask; ``scaled``: rewards that are learnt from are put on a common scale (``networks.filtering``).
     """
 
     nets: tuple
@@ -98,6 +99,7 @@ class PolicySpec:
     scored: bool = False
     mask: tuple = ()
     filter: bool = False
+    scaled: bool = False
 
     @property
     def stacked_shape(self):
@@ -107,9 +109,9 @@ class PolicySpec:
         return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
     def weight_shapes(self):
-        """Return {variable name: shape} of all nets, and of the filter."""
-        shapes = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
-        return shapes | ({f"filter/{part}": self.stacked_shape for part in ("mean", "var")} if self.filter else {})
+        """Return {variable name: shape} of all nets and filters."""
+        nets = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        return nets | filtering.weight_shapes(self)
 
     def weight_names(self):
         """Return the names of all variables, in order."""
@@ -175,8 +177,8 @@ class PolicySpec:
     def _sight_misfit(self):
         """Whether mask and filter fit the observations."""
         vector = len(self.obs_shape) == 1
-        if self.filter and not vector:
-            return f"a filter for observations of shape {self.obs_shape}"
+        if self.filter and (self.nets[0].image or self.frames > 1):
+            return "a filter of observations that are images"
         if not self.mask:
             return None
         start, count = self.mask if len(self.mask) == 2 else (-1, 0)
