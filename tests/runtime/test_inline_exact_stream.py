@@ -27,7 +27,10 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     arrays, plain = state_of(whole)
     sampled, trained = (before[1]["info"][f"num_steps_{kind}"] for kind in ("sampled", "trained"))
     assert sampled == trained >= 240  # nothing waits between iterations
-    info, calls = after[1]["info"], 2 if "minibatch_buffer_size" in keys else 1  # of the learner, between a batch and the next
+    info, calls = (
+        after[1]["info"],
+        2 if "minibatch_buffer_size" in keys else 1,
+    )  # of the learner, between a batch and the next
     assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"] <= 3 * calls
 
     resumed = start(name, env_id, keys, restore=checkpoint.load(path))
