@@ -32,7 +32,7 @@ MAY_IMPORT = {
 LIGHT = {"errors", "loading", "process", "configs", "events"}
 HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotlib"}
 # Files that may import our own modules that load TensorFlow or Ray; everybody else names them as strings.
-WITH_TENSORFLOW = re.compile(r"^(tf1|losses)/|^actors/(batch_learner|learner|trained)\.py$|^acting/session_policy\.py$")
+WITH_TENSORFLOW = re.compile(r"^(tf1|losses)/|^actors/(learner|batch_learner|trained)\.py$|^acting/session_policy\.py$")
 GRAPHS = re.compile(r'graph="(drl_cli\.algorithms\.\w+)"')
 DOTTED = re.compile(r"^drl_cli(\.\w+)+(:\w+)?$")
 

@@ -9,6 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.configs.allowed import allowed, leaves
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.replay import intensity
+from drl_cli.configs.resources import gpus
 from drl_cli.configs.sac import SACConfig
 from drl_cli.configs.schema import Section, default, key
 from drl_cli.loading import load
@@ -612,6 +613,12 @@ def test_keys_of_an_algorithm_that_contradict_are_refused(name, given, why):
 def test_intensity_null_is_two_fifths_of_an_update_per_step():
     assert intensity(SACConfig(train_batch_size=100)) == 40.0
     assert intensity(SACConfig(training_intensity=7.0)) == 7.0
+
+
+def test_towers_that_are_only_tried_take_no_gpu():
+    schema = SCHEMAS["PPO"]
+    assert gpus(schema.model_validate({"num_gpus": 2, "_fake_gpus": True})) == 0.0
+    assert (gpus(schema(num_gpus=2.0)), gpus(SACConfig(num_gpus=0.5))) == (2.0, 0.5)
 
 
 def test_min_iter_seconds_null_depends_on_workers():
