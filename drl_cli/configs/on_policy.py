@@ -161,11 +161,6 @@ class OnPolicyKeys(
         return self
 
 
-def gpus(config):
-    """Return the GPUs that the learner really takes: ``num_gpus``, or none where its towers are only to be tried."""
-    return 0.0 if config.fake_gpus else config.num_gpus
-
-
 def sequence_length(config):
     """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
     return config.model.max_seq_len if config.model.use_lstm else 1

@@ -15,6 +15,7 @@ from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.replay import shards
+from drl_cli.configs.resources import gpus
 from drl_cli.loading import load
 from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
@@ -54,7 +55,7 @@ def open_cluster(config, ray_options):
     """Return the cluster for ``config``; starts or joins Ray when it needs one, with TensorFlow loading meanwhile."""
     threads = config.tf_session_args
     process.prepare_tensorflow(
-        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus, config.log_level
+        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, gpus(config), config.log_level
     )
     if not needs_ray(config):
         events.report("phase", text="loading TensorFlow")
@@ -91,7 +92,7 @@ def make_parts(row, config, env, spec, cluster):
         row.learner,
         (config, spec, row.graph, initial, identity, server),
         ACTOR if config.learner_actor else THREAD,
-        pinned | {"num_gpus": config.num_gpus},
+        pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
     make = _WorkerMaker(row.worker, config, env, spec, cluster, server)

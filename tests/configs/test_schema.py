@@ -9,6 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.configs.allowed import allowed, leaves
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.replay import intensity
+from drl_cli.configs.resources import gpus
 from drl_cli.configs.sac import SACConfig
 from drl_cli.configs.schema import Section, default, key
 from drl_cli.loading import load
@@ -304,6 +305,39 @@ _A3C = {
     "epsilon": 4e-7,
     "xla": False,
 }
+_IMPALA = {
+    "num_workers": 2,
+    "rollout_fragment_length": 50,
+    "train_batch_size": 800,
+    "lr": 1e-3,
+    "lambda": 1.0,
+    "entropy_coeff": 0.01,
+    "vtrace": True,
+    "vtrace_clip_rho_threshold": 1.0,
+    "vtrace_clip_pg_rho_threshold": 1.0,
+    "num_sgd_iter": 1,
+    "minibatch_buffer_size": 1,
+    "replay_buffer_num_slots": 0,
+    "replay_proportion": 0.0,
+    "learner_queue_size": 2,
+    "learner_queue_timeout": 300.0,
+    "max_sample_requests_in_flight_per_worker": 2,
+    "broadcast_interval": 1,
+    "num_aggregation_workers": 0,
+    "opt_type": "adam",
+    "decay": 0.99,
+    "momentum": 0.0,
+    "epsilon": 4e-7,
+}
+_APPO = {
+    "lr": 5e-4,
+    "num_sgd_iter": 4,
+    "clip_param": 0.4,
+    "use_kl_loss": False,
+    "kl_coeff": 1.0,
+    "kl_target": 0.01,
+    "target_update_frequency": 1,
+}
 
 DIFFERENCES = {
     "SAC": ({}, set()),
@@ -338,6 +372,8 @@ DIFFERENCES = {
     "A2C": ({**_ON_POLICY, **_A2C}, {*_SOFT, *_REPLAY}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
     "PPO": ({**_ON_POLICY, **_PPO}, {*_SOFT, *_REPLAY}),
+    "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
+    "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
@@ -563,6 +599,14 @@ def test_keys_that_just_fit_are_taken(given):
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
+        ("IMPALA", {"num_aggregation_workers": 1}, "must be 0: fragments go to the learner as references"),
+        (
+            "IMPALA",
+            {"use_critic": False, "use_gae": False, "batch_mode": "complete_episodes"},
+            "V-trace corrects values",
+        ),
+        ("APPO", {"replay_proportion": 0.5}, "above 0 needs replay_buffer_num_slots 1 or more to draw from"),
+        ("APPO", {"num_gpus": 2.0}, "must be at most 1"),
         ("PPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
         ("PPO", {"sgd_minibatch_size": 9, "model": {"use_lstm": True}}, "less than one sequence, model.max_seq_len 20"),
         ("PPO", {"clip_param": None}, "null needs a kl_coeff above 0"),
@@ -583,6 +627,12 @@ def test_keys_of_an_algorithm_that_contradict_are_refused(name, given, why):
 def test_intensity_null_is_two_fifths_of_an_update_per_step():
     assert intensity(SACConfig(train_batch_size=100)) == 40.0
     assert intensity(SACConfig(training_intensity=7.0)) == 7.0
+
+
+def test_towers_that_are_only_tried_take_no_gpu():
+    schema = SCHEMAS["PPO"]
+    assert gpus(schema.model_validate({"num_gpus": 2, "_fake_gpus": True})) == 0.0
+    assert (gpus(schema(num_gpus=2.0)), gpus(SACConfig(num_gpus=0.5))) == (2.0, 0.5)
 
 
 def test_min_iter_seconds_null_depends_on_workers():
