@@ -339,6 +339,22 @@ _APPO = {
     "target_update_frequency": 1,
 }
 
+_TRPO = {
+    "xla": False,
+    "lr": 1e-3,
+    "grad_clip": None,
+    "adam_epsilon": 1e-8,
+    "vf_loss_coeff": 1.0,
+    "max_kl": 0.02,
+    "cg_iterations": 10,
+    "cg_damping": 0.1,
+    "fisher_fraction": 0.25,
+    "line_search_steps": 10,
+    "line_search_shrink": 0.8,
+    "vf_iterations": 10,
+    "sgd_minibatch_size": 128,
+}
+
 DIFFERENCES = {
     "SAC": ({}, set()),
     "TQC": (
@@ -372,6 +388,7 @@ DIFFERENCES = {
     "A2C": ({**_ON_POLICY, **_A2C}, {*_SOFT, *_REPLAY}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
     "PPO": ({**_ON_POLICY, **_PPO}, {*_SOFT, *_REPLAY}),
+    "TRPO": ({**_ON_POLICY, **_TRPO}, {*_SOFT, *_REPLAY}),
     "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
 }
