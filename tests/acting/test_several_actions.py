@@ -9,7 +9,7 @@ from gymnasium import spaces
 from scored_policies import ACTIONS, made
 
 from drl_cli.acting import envs
-from drl_cli.acting.actions import ActionLog, as_action
+from drl_cli.acting.actions import ActionLogs, as_action
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.acting.spaces import describe_space, misfit
@@ -112,9 +112,10 @@ def test_running_episode_is_replayed_with_the_very_actions(kind):
 
 
 def test_log_keeps_whole_numbers_and_gives_them_back_as_the_space_has_them():
-    log = ActionLog(SPACES["Switches"])
-    log.append(np.int8([1, 0, 1]))
-    assert log.taken().tolist() == [[1, 0, 1]] and log.taken().dtype == np.int32
-    given = log.as_given(log.taken())
+    log = ActionLogs(1, SPACES["Switches"])
+    log.append(np.int8([[1, 0, 1]]))
+    taken = log.taken(0)
+    assert taken.tolist() == [[1, 0, 1]] and taken.dtype == np.int32
+    given = log.as_given(taken)
     assert given.dtype == np.int8 and given.tolist() == [[1, 0, 1]]
-    assert log.fits(log.taken()) and not log.fits(given)
+    assert log.fits(taken) and not log.fits(given)

@@ -55,8 +55,10 @@ def test_checkpoint_holds_the_plan(run, tmp_path):
     ],
 )
 def test_checkpoint_of_another_stack_or_other_actions_is_refused(mine, text):
-    facts = {"algorithm": "DQN", "env": "Pong", "spaces": SPACES, "preprocessing": PLAN}
-    trainer = SimpleNamespace(row=SimpleNamespace(name="DQN"), env=mine)
+    facts = {"algorithm": "DQN", "env": "Pong", "spaces": SPACES, "preprocessing": PLAN, "config": {}}
+    config = SimpleNamespace(observation_filter="NoFilter", reward_scaling=False)
+    trainer = SimpleNamespace(row=SimpleNamespace(name="DQN"), env=mine, config=config)
     with pytest.raises(CheckpointError, match=text):
         saving.check_fits(trainer, SimpleNamespace(facts=facts, path="c"))
-    saving.check_fits(SimpleNamespace(row=trainer.row, env=env()), SimpleNamespace(facts=facts, path="c"))
+    fitting = SimpleNamespace(row=trainer.row, env=env(), config=config)
+    saving.check_fits(fitting, SimpleNamespace(facts=facts, path="c"))
