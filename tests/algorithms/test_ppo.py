@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from batch_machine import ACTIONS, BatchMachine, config
 
+from drl_cli.acting import exploration
 from drl_cli.acting.policy import NumpyPolicy
 
 KEYS = {"train_batch_size": 12, "sgd_minibatch_size": 4, "num_sgd_iter": 2}
@@ -42,6 +43,22 @@ def test_first_minibatch_has_ratio_1_kl_0_and_clip_fraction_0(kind, keys):
             assert [out.stats[name] for name in FIRST] == [pytest.approx(0.0, abs=5e-6)] * 3
         # and it is no constant: ten times the usual step size moves the policy
         assert out.stats["kl"] > 1e-3
+
+
+def test_first_minibatch_has_ratio_1_under_state_dependent_noise():
+    made = config("PPO", use_sde=True, **KEYS)
+    with BatchMachine("PPO", made) as machine:
+        place = {"random_steps": 0, "stream": 0, "streams": 3, "base": 0}
+        explored = exploration.make(made.model_copy(update={"num_envs_per_worker": 3}), machine.spec, place)
+        batch, policy = machine.batch(short=False), NumpyPolicy(machine.spec)
+        policy.set_weights({name: machine.values()[name] for name in machine.spec.weight_names()})
+        for t in range(4):
+            action, _, columns = explored.act(policy, batch["obs"][:, t], (), np.random.default_rng(t), t)
+            batch["action"][:, t], batch["logp"][:, t] = action, columns["logp"]
+        before, out = machine.values(), machine.learn(batch, lr=0.1)
+        after = machine.values()
+    assert [out.stats[name] for name in FIRST] == [pytest.approx(0.0, abs=5e-6)] * 3
+    assert np.all(before["policy/log_std/kernel"] == -2.0) and np.any(after["policy/log_std/kernel"] != -2.0)
 
 
 def test_batch_without_a_valid_step_changes_nothing():
