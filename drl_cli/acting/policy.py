@@ -13,6 +13,7 @@ import numpy as np
 
 from drl_cli.errors import CheckpointError
 from drl_cli.networks import distributions, reading
+from drl_cli.networks.filtering import Filter
 from drl_cli.networks.forward import Forward
 
 DEFAULT_POLICY = "default_policy"
@@ -40,7 +41,7 @@ class NumpyPolicy:
             self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
         self.weights = None  # {name: float32 array} as they were set, for exploration
-        self._forward, self._judges = None, ()
+        self._forward, self._judges, self._filter = None, (), None
         if weights is not None:
             self.set_weights(weights)
 
@@ -54,6 +55,7 @@ class NumpyPolicy:
         self.weights = weights
         self._forward = Forward(self.spec.nets[0], weights)
         self._judges = tuple(Forward(net, weights) for net in self.spec.nets[1:])
+        self._filter = Filter(self.spec, weights) if self.spec.filter else None
 
     def initial_state(self, rows):
         """Return the recurrent state of ``rows`` fresh episodes, zeros: ``()`` for feed-forward nets."""
@@ -63,8 +65,36 @@ class NumpyPolicy:
         """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
         if not self.spec.state:
             return self.heads(obs, rng), state
-        heads, state = self._forward.run(self._given(obs), state, rng)
-        return self._with_mask(heads, obs), state
+        if not self.spec.previous:
+            heads, state = self._forward.run(self._given(obs), state, rng)
+            return self._with_mask(heads, obs), state
+        *state, previous = state
+        heads, state = self._forward.run([self._given(obs), previous], state, rng)
+        return self._with_mask(heads, obs), (*state, previous)
+
+    def noted(self, state, action):
+        """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
+        if not self.spec.previous:
+            return state
+        previous = np.zeros((len(action), self.spec.previous_size), np.float32)
+        previous[:, :-1] = self._encoded(action)
+        return (*state[:-1], previous)
+
+    def rewarded(self, state, reward, rows=slice(None)):
+        """Note in ``state``, in place, what came of the last action: ``reward`` of ``rows``, as the environment gave it."""
+        if self.spec.previous:
+            state[-1][rows, -1] = reward
+
+    def _encoded(self, action):
+        """Actions as numbers, float32 [N, size]: a Box within ±1 of its bounds, choices one-hot, switches as they are."""
+        if self.is_box:
+            unit = (action - (self._high + self._low) / 2) / ((self._high - self._low) / 2)
+            return np.minimum(np.maximum(unit, -1.0), 1.0)
+        if self.spec.action.kind == "MultiBinary":
+            return action
+        ends = np.cumsum(self._counts)
+        columns = np.reshape(action, (len(action), -1)) + (ends - self._counts)
+        return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
 
     def next_state(self, obs, state):
         """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
@@ -102,6 +132,8 @@ class NumpyPolicy:
         return heads
 
     def _given(self, obs):
+        """``obs`` as the nets take it: normalised where the policy has a filter, a row of numbers unless it is an image."""
+        obs = obs if self._filter is None else self._filter(obs)
         return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
     def with_net(self, net):
@@ -143,7 +175,7 @@ class NumpyPolicy:
         """
         heads, state = self.stepped(obs, state, rng if explore else None)
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
-        return action, state, self.scores(heads, action)
+        return action, self.noted(state, action), self.scores(heads, action)
 
     def scores(self, heads, action):
         """Return the columns that tell how likely ``action`` was under ``heads``: "logp" float32 [N] of scored policies."""

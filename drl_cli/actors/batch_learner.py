@@ -22,7 +22,7 @@ class BatchLearner:
         """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph."""
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
-        self._sequence = config.model.max_seq_len if spec.state else 1
+        self._sequence, self._stepwise = config.model.max_seq_len if spec.state else 1, spec.stepwise
         self._built, self._rates = None, {}
         self._learnt, self._broadcast = 0, getattr(config, "broadcast_interval", 1)  # a key of IMPALA and APPO
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
@@ -49,14 +49,15 @@ class BatchLearner:
     def learn(self, env_steps, seen, *fragments):
         """Learn once from the batch of all ``fragments`` ({column: array} each), and push when it is time.
 
-        ``env_steps`` places rates on their schedules; ``seen``: what the workers' observation filters saw, or None. Returns
+        ``env_steps`` places rates on their schedules; ``seen``: a list of ``Token.seen``, or None. Returns
         dict(updates, stats, seconds, version, steps: env steps learnt from). Raises Diverged when a loss or gradient is
         not finite; that update has not been applied.
         """
         began = time.perf_counter()
-        batch = join(fragments, self._config.gamma, self._sequence)
+        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
+        self._trained.observe(seen or ())  # goes with the next push: what is learnt from is filtered by what acted
         self._learnt += 1
         if self._learnt % self._broadcast == 0:
             self._trained.send(keep=False)

@@ -120,18 +120,18 @@ class Fragment:
         self.columns = columns
         return columns
 
-    def judge(self, policy, tail_stacked, gamma, steps):
+    def judge(self, policy, tail_stacked, window, scale):
         """Add ``priority`` [T, N] float32 of the transitions that begin here (see ``acting.priorities``).
 
-        Their windows have up to ``steps`` steps, fewer before the end of the fragment. ``tail_stacked``: what the policy
-        sees behind the last step.
+        ``window``: (gamma, steps): windows have up to so many steps, fewer before the end of the fragment. ``tail_stacked``:
+        what the policy sees behind the last step. Rewards are divided by ``scale``.
         """
-        windows = n_step(self.columns, gamma, steps)
+        windows = n_step(self.columns, *window)
         behind = np.concatenate([self._stacks[1:], tail_stacked[None]])  # [T, N, …]
         for (step, env), (frame, _) in self._ends.items():
             behind[step, env] = self._pushed(self._stacks[step, env], frame)
         next_obs = behind[windows.last, np.arange(self.shape[1])]
-        columns = (self._stacks, self.columns["action"], windows.reward, windows.discount, next_obs)
+        columns = (self._stacks, self.columns["action"], windows.reward / scale, windows.discount, next_obs)
         flat = (column.reshape(-1, *column.shape[2:]) for column in columns)
         self.columns["priority"] = first_priorities(policy, *flat).reshape(self.shape)
 

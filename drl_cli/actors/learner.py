@@ -21,6 +21,7 @@ class Learner:
         self._loop = None
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
+        self.observe = self._trained.observe
 
     def prepare(self):
         """Build and compile the graph without touching a weight; returns the seconds that it took."""
@@ -41,6 +42,7 @@ class Learner:
         Raises Diverged when a loss or gradient is not finite; that update has not been applied.
         """
         began = time.perf_counter()
+        self._trained.filter_anew()
         out = self._call(block, count, env_steps)
         self._trained.made(out["done"], out["finite"])
         if self._trained.unpushed >= self._config.publish_every:

@@ -12,6 +12,7 @@ from drl_cli.acting import envs, exploration, preprocessing
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.actors.fragment import Fragment
+from drl_cli.actors.observed import Differences
 from drl_cli.data.columns import Meta, Token
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.errors import CheckpointError, RunFailed
@@ -43,6 +44,7 @@ class RolloutWorker:
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
+        self._differences = Differences(config, spec)
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
@@ -69,14 +71,14 @@ class RolloutWorker:
             self._started = True
         self._adopt(min_version, max_version)
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
-        columns, episodes, seconds = self._fragment()
+        columns, episodes, seconds, seen = self._fragment()
         self._sequence += 1
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
         bad, self._envs.bad_steps = self._envs.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
         steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
-        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring), columns
+        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen), columns
 
     def _adopt(self, min_version, max_version):
         began, pause = time.monotonic(), FIRST_PAUSE_S
@@ -115,11 +117,12 @@ class RolloutWorker:
             self._step(step, fragment, episodes, seconds)
         columns = fragment.close(envs.obs(), self._state, lengths)
         columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
+        seen, scale = self._differences.note(columns, policy.weights)
         if judged:
             began = time.perf_counter()
-            fragment.judge(policy, envs.stacked(), config.gamma, config.n_step)
+            fragment.judge(policy, envs.stacked(), (config.gamma, config.n_step), scale)
             seconds["policy"] += time.perf_counter() - began
-        return columns, episodes, seconds
+        return columns, episodes, seconds, seen
 
     def _complete(self, fragment, episodes, seconds):
         """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
@@ -156,6 +159,7 @@ class RolloutWorker:
             rewards[env], end = self._again(step, env, fragment)
             ends += end
         fragment.rewarded(step, rewards)
+        policy.rewarded(self._state, rewards)
         self._returns += rewards
         self._lengths += 1
         self._position += 1
@@ -215,6 +219,7 @@ class RolloutWorker:
         if self._state:
             arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
             arrays["position"] = self._position.copy()
+        arrays |= self._differences.state()
         explored, exploring = self._exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
@@ -229,6 +234,7 @@ class RolloutWorker:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
         if self._state:
             self._remember(arrays)
+        self._differences.load(arrays)
         self._envs.load(arrays, facts["envs"])
         self._started = True
         set_state(self._rng, rng)

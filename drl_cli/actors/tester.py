@@ -57,6 +57,7 @@ def _play(policy, env, seeds, explore, horizon):
                 place = seeds[index], lengths[index]
                 obs, reward, terminated, truncated = _stepped(made[index], stacks, actions[index], env["id"], place)
                 stacks.push(index, obs)
+                policy.rewarded(state, reward, index)
                 totals[index] += reward
                 lengths[index] += 1
                 if terminated or truncated or (horizon is not None and lengths[index] >= horizon):

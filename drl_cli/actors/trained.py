@@ -7,6 +7,7 @@ import operator
 import threading
 
 from drl_cli.acting.policy import DEFAULT_POLICY
+from drl_cli.actors.observed import Observed
 from drl_cli.configs.resources import gpus
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
@@ -59,6 +60,16 @@ class Trained:
             self._all = Weights(self.session, named, with_ray=False)
             published = {name: named[name] for name in built.published}
             self._published = Weights(self.session, published, self._identity["with_ray"])
+            filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
+            self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
+
+    def observe(self, seen):
+        """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""
+        self._observed.add(seen)
+
+    def filter_anew(self):
+        """Let the filters be what all that has been observed makes them."""
+        self._observed.write()
 
     def device(self):
         """The device that learns, to be entered while operations are added."""
@@ -101,11 +112,13 @@ class Trained:
         """Push the present weights, to be kept for scoring with ``keep``; returns the reference of the call."""
         self._pushed_at = self.updates
         self.version += 1
+        self.filter_anew()
         acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
         return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 
     def state(self):
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
+        self.filter_anew()
         return self._all.get()
 
     def load(self, arrays, version):
@@ -117,5 +130,6 @@ class Trained:
             self._all.set(arrays)
         except ValueError as error:
             raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {error}") from error
+        self._observed.read()
         self.version = version
         self.updates = self._pushed_at = int(arrays[SCOPE + "num_updates"])

@@ -4,7 +4,8 @@ Used by the trainer (the policy's spec, its first weights) for PG, A2C, A3C, PPO
 meaning from RLlib's (``model``, ``vf_share_layers``, ``free_log_std``).
 
 Deviations: with an LSTM policy and value always share their layers (RLlib's do too, whatever ``vf_share_layers`` says);
-log_std is bounded to [-20, 2].
+log_std is bounded to [-20, 2]. With ``lstm_use_prev_action_reward`` the previous action and reward enter in front of the
+dense layers (RLlib: behind them, in front of the LSTM).
 """
 
 from drl_cli.algorithms import describing
@@ -36,6 +37,9 @@ def policy_spec(config, spaces):
         heads = (("mean", action.size), ("log_std", action.size))
     free = ("log_std",) if action.kind == "Box" and model.free_log_std else ()
     is_shared = config.vf_share_layers or bool(cells)
+    previous = bool(cells) and model.lstm_use_prev_action_reward
+    extra = (("previous", action.size + 1),) if previous else ()
+    seen["inputs"] += extra
     acting = NetSpec(
         name="policy",
         layers=describing.layers(model),
@@ -50,9 +54,10 @@ def policy_spec(config, spaces):
         nets=(acting,) if is_shared else (acting, judging),
         distribution=DISTRIBUTIONS[action.kind],
         action=action,
-        state=acting.state_shapes,
+        state=acting.state_shapes + tuple((size,) for _, size in extra),
         scored=True,
         mask=describing.mask(spaces),
+        previous=previous,
         **about,
     )
 

@@ -11,19 +11,28 @@ import numpy as np
 
 from drl_cli.configs.model import conv_filters
 from drl_cli.configs.replay import intensity
+from drl_cli.configs.rollout import filter_misfits
+from drl_cli.errors import ConfigError
 from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
 
 def observation(config, spaces):
-    """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``."""
+    """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``.
+
+    ConfigError for a filter over images.
+    """
     space, frames = spaces["obs"], spaces.get("frames", 1)
     shape = tuple(space["shape"])
+    for text in filter_misfits(config, shape):
+        raise ConfigError(text)
     is_image = len(shape) == 3
     stacked = (*shape[:-1], shape[-1] * frames)
     policy = {
         "obs_shape": shape,
         "obs_dtype": "uint8" if is_image and space["dtype"] == "uint8" else "float32",
         "frames": frames,
+        "filter": config.observation_filter != "NoFilter",
+        "scaled": config.reward_scaling,
     }
     net = {"inputs": (("obs", math.prod(stacked)),)}
     if is_image:

@@ -40,8 +40,7 @@ def build(config, spec, initial, seed, scope):
     ``dqn_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
     """
     update = _Update(config, spec, initial, seed, scope)
-    published = [scope + name for name in spec.weight_names()]
-    return learner_graph(transition_columns(config, spec), RATES, update, published)
+    return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
 class _Update:

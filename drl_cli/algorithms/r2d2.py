@@ -52,7 +52,7 @@ def build(config, spec, initial, seed, scope):
     if config.prioritized_replay:
         columns["weight"] = ((), "float32")
     update = _Update(config, spec, initial, seed, scope)
-    return learner_graph(columns, RATES, update, [scope + name for name in spec.weight_names()])
+    return learner_graph(columns, RATES, update, spec, scope)
 
 
 class _Update:

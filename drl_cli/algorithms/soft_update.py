@@ -62,8 +62,7 @@ class SoftUpdate:
 
     def graph(self):
         """Return the LearnerGraph of this update."""
-        published = [self._scope + name for name in self._spec.weight_names()]
-        return learner_graph(transition_columns(self._config, self._spec), RATES, self, published)
+        return learner_graph(transition_columns(self._config, self._spec), RATES, self, self._spec, self._scope)
 
     def variables(self):
         """All but the counter."""

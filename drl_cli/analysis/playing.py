@@ -130,6 +130,7 @@ class Player:
                 episode.obs.append(obs)
                 episode.action.append(action)
                 episode.rewards.append(float(reward))
+            self._policy.rewarded(state, reward)
             episode.reward += float(reward)
             episode.length += 1
             episode.terminated, episode.truncated = bool(terminated), bool(truncated)

@@ -51,6 +51,11 @@ class EnvironmentKeys(Section):
         "is true for Atari games with preprocessor_pref deepmind, else false. Reported rewards stay as they were.",
         allowed="true, false, null, a number in (0, 1e9], or [low, high]",
     )
+    reward_scaling: bool = key(
+        False,
+        "Divide the rewards that are learnt from by the running deviation of the discounted return, so that returns are of "
+        "the order of 1 whatever the environment's units. Behind clip_rewards; reported rewards stay as they were.",
+    )
     preprocessor_pref: Literal["deepmind", "rllib"] | None = key(
         "deepmind",
         "How Atari games are made ready, and nothing else: deepmind starts them with up to 30 no-ops and with FIRE where "

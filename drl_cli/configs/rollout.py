@@ -3,6 +3,8 @@
 Mixed into the config of every algorithm that samples. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
+from typing import Literal
+
 from drl_cli.configs.exploration import ExplorationConfig
 from drl_cli.configs.schema import Section, Whole, key
 
@@ -41,3 +43,18 @@ class RolloutKeys(Section):
     )
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
+    observation_filter: Literal["NoFilter", "MeanStdFilter"] = key(
+        "NoFilter",
+        "MeanStdFilter centres observations and divides them by their deviation, both running over all that was sampled, "
+        "and limits them to 10 deviations. All workers share the statistics, which are part of the policy. Not for images.",
+    )
+
+
+def filter_misfits(config, shape):
+    """Return one line for a filter that does not fit observations of ``shape``; an empty list where it does."""
+    if config.observation_filter == "NoFilter" or len(shape) == 1:
+        return []
+    return [
+        f"observation_filter: {config.observation_filter} is for vectors of numbers, the environment's observations are "
+        f"images of shape {tuple(shape)}, which nets scale themselves. Leave the key out."
+    ]

@@ -80,7 +80,7 @@ WITHOUT_EFFECT = {
     ("simple_optimizer",): (False,),
     ("optimizer", "debug"): (False,),
     ("batch_mode",): ("truncate_episodes",),
-    ("observation_filter",): ("NoFilter",),
+    ("synchronize_filters",): (True,),
     ("use_state_preprocessor",): (False,),
     ("parameter_noise",): (False,),
     ("soft_q",): (False,),

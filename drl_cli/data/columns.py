@@ -64,7 +64,8 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
                                     padding; M is E·2, E·4, E·8, …, or at least 64
     end_at      [M]       int32     e·T + t of the step before each of them; E·T is padding
     begins      [E, T]    float32   of recurrent policies: 1 at an episode's first step
-    state_<i>   [E, T/L, …] float32 the stored state before the first step of every sequence
+    state_<i>   [E, T/L, …] float32 the stored state before the first step of every sequence, or [E, T, …] before every step
+                                    (the previous action and reward: ``PolicySpec.stepwise``)
     end_state_<i>  [M, …] float32   the state with which end_obs is to be looked at
 """
 
@@ -100,3 +101,4 @@ class Token(NamedTuple):
     notes: tuple  # texts for the user: what broke and how to reproduce it
     seconds: dict  # "env", "policy", "total": where the time went
     exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
+    seen: dict | None = None  # what its observations and returns add to the filters' statistics (``actors.observed``)

@@ -20,11 +20,12 @@ LEAST_ENDS = 64  # room for their truncations; a shape of its own would cost a c
 STATE = "state_"
 
 
-def join(fragments, gamma, sequence=1):
+def join(fragments, gamma, sequence=1, stepwise=()):
     """Return the trajectory batch of ``fragments`` (dicts of fragment columns), {column: array}.
 
     ``gamma``: discount of one step. ``sequence``: L, steps of a recurrent sequence; T becomes a multiple of it, and T = L·2^k
-    for complete episodes (fragments with ``length``), every one of which begins at a multiple of L.
+    for complete episodes (fragments with ``length``), every one of which begins at a multiple of L. ``stepwise``: names of
+    states that are kept for every step instead of every sequence.
     """
     plan = _plan(fragments, sequence)
     stacks = [_stacks(fragment) for fragment in fragments]
@@ -50,7 +51,8 @@ def join(fragments, gamma, sequence=1):
         begins = plan.laid([fragment["position"] == 0 for fragment in fragments])
         batch["begins"] = begins.astype(np.float32)
         for name in _state_names(fragments[0]):
-            batch[name] = plan.laid([fragment[name] for fragment in fragments], sequence)
+            every = 1 if name in stepwise else sequence
+            batch[name] = plan.laid([fragment[name] for fragment in fragments], every)
     return batch | _ends(fragments, stacks, plan)
 
 

@@ -28,6 +28,7 @@ from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS
+from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
@@ -201,7 +202,8 @@ class _Draft:
         env_config = self._config.env_config
         plan = preprocessing.plan(self._config, env.id)
         spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
-        refuse(exploration.misfits(self._config, spaces["action"]["kind"]), "the command")
+        misfits = exploration.misfits(self._config, spaces["action"]["kind"])
+        refuse([*misfits, *filter_misfits(self._config, spaces["obs"]["shape"])], "the command")
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)

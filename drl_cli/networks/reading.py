@@ -11,7 +11,16 @@ from drl_cli.errors import CheckpointError
 from drl_cli.networks import spec as specs
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
-_LATER = {"obs_dtype": "float32", "frames": 1, "value": None, "scored": False, "mask": (), "filter": False}
+_LATER = {
+    "obs_dtype": "float32",
+    "frames": 1,
+    "value": None,
+    "scored": False,
+    "mask": (),
+    "filter": False,
+    "scaled": False,
+    "previous": False,
+}
 
 
 def policy_spec(data):
@@ -30,6 +39,8 @@ def policy_spec(data):
             scored=bool(whole["scored"]),
             mask=_sizes(whole["mask"], specs.MAX_PIXELS, least=0),
             filter=bool(whole["filter"]),
+            scaled=bool(whole["scaled"]),
+            previous=bool(whole["previous"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from drl_cli.networks import filtering
 from drl_cli.networks.action_specs import MAX_UNITS, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from drl_cli.networks.nets import ACTIVATIONS, Conv, Dense, NetSpec
 
@@ -83,8 +84,10 @@ class PolicySpec:
 
     ``scored``: acting records the log-probability of each action, and a net has a head "value": the acting one where both
     are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
-    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised by the weights
-    ``filter/mean`` and ``filter/var`` before a net sees them, but for the mask.
+    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net sees
+    them, but for the mask; ``scaled``: rewards that are learnt from are put on a common scale (``networks.filtering``).
+    ``previous``: beside each observation a recurrent net sees the action before it (one-hot, or within ±1; zeros at an
+    episode's start) and its reward, which are the last part of ``state``.
     """
 
     nets: tuple
@@ -98,6 +101,8 @@ class PolicySpec:
     scored: bool = False
     mask: tuple = ()
     filter: bool = False
+    scaled: bool = False
+    previous: bool = False
 
     @property
     def stacked_shape(self):
@@ -106,10 +111,20 @@ class PolicySpec:
             return tuple(self.obs_shape)
         return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
+    @property
+    def previous_size(self):
+        """How many numbers the previous action and reward are, 0 where they are not seen."""
+        return self.action.size + 1 if self.previous else 0
+
+    @property
+    def stepwise(self):
+        """Names of the state's columns that a trajectory keeps for every step, not for a sequence's start alone."""
+        return (f"state_{len(self.state) - 1}",) if self.previous else ()
+
     def weight_shapes(self):
-        """Return {variable name: shape} of all nets, and of the filter."""
-        shapes = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
-        return shapes | ({f"filter/{part}": self.stacked_shape for part in ("mean", "var")} if self.filter else {})
+        """Return {variable name: shape} of all nets and filters."""
+        nets = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        return nets | filtering.weight_shapes(self)
 
     def weight_names(self):
         """Return the names of all variables, in order."""
@@ -132,11 +147,16 @@ class PolicySpec:
         net = self.nets[0]
         if not set(net.free_heads) <= {head for head, _ in net.heads}:
             return f"free heads {str(net.free_heads)[:60]} that are no heads"
-        if self.state != net.state_shapes or (net.lstm and (net.batch_norm or net.sde)):
+        if self.previous and not net.lstm:
+            return "previous actions and rewards for a net without recurrent cells"
+        before = ((self.previous_size,),) if self.previous else ()
+        if self.state != net.state_shapes + before or (net.lstm and (net.batch_norm or net.sde)):
             return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
         if any(judge.lstm for judge in self.nets[1:]):
             return "recurrent cells in a net that only judges"
-        if net.input_size != math.prod(self.stacked_shape) or (net.image and net.image != self.stacked_shape):
+        if net.input_size != math.prod(self.stacked_shape) + self.previous_size or (
+            net.image and net.image != self.stacked_shape
+        ):
             return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
         if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
             return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
@@ -175,8 +195,8 @@ class PolicySpec:
     def _sight_misfit(self):
         """Whether mask and filter fit the observations."""
         vector = len(self.obs_shape) == 1
-        if self.filter and not vector:
-            return f"a filter for observations of shape {self.obs_shape}"
+        if self.filter and (self.nets[0].image or self.frames > 1):
+            return "a filter of observations that are images"
         if not self.mask:
             return None
         start, count = self.mask if len(self.mask) == 2 else (-1, 0)

@@ -17,6 +17,7 @@ from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.replay import shards
 from drl_cli.configs.resources import gpus
 from drl_cli.loading import load
+from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.shards import Shards
@@ -79,7 +80,7 @@ def open_cluster(config, ray_options):
 
 def make_parts(row, config, env, spec, cluster):
     """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed."""
-    initial = load(row.nets).initial_weights(config, spec, config.seed)
+    initial = load(row.nets).initial_weights(config, spec, config.seed) | filtering.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}

@@ -95,11 +95,18 @@ def check_fits(trainer, ckpt):
         ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(trainer.env.get("preprocessing"))),
         ("kind of actions", facts["spaces"]["action"].get("kind"), trainer.env["spaces"]["action"].get("kind")),
         ("choices of an action", facts["spaces"]["action"].get("nvec"), trainer.env["spaces"]["action"].get("nvec")),
+        ("observation filter", *_both(trainer, facts, "observation_filter", "NoFilter")),
+        ("reward scaling", *_both(trainer, facts, "reward_scaling", False)),
         ("number of actions", facts["spaces"]["action"].get("n"), trainer.env["spaces"]["action"].get("n")),
         ("action shape", facts["spaces"]["action"]["shape"], list(trainer.env["spaces"]["action"]["shape"])),
     ):
         if stored != mine:
             raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {mine!r}.")
+
+
+def _both(trainer, facts, key, older):
+    """The value of a key of the config in a checkpoint, ``older`` where it did not know the key, and in this run."""
+    return facts["config"].get(key, older), getattr(trainer.config, key)
 
 
 def restore_counters(trainer, ckpt, exact):

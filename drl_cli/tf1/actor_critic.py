@@ -1,12 +1,12 @@
 """An actor-critic as graph variables: what a policy with values says of observations, for every algorithm that learns so.
 
 Used by the graphs of PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. ``look`` is the twin of ``acting.policy.NumpyPolicy``:
-mask included. ``look_at`` looks at a whole trajectory batch (``data.trajectories``).
+filter and mask included. ``look_at`` looks at a whole trajectory batch (``data.trajectories``).
 """
 
 from typing import NamedTuple
 
-from drl_cli.tf1 import scored
+from drl_cli.tf1 import filtering, scored
 from drl_cli.tf1.build import Net, values_of, variables_of
 from drl_cli.tf1.tensorflow import tf
 
@@ -21,7 +21,8 @@ class Seen(NamedTuple):
 class ActorCritic:
     """The nets of ``spec`` as variables.
 
-    ``variables``: {name of the spec: variable}, all of them; ``published``: their exact names in the graph. ``trained``,
+    ``variables``: {name without scope: variable}, all of them, the moments of filters too; ``published``: the exact names in
+    the graph of those that the spec names. ``trained``,
     ``policy_names``, ``value_names``: names of what gradients change, of the weights of the acting net (layers that both
     share included) and of the net for values, () where they share. ``distribution`` has ``logp(heads, action)``,
     ``entropy(heads)`` and ``kl(old, new)``, [B] each.
@@ -37,10 +38,8 @@ class ActorCritic:
         self.value_names = tuple(name for net in spec.nets[1:] for name in net.trainable())
         self.trained = self.policy_names + self.value_names
         shapes = spec.weight_shapes()
-        learnt = {name: shapes[name] for name in self.trained}
-        other = {name: shape for name, shape in shapes.items() if name not in learnt}
-        made = variables_of(learnt, initial, scope) | variables_of(other, initial, scope, trainable=False)
-        self.variables = {name: made[name] for name in shapes}
+        learnt = variables_of({name: shapes[name] for name in self.trained}, initial, scope)
+        self.variables = learnt | filtering.variables(spec, scope)
         self.published = tuple(scope + name for name in shapes)
         self.distribution = scored.BY_NAME[spec.distribution](spec)
 
@@ -52,24 +51,24 @@ class ActorCritic:
         """Return what the weights ``values`` ({name: tensor}) make of ``obs``, as Seen.
 
         Feed-forward: ``obs`` [B, …]. With an LSTM: ``obs`` [B, L, …], ``state`` (a part [B, …] each) before the first step
-        and ``begins`` float32 [B, L], 1 where an episode begins, or None; Seen has B·L rows then, in the order (b, l).
+        and ``begins`` float32 [B, L], 1 where an episode begins, or None; Seen has B·L rows then, in the order (b, l). Where
+        the spec has ``previous`` that part of the state is given for every step, [B, L, size].
         """
         acting, *judging = self.spec.nets
-        flat = tf.reshape(obs, [-1, *self.spec.stacked_shape]) if acting.lstm else obs  # [B(·L), …]
+        given = filtering.normalised(obs, values)  # [B(, L), …]
         if acting.lstm:
-            heads, _ = Net(acting, values).sequence(self._given(values, obs), state, begins, looped=self._looped)
+            beside = state[-1:] if self.spec.previous else ()  # [B, L, size]
+            cells = state[: len(acting.state_shapes)]  # [B, cells] each
+            heads, _ = Net(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
             heads = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·L, size]
         else:
-            heads = Net(acting, values)(self._given(values, obs))  # [B, size]
-        judged = Net(judging[0], values)(self._given(values, obs)) if judging else heads
+            heads = Net(acting, values)(given)  # [B, size]
+        judged = Net(judging[0], values)(given) if judging else heads
         heads = {head: y for head, y in heads.items() if head != "value"}
         if self.spec.mask:
-            heads["logits"] = scored.masked(heads["logits"], scored.allowed(self.spec.mask, flat))  # [B(·L), n]
+            rows = tf.reshape(obs, [-1, obs.shape[-1]])  # [B(·L), size]
+            heads["logits"] = scored.masked(heads["logits"], scored.allowed(self.spec.mask, rows))  # [B(·L), n]
         return Seen(heads, judged["value"][:, 0])
-
-    def _given(self, values, obs):
-        """What the nets are given for ``obs``, vectors or images."""
-        return obs
 
 
 def look_at(net, values, batch):
@@ -97,8 +96,11 @@ def look_at(net, values, batch):
 
 
 def state_of(net, batch, name, rows):
-    """Return the columns ``<name>_<i>`` of ``batch`` as the recurrent state of ``rows`` sequences, [rows, …] each."""
-    return tuple(tf.reshape(batch[f"{name}_{index}"], [rows, *shape]) for index, shape in enumerate(net.spec.state))
+    """Return the columns ``<name>_<i>`` of ``batch`` as the recurrent state of ``rows`` sequences, as ``look`` takes it."""
+    shapes = [(rows, *shape) for shape in net.spec.state]
+    if net.spec.previous:
+        shapes[-1] = (rows, -1, net.spec.previous_size)
+    return tuple(tf.reshape(batch[f"{name}_{index}"], shape) for index, shape in enumerate(shapes))
 
 
 def _next(value, end_value, end_at):

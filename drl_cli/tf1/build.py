@@ -51,15 +51,17 @@ class Net:
         """
         return self._heads(self._features(inputs))
 
-    def sequence(self, obs, state, begins=None, skip=0, looped=False):
-        """Run a net with an LSTM over sequences of ``obs`` [B, S, …], its one input.
+    def sequence(self, obs, state, begins=None, skip=0, looped=False, beside=()):
+        """Run a net with an LSTM over sequences of ``obs`` [B, S, …], and of the other inputs ``beside`` it, [B, S, size] each.
 
         ``state``: (output, cell) before the first step, [B, lstm] each; ``begins``: float32 [B, S], 1 where an episode
         begins, before which the state is forgotten, or None; ``looped``: for XLA. The first ``skip`` steps only bring the
         state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state behind the last step).
         """
         net, (rows, steps) = self._net, obs.shape[:2].as_list()
-        x = self._features([tf.reshape(obs, [rows * steps, *obs.shape[2:]])])  # [B·S, U]
+        x = self._features(
+            [tf.reshape(given, [rows * steps, *given.shape[2:]]) for given in (obs, *beside)]
+        )  # [B·S, U]
         x = tf.transpose(tf.reshape(x, [rows, steps, x.shape[-1]]), [1, 0, 2])  # [S, B, U]
         begins = None if begins is None else tf.transpose(begins)  # [S, B]
         weights = [self._weights[f"{net.name}/lstm/{part}"] for part in ("kernel", "bias")]

@@ -10,6 +10,8 @@ gradients between the two, the others run them one after the other inside one se
 from collections.abc import Callable
 from typing import NamedTuple
 
+from drl_cli.tf1 import filtering
+
 
 class Gradients(NamedTuple):
     """The outcome of looking at one batch; nothing has been changed yet."""
@@ -80,7 +82,8 @@ def trajectory_columns(config, spec):
     if spec.state:
         columns["begins"] = ((), "float32", "step")
     for index, shape in enumerate(spec.state):
-        columns[f"state_{index}"] = (shape, "float32", "sequence")
+        name = f"state_{index}"
+        columns[name] = (shape, "float32", "step" if name in spec.stepwise else "sequence")
         columns[f"end_state_{index}"] = (shape, "float32", "end")
     return columns
 
@@ -99,10 +102,18 @@ def transition_columns(config, spec):
     return columns
 
 
-def learner_graph(columns, rates, update, published):
+def learner_graph(columns, rates, update, spec, scope):
     """Return the LearnerGraph of ``update``, which has ``variables()``, ``number``, ``gradients`` and ``apply``.
 
-    ``number``: the variable that counts updates; ``published``: exact names.
+    ``number``: the variable that counts updates. What the PolicySpec ``spec`` names is published, under ``scope``. Its filters
+    are applied here: a replay holds raw observations and rewards, ``gradients`` sees them as the policy does.
     """
-    variables = {variable.op.name: variable for variable in update.variables()} | {"num_updates": update.number}
-    return LearnerGraph(columns, rates, variables, tuple(published), update.gradients, update.apply)
+    filters = filtering.variables(spec, scope)
+    made = [*update.variables(), *filters.values()]
+    variables = {variable.op.name: variable for variable in made} | {"num_updates": update.number}
+    published = tuple(scope + name for name in spec.weight_names())
+
+    def gradients(batch, number):
+        return update.gradients(filtering.filtered(batch, filters), number)
+
+    return LearnerGraph(columns, rates, variables, published, gradients if filters else update.gradients, update.apply)

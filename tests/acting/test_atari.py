@@ -144,6 +144,9 @@ def test_video_shows_the_game_in_its_own_size(tmp_path):
         def initial_state(self, rows):
             return ()
 
+        def rewarded(self, state, reward, rows=0):
+            pass
+
         def act(self, obs, state, rng, explore):
             assert obs.shape == (1, 84, 84, 4) and obs.dtype == np.uint8
             return np.zeros(1, np.int32), state, {}

@@ -94,6 +94,9 @@ class Discrete:
     def initial_state(self, rows):
         return ()
 
+    def rewarded(self, state, reward, rows=0):
+        pass
+
     def act(self, obs, state, rng, explore):
         self.seen.append(obs.copy())
         return (obs[:, 0, 0, -1] % 2).astype(np.int32), state, {}

@@ -9,6 +9,7 @@ from drl_cli.acting.policy import NumpyPolicy
 
 KEYS = {"train_batch_size": 12, "sgd_minibatch_size": 4, "num_sgd_iter": 2}
 LSTM = {"model": {"use_lstm": True, "lstm_cell_size": 3, "max_seq_len": 2}}
+PREVIOUS = {"model": LSTM["model"] | {"lstm_use_prev_action_reward": True}}
 KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 FIRST = ("first_ratio_deviation", "first_kl", "first_clip_fraction")
 
@@ -20,13 +21,15 @@ def scored(machine, seed=0):
     rng, (streams, steps) = np.random.default_rng(seed), batch["mask"].shape
     state = policy.initial_state(streams)
     for t in range(steps):
-        if state and t % machine.sequence == 0:
-            for index, part in enumerate(state):
+        for part in state:
+            part[batch["begins"][:, t] > 0] = 0.0
+        for index, part in enumerate(state):
+            if f"state_{index}" in machine.spec.stepwise:
+                batch[f"state_{index}"][:, t] = part
+            elif t % machine.sequence == 0:
                 batch[f"state_{index}"][:, t // machine.sequence] = part
-        if state:
-            for part in state:
-                part[batch["begins"][:, t] > 0] = 0.0
         batch["action"][:, t], state, columns = policy.act(batch["obs"][:, t], state, rng, True)
+        policy.rewarded(state, batch["reward"][:, t])
         batch["logp"][:, t] = columns["logp"]
     for name in ("action", "logp"):
         mask = batch["mask"].reshape(*batch["mask"].shape, *[1] * (batch[name].ndim - 2))
@@ -34,7 +37,9 @@ def scored(machine, seed=0):
     return batch
 
 
-@pytest.mark.parametrize("keys", [{}, LSTM, {"vf_share_layers": True}], ids=["dense", "lstm", "shared"])
+@pytest.mark.parametrize(
+    "keys", [{}, LSTM, PREVIOUS, {"vf_share_layers": True}], ids=["dense", "lstm", "lstm-previous", "shared"]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_minibatch_has_ratio_1_kl_0_and_clip_fraction_0(kind, keys):
     with BatchMachine("PPO", config("PPO", **(KEYS | keys)), kind) as machine:

@@ -44,6 +44,9 @@ class Policy:
         assert rows == 1
         return ()
 
+    def rewarded(self, state, reward, rows=0):
+        pass
+
     def act(self, obs, state, rng, explore):
         assert obs.shape == (1, 2) and obs.dtype == np.float32
         return (rng.uniform(size=(1, 1)) if explore else np.full((1, 1), 2.0)), state, {}

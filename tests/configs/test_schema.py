@@ -50,6 +50,8 @@ DEFAULTS = {
     "normalize_actions": True,
     "clip_actions": True,
     "clip_rewards": None,
+    "observation_filter": "NoFilter",
+    "reward_scaling": False,
     "preprocessor_pref": "deepmind",
     "log_level": "WARN",
     "tf_session_args.intra_op_parallelism_threads": 1,

@@ -36,6 +36,7 @@ SDE = {"exploration_config": {"type": "StateDependentNoise", "random_timesteps":
 NOISE = {"exploration_config": {"type": "ParameterNoise", "random_timesteps": 20}}
 HELD = {"exploration_config": {"type": "EpsilonGreedy", "random_timesteps": 150, "hold_steps": 6}}
 ANNEALED = {"final_prioritized_replay_beta": 1.0, "prioritized_replay_beta_annealing_timesteps": 400}
+FILTERED = {"observation_filter": "MeanStdFilter", "reward_scaling": True, "num_envs_per_worker": 2}
 RUNS = {
     "DQN prioritized": ("DQN", "CartPole-v1", ANNEALED),
     "DQN parameter noise": ("DQN", "CartPole-v1", NOISE | {"model": {"layer_norm": True}}),
@@ -50,6 +51,8 @@ RUNS = {
     "SAC gSDE": ("SAC", "Pendulum-v1", {"use_sde": True}),
     "CROSSQ": ("CROSSQ", "Pendulum-v1", {"policy_average": 0.9}),
     "TQC": ("TQC", "Pendulum-v1", {}),
+    "SAC filtered": ("SAC", "Pendulum-v1", FILTERED),
+    "DQN filtered": ("DQN", "CartPole-v1", FILTERED | {"worker_side_prioritization": True}),
     "stacked images": ("DQN", "Wandering-v0", {"model": {"framestack": 3}, "compress_observations": True}),
 }
 

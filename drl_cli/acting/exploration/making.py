@@ -83,7 +83,7 @@ class Exploration:
         rows = ALL if env is None else slice(env, env + 1)
         if steps < self._place["random_steps"] or not policy.has_weights:
             action = self._held.uniform(policy, rng, obs, rows)
-            return action, policy.next_state(obs, state), policy.random_columns(obs)
+            return action, policy.noted(policy.next_state(obs, state), action), policy.random_columns(obs)
         if not self._explore:
             return policy.act(obs, state, rng, False)
         return self._kind.act(policy, obs, state, rng, (self._now(steps), rows))

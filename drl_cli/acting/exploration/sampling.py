@@ -41,7 +41,7 @@ class Random:
     def act(self, policy, obs, state, rng, at):
         """See the module."""
         action = self._held.uniform(policy, rng, obs, at[1])
-        return action, policy.next_state(obs, state), policy.random_columns(obs)
+        return action, policy.noted(policy.next_state(obs, state), action), policy.random_columns(obs)
 
     def ended(self, index):
         """See the module."""

@@ -43,6 +43,7 @@ class ReplayLoop:
         self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
         self._running = self._prepared = None  # (reference, count, shard)
         self._adding = []  # (reference, token) of fragments on their way into the replay
+        self._seen, self._told = [], None  # what the learner's filters have not heard of; the newest such call
         self._ready, self._started = None, False
         self.meters = Meters(config)
 
@@ -83,11 +84,13 @@ class ReplayLoop:
             self._deal(self._cluster.wait(self._pending(), 0.25))
             self._prepared = None
             self._pool.watch()
+        self._tell()
 
     def settle(self):
         """Deal with the update that is running: what the learner holds then belongs to the counters."""
         if self._running is not None:
             self._deal([self._running[0]])
+        self._tell()
 
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
@@ -139,8 +142,17 @@ class ReplayLoop:
         if self._running is None and self._prepared is not None:
             block, count, shard = self._prepared
             self._prepared = None
+            self._tell()
             self._running = (self._learner.call("learn", block, count, self.sampled), count, shard)
             self._prepare()
+
+    def _tell(self):
+        """Hand the learner what the stored fragments add to its filters: it goes into the updates asked for after it."""
+        if self._told is not None and self._told.done():
+            self._told.result()  # raises what went wrong
+            self._told = None
+        if self._seen:
+            self._told, self._seen = self._learner.call("observe", self._seen), []
 
     def _prepare(self):
         owed = self._owed()
@@ -196,6 +208,8 @@ class ReplayLoop:
             return  # it had been seen, or its worker has been replaced
         self.sampled += stored
         self._replay.added(token, stored)
+        if token.seen is not None:
+            self._seen.append(token.seen)
         self.meters.sampled(token, stored)
         for note in token.notes:
             events.report("warning", text=note)
