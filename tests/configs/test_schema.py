@@ -244,6 +244,7 @@ _REPLAY = {
     "policy_average",
     *(name for name in DEFAULTS if "prioritized_replay" in name),
 }
+_SDE = {"use_sde": False, "log_std_init": -2.0}
 _ON_POLICY = {
     "num_envs_per_worker": 8,
     "rollout_fragment_length": 128,
@@ -288,7 +289,7 @@ _A2C = {
 _PG = {
     "rollout_fragment_length": 64,
     "train_batch_size": 512,
-    "lr": 1e-3,
+    "lr": 3e-3,
     "use_gae": False,
     "standardize_advantages": True,
 }
@@ -385,9 +386,9 @@ DIFFERENCES = {
     ),
     "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
     "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY}),
-    "A2C": ({**_ON_POLICY, **_A2C}, {*_SOFT, *_REPLAY}),
+    "A2C": ({**_ON_POLICY, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
-    "PPO": ({**_ON_POLICY, **_PPO}, {*_SOFT, *_REPLAY}),
+    "PPO": ({**_ON_POLICY, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
     "TRPO": ({**_ON_POLICY, **_TRPO}, {*_SOFT, *_REPLAY}),
     "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
@@ -627,6 +628,9 @@ def test_keys_that_just_fit_are_taken(given):
         ("PPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
         ("PPO", {"sgd_minibatch_size": 9, "model": {"use_lstm": True}}, "less than one sequence, model.max_seq_len 20"),
         ("PPO", {"clip_param": None}, "null needs a kl_coeff above 0"),
+        ("PPO", {"use_sde": True, "model": {"use_lstm": True}}, "true fits no LSTM"),
+        ("PPO", {"use_sde": True, "model": {"free_log_std": True}}, "true makes the deviations of the features"),
+        ("A2C", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
         ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
         ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),
         ("PPO", {"use_critic": False}, "its estimates are made of values"),
