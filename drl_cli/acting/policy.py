@@ -136,6 +136,10 @@ class NumpyPolicy:
         obs = obs if self._filter is None else self._filter(obs)
         return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
+    def given(self, obs):
+        """Return what the nets see of ``obs`` [N, *stacked_shape]."""
+        return self._given(obs)
+
     def with_net(self, net):
         """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""
         other = copy.copy(self)
@@ -147,7 +151,7 @@ class NumpyPolicy:
         return Forward(self.spec.nets[0], weights)
 
     def displaced(self, heads, noise):
-        """Return a squashed Gaussian's mean in ``heads`` with ``noise`` [N, A] added before squashing."""
+        """Return a Gaussian's mean in ``heads`` with ``noise`` [N, A] added, before it is squashed if it is to be."""
         return self._distribution.displaced(heads, noise)
 
     def greedy(self, heads):
@@ -175,8 +179,11 @@ class NumpyPolicy:
         """
         heads, state = self.stepped(obs, state, rng if explore else None)
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
-        columns = {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
-        return action, self.noted(state, action), columns
+        return action, self.noted(state, action), self.scores(heads, action)
+
+    def scores(self, heads, action):
+        """Return the columns that tell how likely ``action`` was under ``heads``: "logp" float32 [N] of scored policies."""
+        return {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
 
     def random(self, obs, rng):
         """Return uniform actions for ``obs`` [N, …], float32 [N, A] within the policy's bounds or int32 [N, …]."""

@@ -87,7 +87,9 @@ class BatchLearner:
                 name: tf.placeholder(dtype, self._shape_of(kind, shape) + tuple(trailing))
                 for name, (trailing, dtype, kind) in built.columns.items()
             }
-            compiled = function(learn, jit_compile=True if self._config.xla else None, autograph=False)
+            compiled = function(
+                learn, jit_compile=True if self._config.xla and built.in_one_place else None, autograph=False
+            )
             return batch, compiled(batch, rates)
 
     def _shape_of(self, kind, shape):

@@ -55,6 +55,11 @@ class RolloutWorker:
         self._position = np.zeros(config.num_envs_per_worker, np.int32)  # in what is learnt from as an episode: a life
         self._started = False
 
+    @property
+    def policy(self):
+        """The NumpyPolicy that acts, with the weights that the last fragment was made with."""
+        return self._policy
+
     def _explore_at(self, place):
         self._place = place
         self._exploration = exploration.make(self._config, self._policy.spec, place)

@@ -8,6 +8,7 @@ import threading
 
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.actors.observed import Observed
+from drl_cli.configs.resources import gpus
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.loading import load
@@ -44,7 +45,7 @@ class Trained:
             add(built)
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer(list(built.variables.values()))
-        self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), config.num_gpus)
+        self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), gpus(config))
         self.session.run(start)
         # The compiler runs outside of Python: what has to be imported from Ray is imported beside it.
         beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
@@ -72,7 +73,7 @@ class Trained:
 
     def device(self):
         """The device that learns, to be entered while operations are added."""
-        return tf.device("/GPU:0" if self._config.num_gpus else "/CPU:0")
+        return tf.device("/GPU:0" if gpus(self._config) else "/CPU:0")
 
     def run(self, fetches, feeds, rates, env_steps):
         """Run ``fetches`` with ``feeds``; ``rates``: {dotted key of the config: placeholder}, set to where they are by then."""

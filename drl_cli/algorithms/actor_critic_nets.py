@@ -46,6 +46,7 @@ def policy_spec(config, spaces):
         heads=(*heads, VALUE_HEAD) if is_shared else heads,
         lstm=cells,
         free_heads=free,
+        sde=action.kind == "Box" and getattr(config, "use_sde", False),  # a key of PPO and A2C
         **seen,
     )
     judging = NetSpec(name="value", layers=describing.layers(model), heads=(VALUE_HEAD,), **seen)
@@ -63,8 +64,8 @@ def policy_spec(config, spaces):
 
 def initial_weights(config, spec, seed):
     """Return {name: float32 array} of all nets, drawn from ``seed`` alone."""
-    rng = generator(seed, "init")
-    return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng).items()}
+    rng, log_std = generator(seed, "init"), getattr(config, "log_std_init", 0.0)
+    return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng, log_std).items()}
 
 
 def target_updates(config, updates):

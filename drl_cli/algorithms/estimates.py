@@ -42,7 +42,9 @@ def estimates(config, net, batch, standardize, heads=False):
         advantage = returns_to_go(batch)  # [E, T]
     columns["advantage"] = standardized(advantage, mask) if standardize else advantage
     if heads:
-        columns |= {OLD + name: tf.reshape(y, [*mask.shape, *y.shape[1:]]) for name, y in old.items()}
+        columns |= {
+            OLD + name: tf.reshape(y, [*mask.shape, *y.shape[1:]]) for name, y in old.items() if name != "features"
+        }
     if net.spec.state:
         columns["begins"] = batch["begins"]
     rows = {name: tf.stop_gradient(_in_rows(net, batch, x)) for name, x in columns.items()}

@@ -21,6 +21,7 @@ class Algorithm(NamedTuple):
     actions: tuple
     observations: tuple
     learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
+    worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
 
 
 _REPLAY = {
@@ -42,6 +43,13 @@ _ON_POLICY = {
 
 _STREAM = _ON_POLICY | {"loop": "drl_cli.runtime.loops.stream"}
 """What those have in common that learn from trajectories of mixed versions, as they come."""
+
+_GRADIENTS = _ON_POLICY | {
+    "loop": "drl_cli.runtime.loops.gradients",
+    "learner": "drl_cli.actors.gradient_learner:GradientLearner",
+    "worker": "drl_cli.actors.gradient_worker:GradientWorker",
+}
+"""What those have in common whose workers compute gradients."""
 
 ALGORITHMS = (
     Algorithm(
@@ -134,7 +142,9 @@ ALGORITHMS = (
     ),
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
+    Algorithm(name="A3C", config="drl_cli.configs.a3c:A3CConfig", graph="drl_cli.algorithms.a3c", **_GRADIENTS),
     Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
+    Algorithm(name="TRPO", config="drl_cli.configs.trpo:TRPOConfig", graph="drl_cli.algorithms.trpo", **_ON_POLICY),
     Algorithm(
         name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM
     ),
@@ -149,9 +159,7 @@ ALGORITHMS = (
 NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
-    "A3C": "Box and Discrete",
     "DDPPO": "Box and Discrete",
-    "TRPO": "Box and Discrete",
     "MARWIL": "Box and Discrete",
     "BC": "Box and Discrete",
     "ES": "Box and Discrete",

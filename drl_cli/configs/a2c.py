@@ -8,13 +8,14 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
+from drl_cli.configs.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
 STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1."
 
 
 class A2CConfig(
+    StateDependentKeys,
     OnPolicyKeys,
     defaults={
         "rollout_fragment_length": default(16, rllib=20, why="8 environments make a batch of 128 of it"),

@@ -154,7 +154,7 @@ class IMPALAConfig(VTraceKeys, StreamKeys, OptimiserKeys, OnPolicyKeys, defaults
             )
         if self.num_gpus > 1:
             raise MisfitError(
-                "num_gpus", "must be at most 1: towers share a batch that nobody waits for badly; see PPO"
+                "num_gpus", "must be at most 1: only a batch that all wait for is split over several, as PPO's is"
             )
         if not self.use_critic:
             raise MisfitError("use_critic", "must be true: V-trace corrects values, and has none without a critic")

@@ -22,7 +22,7 @@ from drl_cli.configs.iteration import IterationKeys
 from drl_cli.configs.model import ACTIVATIONS, RecurrentNetwork
 from drl_cli.configs.resources import ResourceKeys
 from drl_cli.configs.rollout import RolloutKeys
-from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
+from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, default, key
 
 Norm = Annotated[float, Field(gt=0, le=1e9)]
 
@@ -161,9 +161,33 @@ class OnPolicyKeys(
         return self
 
 
-def gpus(config):
-    """Return the GPUs that the learner really takes: ``num_gpus``, or none where its towers are only to be tried."""
-    return 0.0 if config.fake_gpus else config.num_gpus
+class StateDependentKeys(Section):
+    """State-dependent exploration, whose noise is smooth in time. Stable-Baselines3's keys (Raffin et al. 2021)."""
+
+    use_sde: bool = key(
+        False,
+        "State-dependent exploration (gSDE): the noise is a linear function of the policy's last features, drawn anew "
+        "every exploration_config.sde_sample_freq steps, so that it is smooth in time. For Box actions.",
+    )
+    log_std_init: float = key(
+        -2.0,
+        "Logarithm of the standard deviation that the elements of the noise's matrix start from.",
+        ge=-20,
+        le=2,
+        needs=("use_sde", 1),
+    )
+
+    @model_validator(mode="after")
+    def _explores_in_one_way(self):
+        if self.use_sde and self.model.use_lstm:
+            raise MisfitError("use_sde", "true fits no LSTM: its features change with every step; keep one of them")
+        if self.use_sde and self.model.free_log_std:
+            raise MisfitError(
+                "use_sde", "true makes the deviations of the features, model.free_log_std of nothing; keep one"
+            )
+        if self.exploration_config.sde_sample_freq is not None and not self.use_sde:
+            raise MisfitError("exploration_config.sde_sample_freq", "it needs use_sde: true")
+        return self
 
 
 def sequence_length(config):

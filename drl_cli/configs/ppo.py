@@ -8,11 +8,12 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
+from drl_cli.configs.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
 
 class PPOConfig(
+    StateDependentKeys,
     OnPolicyKeys,
     defaults={
         "vf_loss_coeff": default(0.5, rllib=1.0, why="of the whole square: the half square of the published recipes"),

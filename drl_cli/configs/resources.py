@@ -83,3 +83,8 @@ class ResourceKeys(Section):
         "updates a second. "
         "It pays from about 2,700 updates.",
     )
+
+
+def gpus(config):
+    """Return the GPUs that the learner really takes: ``num_gpus``, or none where towers are only tried (``_fake_gpus``)."""
+    return 0.0 if getattr(config, "fake_gpus", False) else config.num_gpus

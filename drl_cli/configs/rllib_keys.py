@@ -53,6 +53,8 @@ NEVER = {
     "memory_per_worker": _QUOTA,
     "object_store_memory_per_worker": _QUOTA,
     "placement_strategy": "Ray places the parts by the resources they ask for.",
+    "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
+    "num_data_loader_buffers": "batches reach the learner as references; it loads the next one when it has learnt from one.",
     "simple_optimizer": "num_gpus says over how many towers a batch is split.",
     "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. "
     "Remove the key.",
@@ -154,10 +156,6 @@ INSTEAD = {
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "IMPALA and APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold vtrace_drop_last_ts "
-    "num_data_loader_buffers minibatch_buffer_size replay_proportion replay_buffer_num_slots learner_queue_size "
-    "learner_queue_timeout max_sample_requests_in_flight_per_worker broadcast_interval num_aggregation_workers "
-    "opt_type decay momentum epsilon use_kl_loss",
     "ES and ARS": "action_noise_std l2_coeff noise_stdev episodes_per_batch eval_prob return_proc_mode stepsize "
     "noise_size report_length num_rollouts rollouts_used sgd_stepsize offset",
     "MARWIL and BC": "beta vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "

@@ -12,12 +12,13 @@ import numpy as np
 HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN = math.sqrt(2.0), 0.01, 1.0
 
 
-def orthogonal_weights(net, rng):
+def orthogonal_weights(net, rng, log_std=-3.0):
     """Return {name: float32 array} for ``net`` (NetSpec) of one copy: orthogonal kernels, else as its ``initial_weights``.
 
     ``rng``: a ``numpy.random.Generator``. Layers without an activation have gain 1, free heads begin at 0.
+    ``log_std`` fills state-dependent deviations.
     """
-    weights = net.initial_weights(rng)
+    weights = net.initial_weights(rng, log_std=log_std)
     activations = [(f"{net.name}/conv_{index}", conv.activation) for index, conv in enumerate(net.convs)]
     activations += [(f"{net.name}/dense_{index}", layer.activation) for index, layer in enumerate(net.layers)]
     gains = {scope: 1.0 if activation == "linear" else HIDDEN_GAIN for scope, activation in activations}

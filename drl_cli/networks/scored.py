@@ -31,6 +31,10 @@ class Gaussian:
         noise = rng.standard_normal(heads["mean"].shape, dtype=np.float32)
         return heads["mean"] + np.exp(_bounded(heads["log_std"])) * noise
 
+    def displaced(self, heads, noise):
+        """Return the mean with ``noise`` [N, A] added, float32 [N, A]."""
+        return heads["mean"] + noise
+
     def logp(self, heads, action):
         """Return the log-density of ``action`` float32 [N, A], float32 [N]."""
         log_std = _bounded(heads["log_std"])

@@ -15,6 +15,7 @@ from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.replay import shards
+from drl_cli.configs.resources import gpus
 from drl_cli.loading import load
 from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
@@ -54,7 +55,7 @@ def open_cluster(config, ray_options):
     """Return the cluster for ``config``; starts or joins Ray when it needs one, with TensorFlow loading meanwhile."""
     threads = config.tf_session_args
     process.prepare_tensorflow(
-        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, config.num_gpus, config.log_level
+        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, gpus(config), config.log_level
     )
     if not needs_ray(config):
         events.report("phase", text="loading TensorFlow")
@@ -91,10 +92,10 @@ def make_parts(row, config, env, spec, cluster):
         row.learner,
         (config, spec, row.graph, initial, identity, server),
         ACTOR if config.learner_actor else THREAD,
-        pinned | {"num_gpus": config.num_gpus},
+        pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(config, env, spec, cluster, server)
+    make = _WorkerMaker(row.worker, config, env, spec, cluster, server)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
@@ -119,7 +120,8 @@ def _make_replay(config, spec, cluster, options):
 class _WorkerMaker:
     """Spawns worker ``index`` as its ``incarnation``-th; ``sampled`` is set once there is a loop that counts env steps."""
 
-    def __init__(self, config, env, spec, cluster, server):
+    def __init__(self, worker, config, env, spec, cluster, server):
+        self._worker = worker
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
         self.sampled = None
 
@@ -146,9 +148,7 @@ class _WorkerMaker:
         }
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
-        return self._cluster.spawn(
-            f"worker {index}", "drl_cli.actors.rollout_worker:RolloutWorker", args, place, resources
-        )
+        return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
 
 def make_tester(config, env, spec, cluster, server):

@@ -85,11 +85,16 @@ class WorkerPool:
                 calls.remove(done)
             self.watch()
 
-    def request(self, count, min_version=0, max_version=None):
-        """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``)."""
+    def request(self, count, min_version=0, max_version=None, among=None):
+        """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``).
+
+        ``among``: indices of the workers that may be asked; None: all.
+        """
         self._revive()
         for _ in range(count):
             free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
+            if among is not None:
+                free = [m for m in free if m.index in among]
             if not free:
                 return
             member = min(free, key=lambda m: (len(m.calls), m.index))

@@ -1,7 +1,7 @@
 """What an algorithm's graph module hands to the learner: variables, and what is done with a batch as functions of tensors.
 
 A LearnerGraph has an update as two functions, which are repeated over batches of a replay; a BatchGraph does everything
-that is to be done with one batch of trajectories.
+that is to be done with one batch of trajectories; of a GradientGraph's two halves, one runs in the workers.
 
 Sources: the split into "compute gradients" and "apply them" follows ``tf.train.Optimizer``; asynchronous loops send
 gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).
@@ -64,6 +64,22 @@ class BatchGraph(NamedTuple):
     published: tuple
     learn: Callable
     in_one_place: bool = True  # whether XLA can compile ``learn`` as a whole: false where it runs on several devices
+
+
+class GradientGraph(NamedTuple):
+    """An algorithm whose gradients are computed by workers and applied by the learner, over variables that exist once.
+
+    ``trained`` maps the names of the weights that gradients change, as the spec has them, to their shapes.
+    ``apply(gradients, rates)`` takes {name: tensor} of these and {name: float32 scalar} for the names of ``rates`` (keys of
+    the config, dotted), changes the variables unless the gradients' global norm is not a finite number, and returns
+    dict(norm: float32 scalar before clipping, finite: bool scalar). ``variables`` and ``published`` as in LearnerGraph.
+    """
+
+    rates: tuple
+    variables: dict
+    published: tuple
+    trained: dict
+    apply: Callable
 
 
 def trajectory_columns(config, spec):

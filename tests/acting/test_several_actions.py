@@ -112,10 +112,9 @@ def test_running_episode_is_replayed_with_the_very_actions(kind):
 
 
 def test_log_keeps_whole_numbers_and_gives_them_back_as_the_space_has_them():
-    log = ActionLogs(1, SPACES["Switches"])
-    log.append(np.int8([[1, 0, 1]]))
-    taken = log.taken(0)
-    assert taken.tolist() == [[1, 0, 1]] and taken.dtype == np.int32
-    given = log.as_given(taken)
+    logs = ActionLogs(2, SPACES["Switches"])
+    logs.append(np.int8([[1, 0, 1], [0, 0, 1]]))
+    assert logs.taken(0).tolist() == [[1, 0, 1]] and logs.taken(0).dtype == np.int32
+    given = logs.as_given(logs.taken(0))
     assert given.dtype == np.int8 and given.tolist() == [[1, 0, 1]]
-    assert log.fits(taken) and not log.fits(given)
+    assert logs.fits(logs.taken(0)) and not logs.fits(given)

@@ -7,9 +7,10 @@ from drl_cli.configs.sac import SACConfig
 from drl_cli.errors import InputError
 from drl_cli.loading import load
 
-ON_POLICY = [row.name for row in table.ALGORITHMS if row.nets == "drl_cli.algorithms.actor_critic_nets"]
-BOX = ", ".join(["Box actions: SAC, TQC, CROSSQ, TD3, DDPG, APEX_DDPG", *ON_POLICY])
-DISCRETE = ", ".join(["Discrete actions: SAC, DQN, QRDQN, SimpleQ, APEX, R2D2", *ON_POLICY])
+BOX, DISCRETE = (
+    f"{kind} actions: {', '.join(row.name for row in table.ALGORITHMS if kind in row.actions)}"
+    for kind in ("Box", "Discrete")
+)
 
 
 def test_sac_is_found_with_its_parts():

@@ -9,6 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.configs.allowed import allowed, leaves
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.replay import intensity
+from drl_cli.configs.resources import gpus
 from drl_cli.configs.sac import SACConfig
 from drl_cli.configs.schema import Section, default, key
 from drl_cli.loading import load
@@ -243,6 +244,7 @@ _REPLAY = {
     "policy_average",
     *(name for name in DEFAULTS if "prioritized_replay" in name),
 }
+_SDE = {"use_sde": False, "log_std_init": -2.0}
 _ON_POLICY = {
     "num_envs_per_worker": 8,
     "rollout_fragment_length": 128,
@@ -287,9 +289,71 @@ _A2C = {
 _PG = {
     "rollout_fragment_length": 64,
     "train_batch_size": 512,
-    "lr": 1e-3,
+    "lr": 3e-3,
     "use_gae": False,
     "standardize_advantages": True,
+}
+_A3C = {
+    "num_workers": 2,
+    "rollout_fragment_length": 20,
+    "train_batch_size": None,
+    "lr": 1e-3,
+    "lambda": 1.0,
+    "entropy_coeff": 0.01,
+    "opt_type": "adam",
+    "decay": 0.99,
+    "momentum": 0.0,
+    "epsilon": 4e-7,
+    "xla": False,
+}
+_IMPALA = {
+    "num_workers": 2,
+    "rollout_fragment_length": 50,
+    "train_batch_size": 800,
+    "lr": 1e-3,
+    "lambda": 1.0,
+    "entropy_coeff": 0.01,
+    "vtrace": True,
+    "vtrace_clip_rho_threshold": 1.0,
+    "vtrace_clip_pg_rho_threshold": 1.0,
+    "num_sgd_iter": 1,
+    "minibatch_buffer_size": 1,
+    "replay_buffer_num_slots": 0,
+    "replay_proportion": 0.0,
+    "learner_queue_size": 2,
+    "learner_queue_timeout": 300.0,
+    "max_sample_requests_in_flight_per_worker": 2,
+    "broadcast_interval": 1,
+    "num_aggregation_workers": 0,
+    "opt_type": "adam",
+    "decay": 0.99,
+    "momentum": 0.0,
+    "epsilon": 4e-7,
+}
+_APPO = {
+    "lr": 5e-4,
+    "num_sgd_iter": 4,
+    "clip_param": 0.4,
+    "use_kl_loss": False,
+    "kl_coeff": 1.0,
+    "kl_target": 0.01,
+    "target_update_frequency": 1,
+}
+
+_TRPO = {
+    "xla": False,
+    "lr": 1e-3,
+    "grad_clip": None,
+    "adam_epsilon": 1e-8,
+    "vf_loss_coeff": 1.0,
+    "max_kl": 0.02,
+    "cg_iterations": 10,
+    "cg_damping": 0.1,
+    "fisher_fraction": 0.25,
+    "line_search_steps": 10,
+    "line_search_shrink": 0.8,
+    "vf_iterations": 10,
+    "sgd_minibatch_size": 128,
 }
 
 DIFFERENCES = {
@@ -322,8 +386,12 @@ DIFFERENCES = {
     ),
     "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
     "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY}),
-    "A2C": ({**_ON_POLICY, **_A2C}, {*_SOFT, *_REPLAY}),
-    "PPO": ({**_ON_POLICY, **_PPO}, {*_SOFT, *_REPLAY}),
+    "A2C": ({**_ON_POLICY, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
+    "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
+    "PPO": ({**_ON_POLICY, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
+    "TRPO": ({**_ON_POLICY, **_TRPO}, {*_SOFT, *_REPLAY}),
+    "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
+    "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
@@ -549,9 +617,20 @@ def test_keys_that_just_fit_are_taken(given):
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
+        ("IMPALA", {"num_aggregation_workers": 1}, "must be 0: fragments go to the learner as references"),
+        (
+            "IMPALA",
+            {"use_critic": False, "use_gae": False, "batch_mode": "complete_episodes"},
+            "V-trace corrects values",
+        ),
+        ("APPO", {"replay_proportion": 0.5}, "above 0 needs replay_buffer_num_slots 1 or more to draw from"),
+        ("APPO", {"num_gpus": 2.0}, "must be at most 1"),
         ("PPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
         ("PPO", {"sgd_minibatch_size": 9, "model": {"use_lstm": True}}, "less than one sequence, model.max_seq_len 20"),
         ("PPO", {"clip_param": None}, "null needs a kl_coeff above 0"),
+        ("PPO", {"use_sde": True, "model": {"use_lstm": True}}, "true fits no LSTM"),
+        ("PPO", {"use_sde": True, "model": {"free_log_std": True}}, "true makes the deviations of the features"),
+        ("A2C", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
         ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
         ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),
         ("PPO", {"use_critic": False}, "its estimates are made of values"),
@@ -569,6 +648,12 @@ def test_keys_of_an_algorithm_that_contradict_are_refused(name, given, why):
 def test_intensity_null_is_two_fifths_of_an_update_per_step():
     assert intensity(SACConfig(train_batch_size=100)) == 40.0
     assert intensity(SACConfig(training_intensity=7.0)) == 7.0
+
+
+def test_towers_that_are_only_tried_take_no_gpu():
+    schema = SCHEMAS["PPO"]
+    assert gpus(schema.model_validate({"num_gpus": 2, "_fake_gpus": True})) == 0.0
+    assert (gpus(schema(num_gpus=2.0)), gpus(SACConfig(num_gpus=0.5))) == (2.0, 0.5)
 
 
 def test_min_iter_seconds_null_depends_on_workers():

@@ -39,6 +39,13 @@ def test_request_fills_the_least_busy_workers_first():
     assert pool.outstanding == 6
 
 
+def test_request_among_some_workers_asks_no_other():
+    pool, makes, _, _ = make_pool(size=3)
+    pool.start({})
+    pool.request(3, 5, 7, among={0, 2})
+    assert [worker.asked for worker in makes.made] == [[(5, 7), (5, 7)], [], [(5, 7)]]
+
+
 def test_take_returns_token_and_columns_of_the_oldest_call():
     pool, makes, _, _ = make_pool()
     pool.start({})

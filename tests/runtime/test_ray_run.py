@@ -55,7 +55,9 @@ def beside(first):
         if row == "SAC":
             trainer = Trainer(row, small_config(**keys), env or env_facts("Pendulum-v1"))
         else:
-            config = load(table.find(row).config).model_validate(keys)
+            schema = load(table.find(row).config)
+            own = {name: value for name, value in keys.items() if name in schema.model_fields or name not in QUICK}
+            config = schema.model_validate(own)
             trainer = Trainer(row, config, env or env_facts("CartPole-v1"))
         trainers.append(trainer)
         if restore:
@@ -270,6 +272,28 @@ def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_prio
     result, size = lone.train(), lone.parts.replay.size()
     assert result["timesteps_total"] >= found.facts["counters"]["timesteps_total"] + 400
     assert 400 <= size <= 1200 and result["num_healthy_workers"] == 1
+
+
+def test_killed_worker_does_not_stop_the_stream_of_impala(beside):
+    keys = {"seed": 7, "rollout_fragment_length": 20, "train_batch_size": 120, "xla": False}
+    trainer = beside(row="IMPALA", **keys)
+    before = until_learning(trainer)
+    os.kill(pid_of(trainer, 1), signal.SIGKILL)
+    acted = set()
+    took = trainer.loop._plan.took
+    trainer.loop._plan.took = lambda token, columns: acted.add(token.meta[:2]) or took(token, columns)
+    for _ in range(300):
+        result = trainer.train()
+        if {(0, 0), (1, 1)} <= acted:
+            break
+    assert {(0, 0), (1, 1)} <= acted  # the other went on, and its successor has joined it
+    assert result["num_restarts"] == 1
+    info = result["info"]
+    assert info["num_updates"] > before["info"]["num_updates"] and info["num_target_updates"] == 0
+    # Every batch was whole: three fragments of 40 steps, one update each.
+    assert info["num_steps_trained"] == 120 * info["num_updates"]
+    assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"]
+    assert "replay_size" not in info and info["queue_capacity"] == 6
 
 
 def test_lost_learner_ends_the_run_with_one_clear_error(beside):

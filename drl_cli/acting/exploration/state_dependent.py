@@ -42,7 +42,7 @@ class _Directions:
 
 
 class StateDependentSampling:
-    """For squashed Gaussian policies whose net has ``sde``: mean + Σ_j φ_j·exp(K_ja)·θ_ja, squashed.
+    """For Gaussian policies, squashed or not, whose net has ``sde``: mean + Σ_j φ_j·exp(K_ja)·θ_ja.
 
     Over the draws of θ its standard deviation is exp(log_std), the head that learning works with.
     """
@@ -62,7 +62,8 @@ class StateDependentSampling:
         noise = projected(heads["features"], self._deviations * self._directions.at(rng, at[1]))
         # The distribution that learns has deviations of at most exp(LOG_STD_MAX).
         noise *= np.exp(np.minimum(LOG_STD_MAX - heads["log_std"], 0.0))
-        return policy.displaced(heads, noise), state, {}
+        action = policy.displaced(heads, noise)
+        return action, state, policy.scores(heads, action)
 
     def ended(self, index):
         """See ``sampling``."""

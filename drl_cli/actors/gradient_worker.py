@@ -1,0 +1,61 @@
+"""GradientWorker: a rollout worker that sends what its fragments teach instead of the fragments.
+
+The gradient is computed in NumPy where the nets are dense; otherwise in a graph, for which TensorFlow is loaded here, behind
+the first fragment. Everything else is the RolloutWorker's.
+"""
+
+import time
+
+from drl_cli.actors.rollout_worker import RolloutWorker
+from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
+from drl_cli.configs.on_policy import sequence_length
+from drl_cli.data.schedules import value_at
+from drl_cli.data.trajectories import join
+from drl_cli.errors import CheckpointError
+from drl_cli.loading import load
+
+GRAPH = "drl_cli.actors.graph_gradients:GraphGradients"
+
+
+class GradientWorker:
+    """The same surface as a RolloutWorker; ``collect`` brings gradients."""
+
+    def __init__(self, config, env, spec, identity, server):
+        """See RolloutWorker."""
+        self._config, self._spec = config, spec
+        self._worker = RolloutWorker(config, env, spec, identity, server)
+        self._compute = NumpyGradients(config, spec) if is_computed(spec) else None
+        self._base, self._own = identity["base"], 0  # env steps of the run when this worker began, and its own since
+        self._share = config.num_envs_per_worker / identity["streams"]  # of this worker in the run's env steps
+        self.close = self._worker.close
+
+    def collect(self, min_version=1, max_version=None):
+        """Sample one fragment and differentiate the loss on it; returns (Token, dict(gradients, stats)).
+
+        The gradients, {weight name: array}, are of the weights of ``Token.meta.version``, which acted. Waits for weights of
+        ``min_version`` or newer; does not adopt any beyond ``max_version``.
+        """
+        # Before the first weights there is nothing to differentiate.
+        token, columns = self._worker.collect(max(1, min_version), max_version)
+        began = time.perf_counter()
+        if self._compute is None:
+            self._compute = load(GRAPH)(self._config, self._spec)
+        batch = join([columns], self._config.gamma, sequence_length(self._config), self._spec.stepwise)
+        # Schedules go by the run's env steps; the others are taken to sample as fast as this worker.
+        coefficient = value_at(self._config.entropy_coeff, self._base + self._own / self._share)
+        gradients, stats = self._compute(self._worker.policy, batch, coefficient)
+        self._own += token.steps
+        seconds = token.seconds | {"learn": time.perf_counter() - began}
+        return token._replace(seconds=seconds), {"gradients": gradients, "stats": stats}
+
+    def state(self):
+        """Return ({name: array}, facts): everything that the next gradient depends on."""
+        arrays, facts = self._worker.state()
+        return arrays, facts | {"env_steps": [self._base, self._own]}
+
+    def load(self, arrays, facts):
+        """Continue from ``state``; CheckpointError as for a RolloutWorker."""
+        if "env_steps" not in facts:
+            raise CheckpointError("The state of a worker is incomplete (env_steps).")
+        self._worker.load(arrays, facts)
+        self._base, self._own = facts["env_steps"]

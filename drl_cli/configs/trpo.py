@@ -1,0 +1,97 @@
+"""The config of TRPO: every key with its default, meaning, unit and bounds.
+
+Read by everything that runs TRPO, as attributes. RLlib never had TRPO: its names are taken where it has the thing for other
+algorithms, the others are those of the published implementations. Source of defaults: Schulman et al. 2015 (arXiv
+1502.05477), appendix D and E, OpenAI's Spinning Up, and the recipes of rl-baselines3-zoo.
+"""
+
+from pydantic import model_validator
+
+from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
+from drl_cli.configs.schema import MisfitError, Whole, default, key
+
+_ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
+
+
+class TRPOConfig(
+    OnPolicyKeys,
+    defaults={
+        # A run makes some tens of updates, each of large operations: too few to pay for the compiler.
+        "xla": default(False),
+        "lr": default(1e-3),
+        "grad_clip": default(None),
+        "adam_epsilon": default(1e-8),
+        "vf_loss_coeff": default(_ONLY_VALUE_LOSS),
+    },
+):
+    """Trust region policy optimization; ``lr``, ``grad_clip`` and ``adam_epsilon`` are those of the value's fit."""
+
+    max_kl: float = key(
+        0.02,
+        "Largest mean KL divergence, from the old policy to the new one over the batch, that an update may make.",
+        "nats",
+        gt=0,
+        le=10,
+    )
+    cg_iterations: Whole = key(
+        10,
+        "Most iterations of conjugate gradients, one Fisher product each, for a direction.",
+        "iterations",
+        ge=1,
+        le=1000,
+    )
+    cg_damping: float = key(
+        0.1,
+        "Added to the diagonal of the Fisher matrix: higher makes shorter steps in directions that hardly change the "
+        "policy.",
+        ge=0,
+        le=1e6,
+    )
+    fisher_fraction: float = key(
+        0.25,
+        "Share of the batch over which Fisher products are taken; gradient and line search see all of it.",
+        "share",
+        gt=0,
+        le=1,
+    )
+    line_search_steps: Whole = key(
+        10,
+        "Most step lengths that are tried, longest first; where none improves the surrogate within max_kl, the policy stays "
+        "as it was.",
+        "steps",
+        ge=1,
+        le=1000,
+    )
+    line_search_shrink: float = key(0.8, "Each step length that is tried, over the one before.", "share", gt=0, lt=1)
+    vf_iterations: Whole = key(
+        10, "Passes over the batch, in shuffled minibatches, that fit the value.", "epochs", ge=0, le=10_000
+    )
+    sgd_minibatch_size: Whole = key(
+        128, "Env steps of a minibatch of the value's fit.", "env steps", ge=1, le=10_000_000
+    )
+
+    @model_validator(mode="after")
+    def _keeps_policy_and_value_apart(self):
+        """Refuse layers that two masters train, and what has no effect for that reason."""
+        if self.vf_share_layers:
+            raise MisfitError(
+                "vf_share_layers",
+                "TRPO needs false: the fit of the value would move the policy out of its trust region",
+            )
+        if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
+            raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
+        if self.num_gpus > 1:
+            raise MisfitError(
+                "num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less"
+            )
+        if self.sgd_minibatch_size > self.train_batch_size:
+            raise MisfitError(
+                "sgd_minibatch_size",
+                f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}",
+            )
+        if self.sgd_minibatch_size < sequence_length(self):
+            raise MisfitError(
+                "sgd_minibatch_size",
+                f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
+            )
+        return self

@@ -1,0 +1,145 @@
+"""The loop of A3C: workers compute gradients, the learner applies them in the order in which they arrive.
+
+Every worker has one thing under way: a gradient that it computes, or one of its own that is being applied. When that is
+done it is asked for the next one, with weights that have at least that step in them; nobody else waits for anybody, and the
+others hear of the new weights when their own turn comes. So a gradient is of weights as many versions old as others were
+applied meanwhile; how many is reported.
+
+A worker that dies takes one gradient with it, and its successor goes on: every gradient is the mean over a fragment of its
+own, so that none of the others is changed by it.
+
+Without workers it is the same loop in one process: one gradient at a time, none of them stale, bit for bit repeatable.
+
+Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning" (arXiv 1602.01783), section 4; gradients
+that are sent instead of shared memory, as in RLlib's AsyncGradientsOptimizer.
+"""
+
+from drl_cli.runtime.loops.ledger import Ledger
+
+
+def make(cluster, pool, replay, learner, config):
+    """Return the loop over these parts; ``replay`` is not used."""
+    return GradientLoop(cluster, pool, learner, config)
+
+
+class GradientLoop:
+    """``step`` does what can be done and waits for one thing to happen."""
+
+    def __init__(self, cluster, pool, learner, config):
+        """``learner``: handle of a GradientLearner; ``pool``: WorkerPool of GradientWorkers."""
+        self._cluster, self._pool, self._learner = cluster, pool, learner
+        self._applying = []  # (reference, token) of gradients that the learner has, oldest first
+        self._ready, self._started = None, False
+        self._ledger = Ledger(config)
+        self._lags = []  # versions that each gradient was behind when it was applied
+
+    def start(self):
+        """Let the learner build its graph; sampling can begin at once."""
+        self._ready, self._started = self._learner.call("prepare"), True
+
+    @property
+    def meters(self):
+        """Meters of the run."""
+        return self._ledger.meters
+
+    @property
+    def sampled(self):
+        """Env steps sampled."""
+        return self._ledger.sampled
+
+    @property
+    def updates(self):
+        """Gradients applied."""
+        return self._ledger.updates
+
+    @property
+    def stored(self):
+        """Env steps whose gradients wait for the learner."""
+        return sum(token.steps for _, token in self._applying)
+
+    @property
+    def is_learning(self):
+        """Whether the learner has built its graph."""
+        return self._started and self._ready is None
+
+    def trained(self):
+        """Env steps learnt from."""
+        return self._ledger.trained
+
+    def step(self, timeout=0.25):
+        """Ask idle workers for gradients, wait up to ``timeout`` s for something to be done, and deal with it."""
+        self._request()
+        self._deal(self._cluster.wait(self._pending(), timeout))
+        self._pool.watch()
+
+    def quiesce(self):
+        """Deal with everything under way and ask for nothing new: afterwards no call is outstanding."""
+        while self._pending():
+            self._deal(self._cluster.wait(self._pending(), 0.25))
+            self._pool.watch()
+
+    def settle(self):
+        """Deal with the gradients that the learner has: what it holds then belongs to the counters."""
+        self._deal([reference for reference, _ in self._applying])
+
+    def waiting(self):
+        """Return in a few words what waits for what, or an empty string."""
+        if self._ready is not None:
+            return "" if self._pool.outstanding else "workers for the learner to load"
+        if self._applying:
+            return "" if self._pool.outstanding else "workers for the learner"
+        return "learner for gradients"
+
+    def info(self):
+        """Return what a result says of the gradients applied since the last time: how stale they were, in versions."""
+        lags, self._lags = self._lags, []
+        return {"weight_lag_mean": sum(lags) / len(lags) if lags else None, "weight_lag_max": max(lags, default=None)}
+
+    def _pending(self):
+        # Without Ray what is waited for first is what was asked for first.
+        ready = [self._ready] if self._ready is not None else []
+        return ready + [reference for reference, _ in self._applying] + self._pool.references()
+
+    def _request(self):
+        with_learner = {token.meta.worker for _, token in self._applying}
+        idle = self._pool.handles().keys() - with_learner
+        newest = self.meters.version
+        # Without Ray a worker must not see weights that have not been heard of yet.
+        most = None if self._cluster.is_remote else newest
+        # The least busy are asked first, so that each worker has one call.
+        self._pool.request(len(idle) - self._pool.outstanding, newest, most, idle)
+
+    def _deal(self, done):
+        for reference in done:
+            applied = next((entry for entry in self._applying if entry[0] is reference), None)
+            if applied is not None:
+                self._applied(*applied)
+            elif reference is self._ready:
+                self._ready = None
+                self._ledger.loaded(reference.result())
+            else:
+                self._take(reference)
+        self._pool.lost_workers.clear()  # a gradient continues nothing
+
+    def _take(self, reference):
+        taken = self._pool.take(reference)
+        if taken is None:
+            return
+        token, gradients = taken
+        self._ledger.took(token)
+        seen = getattr(token, "seen", None)
+        self._applying.append((self._learner.call("apply", self.sampled, seen, gradients), token))
+
+    def _applied(self, reference, token):
+        self._applying.remove((reference, token))
+        result = reference.result()
+        self._lags.append(max(0, result["version"] - 1 - token.meta.version))
+        self._ledger.learnt(result, token.steps)
+
+    def state(self):
+        """Return the counters that a checkpoint keeps, as plain data."""
+        return self._ledger.state()
+
+    def load(self, facts, with_replay):
+        """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
+        self._ledger.load(facts)

@@ -1,0 +1,142 @@
+"""A natural-gradient step as tensors: Fisher products, conjugate gradients, and a line search that stays in a trust region.
+
+Used by ``algorithms.trpo``. Nothing here reads or assigns a variable: what goes in are tensors, what comes out is the new
+parameters or the old ones, bit for bit. Every loop is a ``tf.while_loop`` that XLA compiles and a plain session runs.
+
+Sources: Schulman et al. 2015, "Trust Region Policy Optimization" (arXiv 1502.05477), section 6 and appendix C; conjugate
+gradients, Hestenes & Stiefel 1952; a gradient of a gradient times a vector as a product with the matrix of second
+derivatives, Pearlmutter 1994.
+
+Deviations:
+- Conjugate gradients end where the residual is a given share of the right-hand side; the authors' code compares with an
+  absolute number, which means something else for every scale of rewards.
+- The length of the step comes from a product of its own and not from the residual that the iterations update, whose
+  rounding adds up in float32.
+"""
+
+from typing import NamedTuple
+
+from drl_cli.tf1.tensorflow import tf
+
+_TINY = 1e-30  # keeps quotients of nothing by nothing at 0; far below any curvature that float32 can hold
+
+
+class Step(NamedTuple):
+    """A full step into the trust region; all float32."""
+
+    full: object  # [P] the step whose quadratic model of the KL is max_kl
+    expected: object  # scalar, what the linear model promises of it
+    residual: object  # scalar, ‖(F + λI)x − g‖ / ‖g‖ of the direction that was found
+    iterations: object  # int32 scalar, products that finding it took
+
+
+class Found(NamedTuple):
+    """Where a line search ended; ``vector`` is the start, bit for bit, where ``accepted`` is false."""
+
+    vector: object  # [P]
+    accepted: object  # bool scalar
+    fraction: object  # float32 scalar, of the full step; 0 where nothing was accepted
+    looked: object  # int32 scalar, candidates that were looked at
+    measures: tuple  # float32 scalars of the accepted candidate, or those for none
+
+
+def flat(tensors):
+    """Return all elements of ``tensors`` in their order, [P]."""
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+
+
+def shaped(vector, like):
+    """Return ``vector`` [P] as a list of tensors of the shapes of ``like``: the inverse of ``flat``."""
+    shapes = [tensor.shape.as_list() for tensor in like]
+    sizes = [tensor.shape.num_elements() for tensor in like]
+    return [tf.reshape(part, shape) for part, shape in zip(tf.split(vector, sizes), shapes, strict=True)]
+
+
+def fisher_product(mean_kl, weights):
+    """Return a function v [P] -> F·v [P], F being the second derivatives of ``mean_kl`` at ``weights``.
+
+    ``mean_kl(weights)``: list of tensors -> scalar KL(old ‖ new) of policies with these weights, the old ones without
+    gradient. At the old weights that matrix is Fisher's. It is made of two passes backwards (appendix C.1); the function may
+    be called inside of a loop, so the forward pass is made again in each call.
+    """
+
+    def product(vector):
+        here = [tf.identity(weight) for weight in weights]
+        slope = tf.gradients(mean_kl(here), here, unconnected_gradients="zero")
+        along = tf.add_n([tf.reduce_sum(g * v) for g, v in zip(slope, shaped(vector, here), strict=True)])  # scalar
+        return flat(tf.gradients(along, here, unconnected_gradients="zero"))
+
+    return product
+
+
+def conjugate_gradients(product, right, iterations, tolerance=1e-5):
+    """Solve A·x = b; returns (x [P], how many products it took, int32 scalar).
+
+    ``product``: function v [P] -> A·v, A symmetric and positive definite; ``right``: b [P]; ``iterations``: the most
+    products, int or int32 scalar; it ends before that where ‖b − A·x‖ is ``tolerance`` times ‖b‖.
+    """
+    enough = tolerance**2 * _dot(right, right)
+
+    def go_on(index, _x, _residual, _direction, size):
+        return tf.logical_and(index < iterations, size > enough)
+
+    def iterate(index, x, residual, direction, size):
+        moved = product(direction)  # [P]
+        share = size / tf.maximum(_dot(direction, moved), _TINY)
+        residual = residual - share * moved
+        left = _dot(residual, residual)
+        return index + 1, x + share * direction, residual, residual + left / size * direction, left
+
+    start = (tf.constant(0), tf.zeros_like(right), right, right, _dot(right, right))
+    taken, x, *_ = tf.while_loop(go_on, iterate, start, parallel_iterations=1)
+    return x, taken
+
+
+def full_step(product, gradient, max_kl, damping, iterations):
+    """Return the Step along x = (F + λI)⁻¹·g that is so long that ½·sᵀ(F + λI)·s is ``max_kl``.
+
+    ``product``: v [P] -> F·v; ``gradient``: g [P] of what is to grow; ``max_kl``, ``damping`` λ: floats; ``iterations``: of
+    the conjugate gradients, int or int32 scalar. Damping counts in the length too, so that a direction in which the
+    policy hardly changes is not followed without end. Source: appendix C, β = √(2δ / sᵀAs).
+    """
+
+    def damped(vector):
+        return product(vector) + damping * vector
+
+    x, taken = conjugate_gradients(damped, gradient, iterations)
+    moved = damped(x)  # [P]
+    length = tf.sqrt(2.0 * max_kl / tf.maximum(_dot(x, moved), _TINY))
+    # A gradient of zeros has a direction of zeros, which no length makes a step.
+    full = tf.where_v2(_dot(x, x) > 0.0, length * x, tf.zeros_like(x))  # [P]
+    residual = tf.sqrt(_dot(moved - gradient, moved - gradient) / tf.maximum(_dot(gradient, gradient), _TINY))
+    return Step(full, _dot(gradient, full), residual, taken)
+
+
+def line_search(measured, start, full, ladder, nothing):
+    """Look at ``start`` + shrinkⁱ·``full``, i = 0, 1, … below ``most``, and return the first that is acceptable, as Found.
+
+    ``measured(vector [P])`` returns (acceptable, bool scalar, and a tuple of float32 scalars worth reporting); ``start``,
+    ``full`` [P]; ``ladder``: (most, int or int32 scalar, shrink, float in (0, 1)); ``nothing``: the measures to report where
+    nothing was acceptable. Source: appendix C, the last paragraph.
+    """
+    most, shrink = ladder
+
+    def go_on(index, _vector, accepted, *_):
+        return tf.logical_and(index < most, tf.logical_not(accepted))
+
+    def look(index, _vector, _accepted, _fraction, _measures):
+        fraction = tf.pow(shrink, tf.cast(index, tf.float32))
+        candidate = start + fraction * full  # [P]
+        accepted, measures = measured(candidate)
+        # What is not accepted leaves the start as it is: nothing is subtracted again.
+        vector = tf.where_v2(accepted, candidate, start)  # [P]
+        kept = tuple(tf.where_v2(accepted, new, old) for new, old in zip(measures, nothing, strict=True))
+        return index + 1, vector, accepted, tf.where_v2(accepted, fraction, 0.0), kept
+
+    first = (tf.constant(0), start, tf.constant(False), tf.constant(0.0), tuple(nothing))
+    looked, vector, accepted, fraction, measures = tf.while_loop(go_on, look, first, parallel_iterations=1)
+    return Found(vector, accepted, fraction, looked, tuple(measures))
+
+
+def _dot(a, b):
+    return tf.reduce_sum(a * b)
