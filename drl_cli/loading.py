@@ -6,9 +6,12 @@ the command line, never from a checkpoint or a config file. ``tests/test_archite
 """
 
 import importlib
+import threading
 
 from drl_cli.errors import InputError
 
+# One import at a time: two threads that import TensorFlow each from another end find half of it (seen: learner and worker).
+_IMPORTING = threading.RLock()
 EXTRA_OF_MODULE = {"ale_py": "atari", "mujoco": "mujoco", "envpool": "envpool"}
 
 
@@ -19,7 +22,8 @@ def load(name):
     """
     module_name, _, attribute = name.partition(":")
     try:
-        module = importlib.import_module(module_name)
+        with _IMPORTING:
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = (error.name or module_name).split(".")[0]
         if missing == "drl_cli":

@@ -32,7 +32,7 @@ from drl_cli.tf1.tensorflow import tf
 
 RATES = ("lr", "entropy_coeff")
 FIT = ("vf_loss", "grad_norm_value")  # what the steps of the value's fit report
-_FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_0", "state_1")
+_FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_0", "state_1", "state_2")
 
 
 def build(config, spec, initial, seed, scope):
