@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+import odd_envs  # noqa: F401  registers environments of every kind of actions
 import pytest
 
-import odd_envs  # noqa: F401  registers environments of every kind of actions
 from drl_cli import cli
 from drl_cli.algorithms import table
 from drl_cli.configs.results import RESULT_FIELDS
