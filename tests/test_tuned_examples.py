@@ -15,6 +15,7 @@ import pytest
 
 from drl_cli.algorithms import table
 from drl_cli.experiment import defaults, spec
+from drl_cli.loading import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "tuned_examples"
 ENVIRONMENTS = {
@@ -57,6 +58,23 @@ SMALL = {
     "xla": "false",
 }
 """What makes a run of two iterations inline and small, whatever the file asks for."""
+SHORT = {
+    "num_envs_per_worker": 4,
+    "rollout_fragment_length": 50,
+    "train_batch_size": 200,
+    "sgd_minibatch_size": 100,
+    "num_sgd_iter": 2,
+    "vf_iterations": 2,
+}
+"""The same of what learns from trajectories."""
+
+
+def small(run):
+    """The settings of SMALL and SHORT that the algorithm ``run`` knows."""
+    row = table.find(run)
+    known = load(row.config).model_fields
+    keys = SMALL | (SHORT if row.postprocess == "trajectory" else {})
+    return [word for key, value in keys.items() if key in known for word in ("-s", f"{key}={value}")]
 
 
 def train(*words, timeout):
@@ -109,8 +127,16 @@ def test_tuned_file_is_found_for_what_it_runs(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_tuned_file_runs_for_two_iterations(name, tmp_path):
-    small = [word for key, value in SMALL.items() for word in ("-s", f"{key}={value}")]
-    words = ["-f", name, "--local-dir", tmp_path, "--stop", '{"training_iteration": 2}', *imports(name), *small]
+    words = [
+        "-f",
+        name,
+        "--local-dir",
+        tmp_path,
+        "--stop",
+        '{"training_iteration": 2}',
+        *imports(name),
+        *small(understood(name).run),
+    ]
     done = train(*words, timeout=180)
     assert done.returncode == 0, done.stderr
     (result,) = tmp_path.glob("*/*/result.json")

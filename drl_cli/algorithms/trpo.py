@@ -32,7 +32,7 @@ from drl_cli.tf1.tensorflow import tf
 
 RATES = ("lr", "entropy_coeff")
 FIT = ("vf_loss", "grad_norm_value")  # what the steps of the value's fit report
-_FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_0", "state_1", "state_2")
+_FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_")
 
 
 def build(config, spec, initial, seed, scope):
@@ -130,7 +130,7 @@ class _ValueFit:
     def fit(self, rows, ready, rate, number):
         """Go over ``rows`` of ``estimates`` in minibatches; returns Passed. Nothing happens unless ``ready``, bool scalar."""
         config, net = self._config, self._net
-        rows = {name: rows[name] for name in _FIT_COLUMNS if name in rows}
+        rows = {name: column for name, column in rows.items() if name.startswith(_FIT_COLUMNS)}
         rows["mask"] *= tf.cast(ready, tf.float32)
 
         def step(minibatch, _):

@@ -33,13 +33,13 @@ def spaces_for(kind):
 
 
 class BatchMachine:
-    """The graph of ``row`` for ``made`` over batches of ``shape`` (E, T, M)."""
+    """The graph of ``row`` for ``made`` over batches of ``shape`` (E, T, M); ``kind``: of actions, or spaces."""
 
     def __init__(self, row, made, kind="Box", shape=(3, 4, 6), seed=5):
         row = table.find(row)
         nets = load(row.nets)
         self.config, self.shape = made, shape
-        self.spec = nets.policy_spec(made, spaces_for(kind))
+        self.spec = nets.policy_spec(made, kind if isinstance(kind, dict) else spaces_for(kind))
         self.initial = nets.initial_weights(made, self.spec, seed)
         self.sequence = made.model.max_seq_len if made.model.use_lstm else 1
         with tf.Graph().as_default() as graph:

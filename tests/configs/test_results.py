@@ -13,3 +13,10 @@ def test_results_of_the_off_policy_family_have_names():
     learner = {f"info/learner/default_policy/{name}" for name in ("loss", "mean_td_error", "critic_loss", "edge_mass")}
     explored = {f"info/exploration/{name}" for name in ("epsilon", "stddev", "scale")}
     assert learner | explored | {"info/replay_shards"} <= set(NUMBER_FIELDS)
+
+
+def test_results_of_the_on_policy_family_have_names():
+    stats = ("policy_loss", "vf_explained_var", "kl", "first_kl", "line_search_steps", "cg_residual", "max_rho")
+    stream = ("fragments_dropped", "weight_lag_max", "queue_size", "queue_capacity", "num_steps_replayed")
+    learner = {f"info/learner/default_policy/{name}" for name in stats}
+    assert learner | {f"info/{name}" for name in stream} <= set(NUMBER_FIELDS)

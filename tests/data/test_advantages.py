@@ -5,6 +5,7 @@ import pytest
 
 from drl_cli.data import advantages
 from drl_cli.losses import returns
+from drl_cli.tf1.actor_critic import _next
 from drl_cli.tf1.tensorflow import tf
 
 GAMMA, LAMBDA = 0.9, 0.8
@@ -37,7 +38,7 @@ def test_both_twins_give_the_same_numbers(lambda_):
     columns = _columns()
     with tf.Graph().as_default(), tf.Session() as session:
         given = {name: tf.constant(value) for name, value in columns.items()}
-        following = returns.next_values(given["values"], given["end_values"], given["end_at"])
+        following = _next(given["values"], given["end_values"], given["end_at"])
         expected = session.run(
             [
                 following,

@@ -254,7 +254,7 @@ def test_algorithm_is_named_as_the_table_spells_it(write):
 
 
 def test_exploration_that_does_not_fit_the_actions_is_refused(monkeypatch):
-    spaces = {"action": {"kind": "Discrete"}}
+    spaces = {"obs": {"shape": [4]}, "action": {"kind": "Discrete"}}
     monkeypatch.setattr(spec.envs, "check", lambda *arguments: spaces)
     flags = {"run": "SAC", "env": "CartPole-v1", "set": ["exploration_config.type=GaussianNoise"]}
     assert message(spec.from_flags, flags).startswith(
