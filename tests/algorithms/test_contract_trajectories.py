@@ -15,7 +15,7 @@ from drl_cli.tf1.tensorflow import tf
 FIRST = {
     "PPO": {"first_ratio_deviation": 0.0, "first_kl": 0.0, "first_clip_fraction": 0.0},
     "IMPALA": {"mean_rho": 1.0, "max_rho": 1.0, "behaviour_kl": 0.0},
-    "APPO": {"mean_rho": 1.0, "max_rho": 1.0},
+    "APPO": {"mean_rho": 1.0, "max_rho": 1.0, "mean_ratio": 1.0, "clip_fraction": 0.0, "kl": 0.0},
 }
 """What rows say of their first look at what the present policy did."""
 RESTS = {"PPO": {"kl_coeff"}, "APPO": {"kl_coeff"}}

@@ -90,7 +90,8 @@ def machine_of(case, played, seed=5):
     """Return the machine that learns as the case's row does, with the weights of ``played``."""
     kind = GradientMachine if case.row == "A3C" else batch_machine.BatchMachine
     machine = kind(case.row, played.config, played.spaces, played.shape, seed)
-    machine.set(**played.weights)
+    targets = {f"target_{name}": value for name, value in played.weights.items()}
+    machine.set(**played.weights, **{name: targets[name] for name in machine.values() if name in targets})
     return machine
 
 

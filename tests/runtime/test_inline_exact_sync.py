@@ -1,5 +1,6 @@
 """Runs without a replay go on from a checkpoint as if they had not stopped: bit for bit."""
 
+import masked_envs  # noqa: F401  registers Doors-v0
 import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
@@ -25,7 +26,10 @@ SMALL = {
     "xla": False,
 }
 PASSES = {"num_sgd_iter": 2, "sgd_minibatch_size": 20}
+FIT = {"vf_iterations": 2, "sgd_minibatch_size": 20}
+FILTER = {"observation_filter": "MeanStdFilter"}
 LSTM = {"model": {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}}
+SHORT_LSTM = {"model": LSTM["model"] | {"max_seq_len": 2}}
 RUNS = {
     "PPO": ("PPO", "CartPole-v1", PASSES),
     "PPO Box": ("PPO", "Pendulum-v1", PASSES),
@@ -34,6 +38,10 @@ RUNS = {
     "PPO LSTM whole episodes": ("PPO", "CartPole-v1", PASSES | LSTM | {"batch_mode": "complete_episodes"}),
     "A2C": ("A2C", "CartPole-v1", {}),
     "PG": ("PG", "CartPole-v1", {"batch_mode": "complete_episodes"}),
+    "TRPO": ("TRPO", "Pendulum-v1", FIT | {"reward_scaling": True}),
+    "TRPO LSTM filter mask": ("TRPO", "Doors-v0", FIT | SHORT_LSTM | FILTER),
+    "A2C LSTM filter": ("A2C", "Pendulum-v1", LSTM | FILTER),
+    "PPO filter mask": ("PPO", "Doors-v0", PASSES | FILTER),
 }
 
 
@@ -79,6 +87,10 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     assert sampled == trained >= 240  # nothing is in hand between iterations
     assert after[1]["info"]["num_updates"] > before[1]["info"]["num_updates"] > 0
     assert after[1]["evaluation"]["episode_reward_mean"] is not None
+
+    if "observation_filter" in keys:
+        # Of every fragment the filter has heard once.
+        assert arrays["default_policy/filter/count"] == after[1]["info"]["num_steps_sampled"]
 
     resumed = start(name, env_id, keys, restore=checkpoint.load(path))
     assert [timeless(resumed.train(), SINCE_RESTORE) for _ in range(2)] == after

@@ -4,6 +4,7 @@ The tests run in the order of the file: the last one closes the cluster.
 """
 
 import ipaddress
+import json
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from runtime_runs import env_facts, small_config
 
-from drl_cli import checkpoint
+from drl_cli import checkpoint, cli
 from drl_cli.algorithms import table
 from drl_cli.errors import ClusterUnavailable, DrlError
 from drl_cli.loading import load
@@ -294,6 +295,65 @@ def test_killed_worker_does_not_stop_the_stream_of_impala(beside):
     assert info["num_steps_trained"] == 120 * info["num_updates"]
     assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"]
     assert "replay_size" not in info and info["queue_capacity"] == 6
+
+
+def noting_who_acts(trainer):
+    """Return a set that grows by (worker, incarnation) of every fragment from here on."""
+    acted, meters = set(), trainer.loop.meters
+    sampled = meters.sampled
+    meters.sampled = lambda token, stored: acted.add(token.meta[:2]) or sampled(token, stored)
+    return acted
+
+
+def test_killed_worker_makes_no_batch_of_ppo_smaller_and_what_is_saved_is_played(beside, tmp_path, capsys):
+    """A recurrent policy behind a filter, whose state and statistics travel."""
+    model = {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
+    keys = {
+        "seed": 7,
+        "rollout_fragment_length": 20,
+        "train_batch_size": 160,
+        "sgd_minibatch_size": 160,
+        "num_sgd_iter": 1,
+    }
+    trainer = beside(row="PPO", **keys, model=model, observation_filter="MeanStdFilter", horizon=50, xla=False)
+    until_learning(trainer)
+    os.kill(pid_of(trainer, 1), signal.SIGKILL)
+    acted = noting_who_acts(trainer)
+    for _ in range(300):
+        result = trainer.train()
+        if {(0, 0), (1, 1)} <= acted:
+            break
+    assert {(0, 0), (1, 1)} <= acted
+    info = result["info"]
+    assert (result["num_restarts"], info["weight_lag_mean"]) == (1, 0)
+    # Every batch was whole, one update each, and of one version; nothing was sampled in vain but what died.
+    assert info["num_steps_trained"] == 160 * info["num_updates"] > 160
+    assert 0 <= info["num_steps_sampled"] - info["num_steps_trained"] <= 160  # the batch that is being learnt from
+
+    path = trainer.save(tmp_path)
+    weights = checkpoint.load(path).arrays("weights")
+    assert weights["default_policy/filter/count"] >= info["num_steps_trained"]
+    assert cli.main(["rollout", str(path), "--episodes", "2", "--seed", "1"]) == 0
+    played = [float(line.partition(": reward: ")[2]) for line in capsys.readouterr().out.splitlines()[:2]]
+    assert cli.main(["evaluate", str(path), "--episodes", "2", "--seed", "1", "--json"]) == 0
+    (scored,) = json.loads(capsys.readouterr().out)["checkpoints"]
+    assert scored["greedy"]["mean"] == pytest.approx(sum(played) / 2, abs=0.01)
+
+
+def test_killed_worker_does_not_stop_the_gradients_of_a3c(beside):
+    trainer = beside(row="A3C", seed=7, rollout_fragment_length=20, xla=False)
+    before = until_learning(trainer)
+    os.kill(pid_of(trainer, 0), signal.SIGKILL)
+    acted = noting_who_acts(trainer)
+    for _ in range(300):
+        result = trainer.train()
+        if {(1, 0), (0, 1)} <= acted:
+            break
+    assert {(1, 0), (0, 1)} <= acted
+    info = result["info"]
+    assert result["num_restarts"] == 1 and info["num_updates"] > before["info"]["num_updates"]
+    assert info["num_steps_trained"] == 40 * info["num_updates"]
+    assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"]
 
 
 def test_lost_learner_ends_the_run_with_one_clear_error(beside):

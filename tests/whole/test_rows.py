@@ -30,6 +30,7 @@ ENVS = {
     "MultiDiscrete": "Odd-multi-v0",
     "MultiBinary": "Odd-binary-v0",
 }
+LSTM = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
 BOTH, SEVERAL = ("Box", "Discrete"), ("MultiDiscrete", "MultiBinary")
 
 
@@ -39,7 +40,10 @@ def rows():
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
         assert set(kinds) <= set(row.actions)
-        yield from ((row.name, kind) for kind in kinds)
+        yield from ((row.name, kind, {}) for kind in kinds)
+    yield "A2C", "Discrete", {"model": LSTM}
+    yield "PPO", "Discrete", {"observation_filter": "MeanStdFilter"}
+    yield "DQN", "Discrete", {"observation_filter": "MeanStdFilter"}
 
 
 def keys_of(name):
@@ -55,9 +59,9 @@ def typed(name, env, folder, *more):
     return ["train", "--run", name, "--env", env, "--local-dir", str(folder), "--seed", "3", *more]
 
 
-@pytest.mark.parametrize(("name", "kind"), rows())
-def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind):
-    short = ["--config", json.dumps(keys_of(name)), "--stop", "timesteps_total=300"]
+@pytest.mark.parametrize(("name", "kind", "more"), rows())
+def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind, more):
+    short = ["--config", json.dumps(keys_of(name) | more), "--stop", "timesteps_total=300"]
     assert cli.main(typed(name, ENVS[kind], tmp_path, *short, "--json")) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["training_iteration"] for line in lines[:-1]] == [1, 2, 3]
@@ -92,6 +96,17 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("TD3", "Pendulum-v1", ["dueling=true"], "dueling: a key of DQN, QRDQN, SimpleQ, APEX, R2D2, not of TD3"),
         ("SAC", "CartPole-v1", ["use_sde=true"], "state-dependent noise is for Box actions"),
         ("DQN", "CartPole-v1", ["exploration_config.type=GaussianNoise"], "that is for Box actions; it takes one of"),
+        ("PPO", "Odd-dictaction-v0", [], "PPO needs"),
+        ("DQN", "Odd-multi-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
+        ("SAC", "Odd-binary-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
+        ("A2C", "CartPole-v1", ["clip_param=0.2"], "clip_param: a key of PPO, APPO"),
+        ("PPO", "CartPole-v1", ["buffer_size=1000"], "buffer_size: a key of"),
+        ("TRPO", "CartPole-v1", ["vf_share_layers=true"], "vf_share_layers: TRPO needs false"),
+        ("PG", "CartPole-v1", ["use_critic=false"], "false needs batch_mode complete_episodes"),
+        ("PPO", "CartPole-v1", ["exploration_config.type=EpsilonGreedy"], "exploration_config.type: "),
+        ("IMPALA", "CartPole-v1", ["num_gpus=2"], "only a batch that all wait for is split"),
+        ("PPO", "CartPole-v1", ["use_sde=true"], "use_sde"),
+        ("PPO", "Odd-image-v0", ["observation_filter=MeanStdFilter"], "observation_filter"),
         ("DQN", "CartPole-v1", ["exploration_config.stddev=0.2"], "EpsilonGreedy does not use it; it takes"),
         ("SAC", "CartPole-v1", ["model.dim=42"], "model.dim, grayscale and framestack are for images"),
         (
