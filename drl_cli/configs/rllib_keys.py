@@ -156,8 +156,6 @@ INSTEAD = {
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "ES and ARS": "action_noise_std l2_coeff noise_stdev episodes_per_batch eval_prob return_proc_mode stepsize "
-    "noise_size report_length num_rollouts rollouts_used sgd_stepsize offset",
     "MARWIL and BC": "beta vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
     "moving_average_sqd_adv_norm_update_rate",
     "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",
