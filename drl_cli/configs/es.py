@@ -152,7 +152,7 @@ class ESConfig(EvolutionKeys, defaults={"num_workers": default(2, rllib=10, why=
     )
     stepsize: float = key(
         0.1,
-        "Adam's step size.",
+        "Adam's step size of all weights.",
         "per update",
         gt=0,
         le=10,
@@ -181,7 +181,7 @@ class ARSConfig(EvolutionKeys, defaults={"num_workers": default(2)}):
     )
     sgd_stepsize: float = key(
         0.1,
-        "Step size.",
+        "How far the weights move along the weighted sum of directions.",
         "per update",
         gt=0,
         le=1e3,

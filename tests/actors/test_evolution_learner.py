@@ -116,7 +116,9 @@ def test_published_version_is_kept_for_the_tester():
     version, _ = learner.publish()
     for _ in range(3):
         learner.learn(0, [None], _block(0, [[3, 1], [0, 0]]))
-    np.testing.assert_array_equal(server.call("pull_exact", version).result()["default_policy"][KERNEL], weights[KERNEL])
+    np.testing.assert_array_equal(
+        server.call("pull_exact", version).result()["default_policy"][KERNEL], weights[KERNEL]
+    )
 
 
 def test_state_of_another_net_or_algorithm_is_refused():

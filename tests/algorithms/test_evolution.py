@@ -117,7 +117,13 @@ def test_es_goes_on_from_its_state_with_the_same_steps():
 def test_policy_is_one_net_that_begins_at_zero(kind, distribution, head, action):
     config = ARSConfig()
     spec = evolution_nets.policy_spec(config, SPACES[kind])
-    assert (spec.distribution, spec.action, len(spec.nets), spec.filter, spec.misfit()) == (distribution, action, 1, True, None)
+    assert (spec.distribution, spec.action, len(spec.nets), spec.filter, spec.misfit()) == (
+        distribution,
+        action,
+        1,
+        True,
+        None,
+    )
     assert spec.nets[0].heads == (head,) and spec.nets[0].layers == ()
     assert all((value == 0).all() for value in evolution_nets.initial_weights(config, spec, 3).values())
 

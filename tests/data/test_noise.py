@@ -117,7 +117,9 @@ def test_table_that_finds_no_room_says_so_and_leaves_nothing(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(noise.os, "posix_fallocate", full)
-    with pytest.raises(ResourcesExhausted, match="noise table of 4 MiB cannot be kept in .*: No space left on device. Lower"):
+    with pytest.raises(
+        ResourcesExhausted, match="noise table of 4 MiB cannot be kept in .*: No space left on device. Lower"
+    ):
         noise.SharedTable(7, 2**20, tmp_path)
     assert _tables(tmp_path) == []
 

@@ -65,7 +65,9 @@ class Run:
     def __init__(self, monkeypatch, workers=2, worker_takes=1.0, learner_takes=0.1, **keys):
         monkeypatch.setattr("runtime_fakes.Worker", Player)
         Player.calls, Player.steps_of, Player.unperturbed = {}, {}, ()
-        self.config = ESConfig(**{"seed": 7, "num_workers": workers, "num_envs_per_worker": 4, "episodes_per_batch": 16} | keys)
+        self.config = ESConfig(
+            **{"seed": 7, "num_workers": workers, "num_envs_per_worker": 4, "episodes_per_batch": 16} | keys
+        )
         self.clock = Clock()
         self.cluster = Cluster(self.clock, is_remote=workers > 0)
         self.makes = Makes(self.cluster, takes=worker_takes)
@@ -193,7 +195,11 @@ def test_half_played_block_of_a_killed_worker_begins_anew_elsewhere(start):
         run.steps(1)
     assert second.asked.count((1, None, block)) == 2
     assert run.learner.rounds == [blocks(0)]
-    assert run.learner.seen[0][:3] == [(block, 0), (block, 1), (Block(0, 2, 2), 0)]  # the first life's call is forgotten
+    assert run.learner.seen[0][:3] == [
+        (block, 0),
+        (block, 1),
+        (Block(0, 2, 2), 0),
+    ]  # the first life's call is forgotten
     run.until(1)
     assert (run.loop.sampled, run.loop.trained()) == (120, 100)
 
@@ -258,7 +264,9 @@ def test_rounds_and_unperturbed_returns_go_on_behind_a_checkpoint(start):
     again.loop.load(facts, False)
     assert again.loop.info() == run.loop.info()
     again.steps(1)
-    assert [worker.asked[0] for worker in again.makes.made] == [(5, None, block) for block in blocks(run.loop.updates)[:2]]
+    assert [worker.asked[0] for worker in again.makes.made] == [
+        (5, None, block) for block in blocks(run.loop.updates)[:2]
+    ]
 
 
 def test_what_waits_for_what_is_said(start):

@@ -112,7 +112,18 @@ print(json.dumps({"code": code, "loaded": loaded}))
 @pytest.mark.parametrize(("name", "env_id"), [("ES", "CartPole-v1"), ("ARS", "Pendulum-v1")])
 def test_command_trains_evaluates_and_saves_without_tensorflow_or_ray(tmp_path, name, env_id):
     config = json.dumps({**SMALL, **BATCH[name], "evaluation_interval": 1})
-    words = ["train", "--run", name, "--env", env_id, "--local-dir", str(tmp_path), "--stop", "timesteps_total=800", "-q"]
+    words = [
+        "train",
+        "--run",
+        name,
+        "--env",
+        env_id,
+        "--local-dir",
+        str(tmp_path),
+        "--stop",
+        "timesteps_total=800",
+        "-q",
+    ]
     done = subprocess.run(
         [sys.executable, "-c", TYPED, *words, "--config", config], capture_output=True, text=True, timeout=120
     )
