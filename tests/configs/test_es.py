@@ -63,9 +63,11 @@ def test_defaults_hold_together():
         ("ARS", {"tf_session_args": {"intra_op_parallelism_threads": 2}}, "tf_session_args: it is for algorithms"),
         ("ES", {"reward_scaling": True}, "reward_scaling: true changes no order of returns"),
         ("ES", {"learner_actor": True, "num_workers": 0}, "learner_actor: true needs num_workers 1 or more"),
-        ("ES", {"sgd_stepsize": 0.1}, "sgd_stepsize: a key of ARS, not of ES"),
+        ("ES", {"sgd_stepsize": 0.1}, "sgd_stepsize: a key of ARS, not of ES: Adam's step size is stepsize"),
+        ("ARS", {"lr": 0.1}, "not of ARS: the step size is sgd_stepsize"),
+        ("ARS", {"episodes_per_batch": 9}, "a key of ES, not of ARS: num_rollouts counts directions of two episodes each"),
         ("ARS", {"noise_stdev": 0}, "noise_stdev"),
-        ("ARS", {"exploration_config": {"type": "Random"}}, "exploration_config"),
+        ("ARS", {"exploration_config": {"type": "Random"}}, "what it tries are perturbed weights"),
     ],
 )
 def test_what_does_not_fit_is_refused(name, keys, message):
