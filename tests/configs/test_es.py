@@ -65,7 +65,11 @@ def test_defaults_hold_together():
         ("ES", {"learner_actor": True, "num_workers": 0}, "learner_actor: true needs num_workers 1 or more"),
         ("ES", {"sgd_stepsize": 0.1}, "sgd_stepsize: a key of ARS, not of ES: Adam's step size is stepsize"),
         ("ARS", {"lr": 0.1}, "not of ARS: the step size is sgd_stepsize"),
-        ("ARS", {"episodes_per_batch": 9}, "a key of ES, not of ARS: num_rollouts counts directions of two episodes each"),
+        (
+            "ARS",
+            {"episodes_per_batch": 9},
+            "a key of ES, not of ARS: num_rollouts counts directions of two episodes each",
+        ),
         ("ARS", {"noise_stdev": 0}, "noise_stdev"),
         ("ARS", {"exploration_config": {"type": "Random"}}, "what it tries are perturbed weights"),
     ],
