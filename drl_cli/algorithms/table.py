@@ -22,6 +22,7 @@ class Algorithm(NamedTuple):
     observations: tuple
     learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
     worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
+    tensorflow: bool = True  # whether it learns with TensorFlow
 
 
 _REPLAY = {
@@ -50,6 +51,18 @@ _GRADIENTS = _ON_POLICY | {
     "worker": "drl_cli.actors.gradient_worker:GradientWorker",
 }
 """What those have in common whose workers compute gradients."""
+
+_EVOLUTION = {
+    "nets": "drl_cli.algorithms.evolution_nets",
+    "postprocess": "fitness",
+    "loop": "drl_cli.runtime.loops.evolution",
+    "learner": "drl_cli.actors.evolution_learner:EvolutionLearner",
+    "worker": "drl_cli.actors.evolution_worker:EvolutionWorker",
+    "actions": ("Box", "Discrete"),
+    "observations": ("Box1d",),
+    "tensorflow": False,
+}
+"""What those have in common that try weights; their graph is an update in NumPy."""
 
 ALGORITHMS = (
     Algorithm(
@@ -154,6 +167,8 @@ ALGORITHMS = (
         graph="drl_cli.algorithms.appo",
         **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
     ),
+    Algorithm(name="ES", config="drl_cli.configs.es:ESConfig", graph="drl_cli.algorithms.es", **_EVOLUTION),
+    Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
 )
 
 NOT_BUILT = {
@@ -162,8 +177,6 @@ NOT_BUILT = {
     "DDPPO": "Box and Discrete",
     "MARWIL": "Box and Discrete",
     "BC": "Box and Discrete",
-    "ES": "Box and Discrete",
-    "ARS": "Box and Discrete",
     "QMIX": "other",
     "DREAMER": "other",
     "MAML": "other",

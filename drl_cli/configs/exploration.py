@@ -265,8 +265,8 @@ def _resolved(given, random_timesteps):
 
 def misfits(config, kind):
     """Return one line for each key of exploration that does not fit actions of ``kind`` ("Box", "Discrete")."""
-    given = config.exploration_config
-    if kind == "Box":
+    given = getattr(config, "exploration_config", None)  # what perturbs weights explores in no other way
+    if kind == "Box" or given is None:
         return []
     found = []
     if given.type in _BOX_ONLY:

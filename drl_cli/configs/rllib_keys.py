@@ -121,7 +121,14 @@ INSTEAD = {
             "the learning rates are optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate",
         ),
         ("actor_lr", "the learning rates are actor_lr and critic_lr"),
+        ("stepsize", "Adam's step size is stepsize"),
+        ("sgd_stepsize", "the step size is sgd_stepsize"),
     ),
+    "stepsize": (("sgd_stepsize", "the step size is sgd_stepsize"),),
+    "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
+    "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
+    "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
     "lr_schedule": (
         ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),
         ("actor_lr", "write [[env_step, value], …] in actor_lr and critic_lr"),
@@ -156,8 +163,6 @@ INSTEAD = {
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "ES and ARS": "action_noise_std l2_coeff noise_stdev episodes_per_batch eval_prob return_proc_mode stepsize "
-    "noise_size report_length num_rollouts rollouts_used sgd_stepsize offset",
     "MARWIL and BC": "beta vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
     "moving_average_sqd_adv_norm_update_rate",
     "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",

@@ -1,6 +1,7 @@
 """Keys of sampling: how many workers and environments, how long a fragment, how they explore.
 
-Mixed into the config of every algorithm that samples. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
+Mixed into the config of every algorithm that samples; ``WorkerKeys`` alone where what is tried are weights. Key names and
+meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
 from typing import Literal
@@ -9,8 +10,8 @@ from drl_cli.configs.exploration import ExplorationConfig
 from drl_cli.configs.schema import Section, Whole, key
 
 
-class RolloutKeys(Section):
-    """Keys of the part that steps environments."""
+class WorkerKeys(Section):
+    """How many workers step how many environments, and what all of them share."""
 
     num_workers: Whole = key(
         0,
@@ -41,13 +42,18 @@ class RolloutKeys(Section):
         rllib=1,
         why="one step per call would cost a message for each; the replay keeps stream order, so borders change nothing",
     )
-    explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
-    exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
     observation_filter: Literal["NoFilter", "MeanStdFilter"] = key(
         "NoFilter",
         "MeanStdFilter centres observations and divides them by their deviation, both running over all that was sampled, "
         "and limits them to 10 deviations. All workers share the statistics, which are part of the policy. Not for images.",
     )
+
+
+class RolloutKeys(WorkerKeys):
+    """Keys of the part that steps environments with one policy, and explores on top of it."""
+
+    explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
+    exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
 
 
 def filter_misfits(config, shape):

@@ -42,8 +42,8 @@ def needs_ray(config):
 
 
 def has_replay(row):
-    """Whether an algorithm learns from what a replay holds; the others learn from trajectories as they come."""
-    return row.postprocess != "trajectory"
+    """Whether an algorithm learns from what a replay holds; the others learn from what comes, as it comes."""
+    return row.postprocess not in ("trajectory", "fitness")
 
 
 def fragment_steps(config):
@@ -51,14 +51,18 @@ def fragment_steps(config):
     return config.num_envs_per_worker * config.rollout_fragment_length
 
 
-def open_cluster(config, ray_options):
-    """Return the cluster for ``config``; starts or joins Ray when it needs one, with TensorFlow loading meanwhile."""
+def open_cluster(config, ray_options, with_tensorflow=True):
+    """Return the cluster for ``config``; starts or joins Ray when it needs one.
+
+    ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process.
+    """
     threads = config.tf_session_args
     process.prepare_tensorflow(
         threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, gpus(config), config.log_level
     )
     if not needs_ray(config):
-        events.report("phase", text="loading TensorFlow")
+        if with_tensorflow:
+            events.report("phase", text="loading TensorFlow")
         return InlineCluster()
     address = ray_options.get("address")
     workers = f"{config.num_workers} worker" + ("" if config.num_workers == 1 else "s")
@@ -71,7 +75,7 @@ def open_cluster(config, ray_options):
                 "warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for"
             )
     module = load("drl_cli.runtime.ray_cluster")
-    if not config.learner_actor:
+    if with_tensorflow and not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
     demand = math.ceil(config.num_workers * config.num_cpus_per_worker) + 2
@@ -129,7 +133,8 @@ class _WorkerMaker:
         config = self._config
         streams = max(1, config.num_workers) * config.num_envs_per_worker
         sampled = self.sampled()
-        left = max(0, exploration_settings(config).get("random_timesteps", 0) - sampled)
+        exploring = exploration_settings(config) if hasattr(config, "exploration_config") else {}
+        left = max(0, exploring.get("random_timesteps", 0) - sampled)
         identity = {
             "seed": config.seed,
             "index": index,

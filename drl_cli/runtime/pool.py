@@ -92,17 +92,32 @@ class WorkerPool:
         """
         self._revive()
         for _ in range(count):
-            free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
-            if among is not None:
-                free = [m for m in free if m.index in among]
-            if not free:
+            member = self._least_busy(among)
+            if member is None:
                 return
-            member = min(free, key=lambda m: (len(m.calls), m.index))
             # A successor's first act is with the newest weights, not with uniform actions.
             barrier = 1 if member.incarnation and min_version == 0 else min_version
-            if not member.calls:
-                member.heard = self._clock()
-            member.calls.append(member.handle.call("collect", barrier, max_version, returns=2))
+            self._call(member, barrier, max_version)
+
+    def ask(self, among, *args):
+        """Call ``collect`` with ``args`` on the least busy worker of the indices ``among``; its index, None if none is free."""
+        self._revive()
+        member = self._least_busy(among)
+        if member is None:
+            return None
+        self._call(member, *args)
+        return member.index
+
+    def _least_busy(self, among):
+        free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
+        if among is not None:
+            free = [m for m in free if m.index in among]
+        return min(free, key=lambda m: (len(m.calls), m.index), default=None)
+
+    def _call(self, member, *args):
+        if not member.calls:
+            member.heard = self._clock()
+        member.calls.append(member.handle.call("collect", *args, returns=2))
 
     def references(self):
         """References to wait for: the oldest token of every worker."""

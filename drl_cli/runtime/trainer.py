@@ -56,7 +56,7 @@ class Trainer:
         self._began = time.monotonic()
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
-        self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"])
+        self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster)
         self.loop = self.parts.loop
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])

@@ -49,6 +49,14 @@ def test_on_policy_algorithm_learns_from_trajectories(name, graph):
     assert row.actions == ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
 
+@pytest.mark.parametrize("name", ["ES", "ARS"])
+def test_evolution_strategy_learns_without_tensorflow_from_whole_episodes(name):
+    row = table.find(name)
+    assert (row.graph, row.postprocess) == (f"drl_cli.algorithms.{name.lower()}", "fitness")
+    assert (row.actions, row.observations, row.tensorflow) == (("Box", "Discrete"), ("Box1d",), False)
+    assert all(other.tensorflow for other in table.ALGORITHMS if other.name not in ("ES", "ARS"))
+
+
 @pytest.mark.parametrize(
     ("typed", "name"),
     [
@@ -67,7 +75,7 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ES", f"ES is not built yet. What runs on {BOX}; on {DISCRETE}."),
+        ("BC", f"BC is not built yet. What runs on {BOX}; on {DISCRETE}."),
         ("cql", f"CQL is not built yet. What runs on {BOX}."),
         ("RNNSAC", f"RNNSAC is not built yet. What runs on {BOX}."),
         ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),

@@ -10,7 +10,9 @@ from drl_cli.configs.exploration import TYPES, ExplorationConfig, exploration_se
 from drl_cli.configs.parse import read
 from drl_cli.loading import load
 
-SCHEMAS = {row.name: load(row.config) for row in table.ALGORITHMS}
+SCHEMAS = {
+    row.name: load(row.config) for row in table.ALGORITHMS if row.postprocess != "fitness"
+}  # ES perturbs weights
 RANDOM = {"random_timesteps": 1500, "hold_steps": 1}
 OU = {"ou_theta": 0.15, "ou_sigma": 0.2, "ou_base_scale": 0.1}
 SCALE = {"initial_scale": 1.0, "final_scale": 1.0, "scale_timesteps": 10_000, "scale_schedule": None}
@@ -68,6 +70,13 @@ def test_settings_hold_what_the_type_uses_and_survive_json(name):
         assert set(found) == {"type", *TYPES[kind]} and found["type"] == kind
         again = SCHEMAS[name].model_validate(json.loads(json.dumps(config.model_dump(mode="json"))))
         assert again == config and exploration_settings(again) == found
+
+
+@pytest.mark.parametrize("name", ["ES", "ARS"])
+def test_algorithm_that_perturbs_weights_has_no_exploration_and_fits_all_actions(name):
+    config = load(table.find(name).config)()
+    assert not hasattr(config, "exploration_config") and not hasattr(config, "explore")
+    assert misfits(config, "Discrete") == misfits(config, "Box") == []
 
 
 def test_keys_without_a_type_are_those_of_the_algorithms_type():

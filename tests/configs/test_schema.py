@@ -356,6 +356,32 @@ _TRPO = {
     "sgd_minibatch_size": 128,
 }
 
+_EVOLUTION = {
+    "gamma": 1.0,
+    "num_workers": 2,
+    "num_envs_per_worker": 32,
+    "rollout_fragment_length": 1000,
+    "observation_filter": "MeanStdFilter",
+    "xla": False,
+    "model.fcnet_hiddens": [],
+    "model.fcnet_activation": "tanh",
+    "model.layer_norm": False,
+    "noise_stdev": 0.1,
+    "noise_size": None,
+    "action_noise_std": 0.0,
+    "eval_prob": 0.0,
+    "report_length": 10,
+}
+_ES = {
+    "episodes_per_batch": 64,
+    "train_batch_size": 0,
+    "stepsize": 0.1,
+    "l2_coeff": 0.005,
+    "return_proc_mode": "centered_rank",
+}
+_ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
+_EXPLORING = {"explore", "exploration_config.type", *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION)}
+
 DIFFERENCES = {
     "SAC": ({}, set()),
     "TQC": (
@@ -392,6 +418,8 @@ DIFFERENCES = {
     "TRPO": ({**_ON_POLICY, **_TRPO}, {*_SOFT, *_REPLAY}),
     "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
+    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
+    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip", "train_batch_size"}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 

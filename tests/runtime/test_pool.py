@@ -257,3 +257,14 @@ def test_load_waits_for_placement_with_the_same_patience(reports):
     with pytest.raises(ClusterUnavailable, match="waiting for 1 of 1 workers"):
         pool.load({0: ({}, {})})
     assert clock.now - 1000.0 == pytest.approx(120, abs=15)
+
+
+def test_ask_hands_its_arguments_to_one_free_worker_among_those_that_may_be_asked():
+    pool, makes, _, _ = make_pool(3, most=1)
+    pool.start({})
+    assert pool.ask({1, 2}, 4, "block") == 1
+    assert pool.ask({1}, 4, "other") is None
+    assert pool.ask({0, 1, 2}, 5, "other") == 0
+    assert [worker.asked for worker in makes.made] == [[(5, "other")], [(4, "block")], []]
+    kill(pool, makes, 1)
+    assert pool.ask({1}, 6, "block") == 1 and makes.made[3].asked == [(6, "block")]

@@ -1,0 +1,139 @@
+"""Whole episodes side by side, each from a seed of its own to its own end. User: ``actors.evolution_worker``.
+
+``EnvBatch`` steps streams that never end; here nothing begins behind an end, and what an episode is depends on its key alone,
+not on who plays it or what was played before. Environments are used again where ``preprocessing.forgets`` says that nothing
+of the past is left after a reset with a seed, and made anew otherwise.
+
+An environment that raises, or whose observation or reward is not finite, spoils its episode: it begins again from another
+seed of the same key. Failures in a row beyond a limit end the run with their first cause.
+"""
+
+import math
+
+import numpy as np
+
+from drl_cli.acting import envs, preprocessing
+from drl_cli.acting.actions import as_actions
+from drl_cli.acting.env_batch import FOREIGN, MAX_FAILURES, as_number, is_finite
+from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.spaces import seen_dtype
+from drl_cli.data.randomness import number
+from drl_cli.errors import WorkersFailed
+
+
+class Episodes:
+    """The environments of one worker, one for each episode that is under way."""
+
+    def __init__(self, name, horizon=None):
+        """``name``: dict(id, env_config, preprocessing); ``horizon``: most steps of an episode, or None."""
+        self._name, self._horizon = name, horizon
+        self._plan = name.get("preprocessing") or preprocessing.NOTHING
+        self._envs, self._stacks = [], None
+        self._keys, self._attempts = [], []
+        self.lengths = np.zeros(0, np.int64)  # steps of each episode so far
+        self.notes, self.bad_steps = [], 0  # taken by the worker
+
+    def begin(self, keys):
+        """Begin an episode for each of ``keys``, (seed, whole numbers …); whatever was under way is forgotten."""
+        self._keys, self._attempts = list(keys), [0] * len(keys)
+        self.lengths = np.zeros(len(keys), np.int64)
+        self._envs += [None] * (len(keys) - len(self._envs))
+        for index in range(len(keys)):
+            self._begin(index)
+
+    def stacked(self):
+        """Return what the policies act on, [N, …]: a copy."""
+        return self._stacks.stacked()
+
+    def newest(self):
+        """Return the present observations [N, …]: a copy."""
+        return self._stacks.newest()
+
+    def step(self, actions, going):
+        """Step the episodes of the indices ``going`` with their rows of ``actions`` [N, …].
+
+        Returns (rewards [N] float64, 0 for those that stood still or broke; indices that have ended; indices that broke and
+        have begun again).
+        """
+        rewards, ended, failed = [0.0] * len(self._keys), [], {}
+        given, made, put = as_actions(actions), self._envs, self._stacks.put
+        for index in going:
+            try:
+                obs, reward, terminated, truncated, _ = made[index].step(given[index])
+                put(index, obs)
+                rewards[index] = reward if type(reward) is float else as_number(reward)
+                if terminated or truncated:
+                    ended.append(index)
+            except FOREIGN as error:
+                failed[index] = error
+        bad = self._stacks.not_finite()
+        if bad or not math.isfinite(sum(rewards)):
+            for index in set(going).difference(failed):
+                if index in bad or not math.isfinite(rewards[index]):
+                    failed[index] = FloatingPointError(f"observation or reward is not finite (reward {rewards[index]})")
+        self.lengths[going] += 1
+        if self._horizon is not None:
+            late = np.flatnonzero(self.lengths >= self._horizon).tolist()
+            ended += sorted(set(late).intersection(going).difference(ended))
+        for index in failed:
+            rewards[index] = 0.0
+            self._again(index, failed[index], f"step {self.lengths[index] - 1}")
+        return np.array(rewards), [index for index in ended if index not in failed], sorted(failed)
+
+    def close(self):
+        """Close all environments."""
+        for env in self._envs:
+            if env is not None:
+                env.close()
+        self._envs = []
+
+    def _again(self, index, error, where):
+        """Begin an episode again whose environment broke."""
+        self.bad_steps += 1
+        self._failed(index, error, where)
+        self._begin(index)
+
+    def _begin(self, index):
+        while True:
+            try:
+                obs = self._reset(index)
+                break
+            except FOREIGN as error:
+                self._failed(index, error, "reset")
+        self._stacks.begin(index, obs)
+        self.lengths[index] = 0
+
+    def _reset(self, index):
+        env = self._envs[index]
+        if env is None or not preprocessing.forgets(env):
+            if env is not None:
+                env.close()
+            name = self._name
+            env = envs.make(name["id"], name["env_config"], preprocessing=name.get("preprocessing"))
+            self._envs[index] = env
+        self._make_room(env.observation_space)
+        obs = self._stacks.seen(env.reset(seed=self._seed(index))[0])
+        if not is_finite(obs, 0.0):
+            raise FloatingPointError("the first observation is not finite")
+        return obs
+
+    def _make_room(self, space):
+        rows = len(self._keys)
+        if self._stacks is None or len(self._stacks.newest()) != rows:
+            # Only where the first episode of another number of them begins.
+            self._stacks = FrameStack(rows, space.shape, seen_dtype(space), self._plan["frames"])
+
+    def _seed(self, index):
+        seed, *rest = self._keys[index]
+        return number(seed, "env", *rest, self._attempts[index])
+
+    def _failed(self, index, error, where):
+        name = self._name["id"]
+        text = f"{name} failed in {where} of an episode with seed {self._seed(index)}: {type(error).__name__}: {error}"
+        self.notes.append(text)
+        self._envs[index] = None  # what is left of it may be in any state
+        self._attempts[index] += 1
+        if self._attempts[index] > MAX_FAILURES:
+            raise WorkersFailed(
+                f"{MAX_FAILURES} environments failed in one episode's place; the last: {text}"
+            ) from error

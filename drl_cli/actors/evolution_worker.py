@@ -1,0 +1,248 @@
+"""EvolutionWorker: plays whole episodes with perturbed weights and sends their returns.
+
+A plain class: in the run's own process with ``num_workers: 0``, a Ray actor otherwise. A block of directions is tried at once,
+each on either side, one episode each: the perturbed policies are the copies of one net, run as one batched product in NumPy.
+What comes out depends on the block and the weights alone, not on the worker: who takes over from a dead one sends the same.
+
+Sources: Salimans et al. 2017 (arXiv 1703.03864), algorithm 2 with mirrored sampling; RLlib 1.0.1 (``agents/es/es.py``).
+"""
+
+import dataclasses
+import time
+
+import numpy as np
+
+from drl_cli.acting import envs, preprocessing
+from drl_cli.acting.episodes import Episodes
+from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S, clipped_rewards
+from drl_cli.data import noise
+from drl_cli.data.columns import Meta
+from drl_cli.data.evolution import Evaluated
+from drl_cli.data.filters import merged, moments, nothing
+from drl_cli.data.randomness import generator
+from drl_cli.errors import RunFailed
+from drl_cli.networks.flat import Flat
+from drl_cli.networks.forward import Forward
+
+UNPERTURBED = 2  # stands where 0 is θ + σε and 1 is θ − σε, in the keys of episodes
+NOTED_STEPS = 256  # after which observations are added up for the filter
+
+
+class EvolutionWorker:
+    """One player of blocks; ``collect`` plays one, over as many calls as it takes."""
+
+    def __init__(self, config, env, spec, identity, server):
+        """See RolloutWorker; of ``identity`` seed, index and incarnation are used."""
+        for module in env.get("imports", ()):
+            envs.import_module(module)
+        self._config, self._spec, self._identity, self._server = config, spec, identity, server
+        self._episodes = Episodes(env, config.horizon)
+        self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._policy = NumpyPolicy(spec)
+        self._flat = Flat(spec.nets[0].weight_shapes())
+        self._noise = noise.make(config, self._flat.size)
+        self._version = self._sequence = 0
+        self._playing = None  # the _Playing of the block that is under way
+
+    def collect(self, min_version, max_version, block):
+        """Play ``block``, or go on with it, for up to ``rollout_fragment_length`` steps; returns (Evaluated, results).
+
+        ``results``, when all episodes have ended, else {}: "index" int64 [K], "fitness" float64 [K, 2] of θ + σε and θ − σε,
+        "length" int64 [K, 2]. A block begins with weights of ``min_version`` or newer, none beyond ``max_version``.
+        """
+        began = time.perf_counter()
+        seconds = {"env": 0.0, "policy": 0.0}
+        if self._playing is None or self._playing.block != block:
+            self._adopt(min_version, max_version)
+            self._playing = self._begin(block)
+        playing, episodes = self._playing, self._episodes
+        playing.play(self._config.rollout_fragment_length, seconds)
+        meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
+        self._sequence += 1
+        notes, episodes.notes = tuple(episodes.notes[:3]), []
+        bad, episodes.bad_steps = episodes.bad_steps, 0
+        seconds["total"] = time.perf_counter() - began
+        whole = not playing.going
+        told = playing.told()
+        given = (meta, told["steps"], told["episodes"], bad, notes, seconds, {}, told["seen"])
+        if whole:
+            self._playing = None
+        return Evaluated(*given, block, whole, playing.unperturbed()), playing.results() if whole else {}
+
+    def _adopt(self, min_version, max_version):
+        began, pause = time.monotonic(), FIRST_PAUSE_S
+        while True:
+            found = self._server.call("pull", self._version, max_version).result()
+            if found is not None:
+                self._version, weights = found
+                self._policy.set_weights(weights[DEFAULT_POLICY])
+            if self._version >= max(1, min_version):
+                return
+            if time.monotonic() - began > PATIENCE_S:
+                raise RunFailed(
+                    f"worker {self._identity['index']} waited {PATIENCE_S:.0f} s for weights of version {min_version}; "
+                    f"the newest are of version {self._version}."
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _begin(self, block):
+        config, seed = self._config, self._identity["seed"]
+        theta = self._flat.vector(self._policy.weights)
+        indices = range(block.first, block.first + block.count)
+        rows, keys = [], []
+        for index in indices:
+            step = np.float32(config.noise_stdev) * self._noise.direction(block.round, index)
+            rows += [theta + step, theta - step]
+            keys += [(seed, block.round, index)] * 2  # both sides begin alike: what differs is what was done
+        for index in indices:
+            extra = unperturbed_episodes(config.eval_prob, seed, block.round, index)
+            rows += [theta] * extra
+            keys += [(seed, block.round, index, UNPERTURBED, count) for count in range(extra)]
+        self._episodes.begin(keys)
+        policy = perturbed(self._policy, self._flat, np.stack(rows))
+        return _Playing(block, policy, self._episodes, config, self._reward_rule)
+
+    def state(self):
+        """Return ({}, {}): between two steps of the learner no episode is under way, and none depends on the past."""
+        return {}, {}
+
+    def load(self, arrays, facts):
+        """Continue from ``state``."""
+        self._playing = None
+
+    def close(self):
+        """Close the environments and give the noise back."""
+        self._episodes.close()
+        self._noise.close()
+
+
+class _Playing:
+    """The episodes of a block: the first 2K are its directions' two sides, behind them come unperturbed ones."""
+
+    def __init__(self, block, policy, episodes, config, rule):
+        self.block, self._policy, self._episodes, self._config = block, policy, episodes, config
+        self._rule, self._offset = rule, getattr(config, "offset", 0.0)  # a key of ARS
+        count = len(episodes.lengths)
+        self.going = list(range(count))
+        self._returns, self._fitness, self._discount = np.zeros(count), np.zeros(count), np.ones(count)
+        self._lengths = np.zeros(count, np.int64)
+        self._noisy = policy.is_box and config.action_noise_std > 0
+        self._rng = generator(config.seed, "noise", block.round, block.first, UNPERTURBED) if self._noisy else None
+        self._steps, self._ended, self._obs, self._seen = 0, [], [], None
+
+    def play(self, steps, seconds):
+        """Take up to ``steps`` steps of every episode that goes on."""
+        for _ in range(steps):
+            if not self.going:
+                break
+            self._step(seconds)
+        self._note()
+        if self.going and self._episodes.lengths[self.going].max() > LONGEST_EPISODE:
+            raise RunFailed(
+                f"An episode goes on after {LONGEST_EPISODE} steps. Its whole return is asked for: set horizon."
+            )
+
+    def _step(self, seconds):
+        began = time.perf_counter()
+        episodes, going = self._episodes, self.going
+        if self._policy.spec.filter:
+            newest = episodes.newest()
+            self._obs.append(newest if len(going) == len(newest) else newest[going])
+            if len(self._obs) == NOTED_STEPS:
+                self._note()
+        action, _, _ = self._policy.act(episodes.stacked(), (), None, False)
+        if self._noisy:
+            action = self._blurred(action)
+        given = self._policy.to_env(action)
+        acted = time.perf_counter()
+        rewards, ended, broken = episodes.step(given, going)
+        self._steps += len(going) - len(broken)
+        self._count(rewards)
+        for index in broken:
+            self._returns[index] = self._fitness[index] = 0.0
+            self._discount[index] = 1.0
+        if ended:
+            self._end(ended)
+        seconds["policy"] += acted - began
+        seconds["env"] += time.perf_counter() - acted
+
+    def _count(self, rewards):
+        """Add a step's rewards, 0 for those that stood still, to returns, and to what is compared."""
+        self._returns += rewards
+        counted = clipped_rewards(rewards, self._rule)
+        if self._offset:
+            counted = counted.copy()
+            counted[self.going] -= self._offset
+        if self._config.gamma == 1:
+            self._fitness += counted
+        else:
+            self._fitness += self._discount * counted
+            self._discount[self.going] *= self._config.gamma
+
+    def _blurred(self, action):
+        """``action`` with noise on the rows that are perturbed."""
+        low, high = self._policy.bounds()
+        drawn = self._rng.standard_normal(action.shape, dtype=np.float32)
+        drawn[2 * self.block.count :] = 0.0
+        return action + np.float32(self._config.action_noise_std) * (high - low) / 2 * drawn
+
+    def _end(self, ended):
+        for index in sorted(ended):
+            self._lengths[index] = self._episodes.lengths[index]
+            self._ended.append((float(self._returns[index]), int(self._lengths[index])))
+        self.going = [index for index in self.going if index not in ended]
+
+    def _note(self):
+        """Add what was seen since the last time to what the filter is told."""
+        if self._obs:
+            seen = moments(np.concatenate(self._obs))
+            self._seen = merged(self._seen or nothing(seen.mean.shape), seen)
+            self._obs = []
+
+    def told(self):
+        """Return what the call says that comes to its end: dict(steps, episodes, seen); nothing of it is said twice."""
+        told = {"steps": self._steps, "episodes": tuple(self._ended), "seen": self._seen and {"obs": self._seen}}
+        self._steps, self._ended, self._seen = 0, [], None
+        return told
+
+    def results(self):
+        """Return what the learner gets, see ``EvolutionWorker.collect``."""
+        first, count = self.block.first, self.block.count
+        return {
+            "index": np.arange(first, first + count),
+            "fitness": self._fitness[: 2 * count].reshape(count, 2),
+            "length": self._lengths[: 2 * count].reshape(count, 2),
+        }
+
+    def unperturbed(self):
+        """Return the returns of the unperturbed episodes, when all episodes have ended."""
+        return () if self.going else tuple(self._returns[2 * self.block.count :].tolist())
+
+
+def perturbed(policy, flat, vectors):
+    """Return a policy whose i-th row acts with the weights ``vectors[i]``, for ``vectors`` [N, size] with N > 1.
+
+    ``flat``: the Flat of the acting net's weights. The filter is that of ``policy``, for all rows.
+    """
+    net = dataclasses.replace(policy.spec.nets[0], copies=len(vectors))
+    return policy.with_net(_EachItsOwn(Forward(net, flat.weights(vectors))))
+
+
+class _EachItsOwn:
+    """Copies of a net, each for one row."""
+
+    def __init__(self, forward):
+        self._forward = forward
+
+    def __call__(self, x, rng=None):
+        """Map float32 [N, I] to {head: float32 [N, size]}."""
+        return {head: values[:, 0] for head, values in self._forward(x[:, None], rng).items()}
+
+
+def unperturbed_episodes(share, seed, number, index):
+    """Return the unperturbed episodes beside direction ``index`` of round ``number``: ``share`` of all, on average."""
+    if not share:
+        return 0
+    return int(2 * share / (1 - share) + generator(seed, "tester", number, index).random())
