@@ -102,7 +102,7 @@ def test_checkpoint_holds_the_filter_that_rollout_and_evaluate_act_with(run, tmp
     mean, deviation = policy.weights["filter/mean"], np.sqrt(policy.weights["filter/var"]) + 1e-8
 
     class ByHand:
-        spec, initial_state, to_env = plain.spec, plain.initial_state, plain.to_env
+        spec, initial_state, to_env, rewarded = plain.spec, plain.initial_state, plain.to_env, plain.rewarded
 
         def act(self, obs, state, rng, explore):
             return plain.act(np.clip((obs - mean) / deviation, -10, 10).astype(np.float32), state, rng, explore)

@@ -5,16 +5,19 @@ import pytest
 from drl_cli.configs.ddpg import DDPGConfig
 from drl_cli.runtime.assembly import _WorkerMaker
 
+WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
+
 
 class _Cluster:
     def spawn(self, name, factory, args, place, resources):
+        assert factory == WORKER
         return name, args[1], args[3]
 
 
 def _made(index, incarnation=0, sampled=0, **keys):
     config = DDPGConfig(num_envs_per_worker=4, seed=9, learning_starts=2000, **keys)
     env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {"g": 9.0}, "preprocessing": {"frames": 1}}
-    make = _WorkerMaker(config, env, None, _Cluster(), None)
+    make = _WorkerMaker(WORKER, config, env, None, _Cluster(), None)
     make.sampled = lambda: sampled
     return make(index, incarnation)
 
