@@ -22,6 +22,7 @@ from drl_cli.runtime.scoring import Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
+PATIENCE_S = 5.0  # of a stop with the running iteration of a run without workers
 ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
 
@@ -48,6 +49,7 @@ class Trainer:
         self._testers_lost = 0
         self._edges_warned = False
         self._busy_before = None
+        self._stop_heard = None  # when a request to stop was first seen
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -84,7 +86,8 @@ class Trainer:
         """Run one iteration and return its result (nested plain data, RLlib's field names).
 
         It ends when ``timesteps_per_iteration`` env steps and ``min_iter_time_s`` have passed, early when a stop was
-        requested (not inline, where iterations must stay repeatable) or when the goal has just been confirmed.
+        requested (inline, where iterations must stay repeatable, only if this one goes on for ``PATIENCE_S`` more) or when
+        the goal has just been confirmed.
         """
         began = time.monotonic()
         config, loop = self.config, self.loop
@@ -95,7 +98,7 @@ class Trainer:
             loop.step()
             self._poll_scoring()
             self._progress()
-            if self.scoring.touched is not touched or (self._cluster.is_remote and self._stop_requested()):
+            if self.scoring.touched is not touched or self._must_stop_now():
                 break
         if not self._cluster.is_remote:
             # Between iterations an inline run stands still: what a checkpoint holds is all there is.
@@ -107,6 +110,20 @@ class Trainer:
         seconds = time.monotonic() - began
         self._time_total += seconds
         return self._result(seconds, loop.sampled - first)
+
+    def _must_stop_now(self):
+        """Whether a stop was requested, and the running iteration must not be waited for."""
+        if not self._stop_requested():
+            return False
+        if self._cluster.is_remote:
+            return True
+        now = time.monotonic()
+        self._stop_heard = now if self._stop_heard is None else self._stop_heard
+        if now - self._stop_heard < PATIENCE_S:
+            return False
+        text = "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit as without the stop."
+        events.report("warning", text=text)
+        return True
 
     def adopt(self, state, exact):
         """Continue the counters of a checkpoint's ``state``; only with ``exact`` a goal that was touched stays so."""

@@ -7,6 +7,7 @@ from runtime_runs import small_config
 
 from drl_cli.configs.results import RESULT_FIELDS
 from drl_cli.loggers.rows import flatten
+from drl_cli.runtime import trainer as trainer_module
 
 
 def test_result_has_only_known_fields_and_only_plain_finite_data(run):
@@ -29,3 +30,16 @@ def test_counters_of_a_result_count_up_over_iterations(run):
     assert results[2]["info"]["training_intensity_asked"] == 0.4 * 32
     assert results[0]["episodes_total"] == 0
     assert (results[0]["episode_reward_mean"], results[0]["hist_stats"]["episode_reward"]) == (None, [])
+
+
+def test_stop_does_not_wait_for_a_long_iteration_to_end(run, reports, monkeypatch):
+    monkeypatch.setattr(trainer_module, "PATIENCE_S", 0.0)
+    trainer = run("Pendulum-v1", small_config(timesteps_per_iteration=10_000_000), stop_requested=lambda: True)
+    assert 0 < trainer.train()["timesteps_total"] < 1000
+    assert "not bit for bit" in [fields["text"] for kind, fields in reports if kind == "warning"][-1]
+
+
+def test_stop_lets_a_short_iteration_end_so_that_a_resume_is_exact(run, reports):
+    trainer = run("Pendulum-v1", small_config(), stop_requested=lambda: True)
+    assert trainer.train()["timesteps_total"] == 200
+    assert [kind for kind, _ in reports if kind == "warning"] == []
