@@ -180,7 +180,7 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
         else:
             heads = net(tf.constant(obs))
         if spec.distribution == "q":
-            chosen = ActionValues(spec).greedy(ActionValues(spec).atoms(heads))
+            chosen = ActionValues(spec).greedy(ActionValues(spec).atoms(heads), obs)
         elif spec.distribution == "categorical":
             chosen = tf.argmax(heads["logits"], axis=-1)
         else:
