@@ -30,7 +30,7 @@ from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
 from drl_cli.tf1.natural_gradient import fisher_product, flat, full_step, line_search, shaped
 from drl_cli.tf1.tensorflow import tf
 
-RATES = ("lr", "entropy_coeff")
+RATES = ("lr", "entropy_coeff", "max_kl")
 FIT = ("vf_loss", "grad_norm_value")  # what the steps of the value's fit report
 _FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_")
 
@@ -50,7 +50,7 @@ def build(config, spec, initial, seed, scope):
 
     def learn(batch, rates, present):
         judged = estimates(config, net, batch, standardize=True, heads=True)
-        found, moved, finite = region.improve(judged.rows, rates["entropy_coeff"], present)
+        found, moved, finite = region.improve(judged.rows, rates, present)
         stats = judged.stats | moved | {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
         updates = tf.cast(found.accepted, tf.int32)
         if config.use_critic:
@@ -72,25 +72,26 @@ class _TrustRegion:
         """``names``: the weights that it moves."""
         self._config, self._net, self._names = config, net, names
 
-    def improve(self, rows, entropy_coeff, number):
+    def improve(self, rows, rates, number):
         """Take the step, or leave every bit of the policy as it was.
 
-        ``rows``: of ``estimates``; ``number``: int64 scalar that moves the subsample on. Returns (Found, {name: scalar},
+        ``rows``: of ``estimates``; ``rates``: {name: scalar}; ``number``: int64 scalar that moves the subsample on. Returns (Found, {name: scalar},
         whether all was finite, bool scalar).
         """
-        config, values = self._config, self._net.values()
+        config, values, max_kl = self._config, self._net.values(), rates["max_kl"]
+        entropy_coeff = rates["entropy_coeff"]
         weights = [values[name] for name in self._names]
         surrogate, _, entropy = self._measures(values, weights, rows, entropy_coeff)
         gradient = flat(tf.gradients(surrogate, weights, unconnected_gradients="zero"))  # [P]
         some = _spread(rows, config.fisher_fraction, number)
         product = fisher_product(lambda here: self._measures(values, here, some, 0.0)[1], weights)
-        step = full_step(product, gradient, config.max_kl, config.cg_damping, config.cg_iterations)
+        step = full_step(product, gradient, max_kl, config.cg_damping, config.cg_iterations)
         before, entropy = tf.stop_gradient(surrogate), tf.stop_gradient(entropy)
         finite = tf.math.is_finite(tf.reduce_sum(gradient) + tf.reduce_sum(step.full) + before)
 
         def measured(vector):
             after, kl, entropy = self._measures(values, shaped(vector, weights), rows, entropy_coeff)
-            inside = tf.logical_and(kl <= config.max_kl, tf.math.is_finite(after))
+            inside = tf.logical_and(kl <= max_kl, tf.math.is_finite(after))
             return tf.logical_and(after > before, inside), (kl, after - before, entropy)
 
         # Where nothing was learnt from, nothing is looked at.

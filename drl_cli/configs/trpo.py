@@ -8,7 +8,7 @@ algorithms, the others are those of the published implementations. Source of def
 from pydantic import model_validator
 
 from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
-from drl_cli.configs.schema import MisfitError, Whole, default, key
+from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
 
 _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 
@@ -26,12 +26,12 @@ class TRPOConfig(
 ):
     """Trust region policy optimization; ``lr``, ``grad_clip`` and ``adam_epsilon`` are those of the value's fit."""
 
-    max_kl: float = key(
+    max_kl: Rate = key(
         0.02,
-        "Largest mean KL divergence, from the old policy to the new one over the batch, that an update may make.",
+        "Largest mean KL divergence, from the old policy to the new one over the batch, that an update may make. Steps of one "
+        "size never settle: points that fall let them.",
         "nats",
-        gt=0,
-        le=10,
+        RATE_ALLOWED,
     )
     cg_iterations: Whole = key(
         10,

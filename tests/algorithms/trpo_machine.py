@@ -40,7 +40,7 @@ class Machine:
     """The graph for ``made`` (TRPOConfig); weights are drawn wide, so that heads say something."""
 
     def __init__(self, made, of_spaces=None):
-        self.spec = actor_critic_nets.policy_spec(made, of_spaces or spaces())
+        self.spec, self._max_kl = actor_critic_nets.policy_spec(made, of_spaces or spaces()), made.max_kl
         rng = np.random.default_rng(SEED)
         initial = {
             name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in self.spec.weight_shapes().items()
@@ -74,7 +74,8 @@ class Machine:
     def learn(self, batch, lr=LR, entropy_coeff=0.0):
         """Learn once; returns (stats, updates, finite)."""
         feeds = {placeholder: batch[name] for name, placeholder in self._batch.items()}
-        feeds |= {self._rates["lr"]: lr, self._rates["entropy_coeff"]: entropy_coeff}
+        rates = {"lr": lr, "entropy_coeff": entropy_coeff, "max_kl": self._max_kl}
+        feeds |= {placeholder: rates[name] for name, placeholder in self._rates.items()}
         return self.session.run(self._fetches, feeds)
 
     def values(self):
