@@ -121,7 +121,9 @@ class Trainer:
         self._stop_heard = now if self._stop_heard is None else self._stop_heard
         if now - self._stop_heard < PATIENCE_S:
             return False
-        text = "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit as without the stop."
+        text = (
+            "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit as without the stop."
+        )
         events.report("warning", text=text)
         return True
 
