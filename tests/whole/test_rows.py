@@ -35,8 +35,11 @@ BOTH, SEVERAL = ("Box", "Discrete"), ("MultiDiscrete", "MultiBinary")
 
 
 def rows():
-    """Every row on the kinds of actions that it takes; of those that share their nets, each on two of the four."""
-    for number, row in enumerate(table.ALGORITHMS):
+    """Every row on the kinds of actions that it takes; of those that share their nets, each on two of the four.
+
+    Those without TensorFlow have a file of their own, ``test_evolution_rows``.
+    """
+    for number, row in enumerate(row for row in table.ALGORITHMS if row.tensorflow):
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
         assert set(kinds) <= set(row.actions)
