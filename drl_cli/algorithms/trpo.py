@@ -75,8 +75,8 @@ class _TrustRegion:
     def improve(self, rows, rates, number):
         """Take the step, or leave every bit of the policy as it was.
 
-        ``rows``: of ``estimates``; ``rates``: {name: scalar}; ``number``: int64 scalar that moves the subsample on. Returns (Found, {name: scalar},
-        whether all was finite, bool scalar).
+        ``rows``: of ``estimates``; ``rates``: {name: scalar}; ``number``: int64 scalar that moves the subsample on. Returns
+        (Found, {name: scalar}, whether all was finite, bool scalar).
         """
         config, values, max_kl = self._config, self._net.values(), rates["max_kl"]
         entropy_coeff = rates["entropy_coeff"]
