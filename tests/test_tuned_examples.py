@@ -145,8 +145,13 @@ def test_tuned_file_runs_for_two_iterations(name, tmp_path):
     assert [json.loads(line)["training_iteration"] for line in result.read_text().splitlines()] == [1, 2]
 
 
+def is_smoke_run_only(name):
+    """Whether the file's header says that nobody has waited for its goal here."""
+    return "smoke-run only" in (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [file for file in FILES if not is_smoke_run_only(file.values[0])])
 def test_tuned_file_reaches_its_goal(name, tmp_path):
     done = train("-f", name, "--local-dir", tmp_path, "--seed", "11", *imports(name), timeout=3600)
     assert done.returncode == 0, done.stderr

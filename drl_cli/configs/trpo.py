@@ -78,6 +78,11 @@ class TRPOConfig(
                 "vf_share_layers",
                 "TRPO needs false: the fit of the value would move the policy out of its trust region",
             )
+        regions = [self.max_kl] if isinstance(self.max_kl, (int, float)) else [value for _, value in self.max_kl]
+        if min(regions) <= 0:
+            raise MisfitError(
+                "max_kl", "0 lets no update move the policy; it must be more, at every point of a schedule"
+            )
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
             raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
         if self.num_gpus > 1:

@@ -31,6 +31,8 @@ def test_full_config_can_be_read_again():
         ({"train_batch_size": 100}, "128 is more than train_batch_size 100"),
         ({"sgd_minibatch_size": 10, "model": {"use_lstm": True}}, "10 is less than one sequence, model.max_seq_len 20"),
         ({"line_search_shrink": 1.0}, "less than 1"),
+        ({"max_kl": 0.0}, "0 lets no update move the policy"),
+        ({"max_kl": [[0, 0.04], [60_000, 0.0]]}, "0 lets no update move the policy"),
         ({"max_kl": -0.1}, "greater than or equal to 0"),
     ],
 )

@@ -127,7 +127,7 @@ class GradientLoop:
             return
         token, gradients = taken
         self._ledger.took(token)
-        seen = getattr(token, "seen", None)
+        seen = token.seen
         self._applying.append((self._learner.call("apply", self.sampled, seen, gradients), token))
 
     def _applied(self, reference, token):

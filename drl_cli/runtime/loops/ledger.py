@@ -1,6 +1,6 @@
-"""What a loop over trajectories counts and reports, whoever waits for whom: env steps, updates, first times, spoilt steps.
+"""What a loop counts and reports, whoever waits for whom: env steps, updates, first times, spoilt steps.
 
-Used by ``loops.trajectories``.
+Used by the loops; that over a replay, which counts what the replay has stored, takes the reports alone.
 """
 
 from drl_cli import events, process
@@ -23,12 +23,7 @@ class Ledger:
             milestone("first_sample")
         self.sampled += token.steps
         self.meters.sampled(token, token.steps)
-        for note in token.notes:
-            events.report("warning", text=note)
-        bad = self.meters.bad_transitions
-        if bad > BAD_LEAST and bad > BAD_SHARE * self.sampled:
-            last = f" The last: {token.notes[-1]}" if token.notes else ""
-            raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment.{last}")
+        pass_on(token, self.meters.bad_transitions, self.sampled)
 
     def learnt(self, result, trained):
         """Count what one call of the learner did; ``trained``: env steps that it saw for the first time."""
@@ -52,6 +47,15 @@ class Ledger:
         """Continue from ``state``."""
         self.sampled, self.updates, self.trained = (facts[name] for name in ("sampled", "updates", "trained"))
         self.meters.load(facts["meters"])
+
+
+def pass_on(token, bad, sampled):
+    """Tell the user what broke in a fragment; RunFailed when ``bad`` of ``sampled`` + ``bad`` env steps are too many."""
+    for note in token.notes:
+        events.report("warning", text=note)
+    if bad > BAD_LEAST and bad > BAD_SHARE * sampled:
+        last = f" The last: {token.notes[-1]}" if token.notes else ""
+        raise RunFailed(f"{bad} of {sampled + bad} env steps were spoilt by the environment.{last}")
 
 
 def milestone(name):

@@ -8,12 +8,9 @@ prepared while the present one is learnt.
 The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
 """
 
-from drl_cli import events, process
 from drl_cli.configs.replay import intensity, span
-from drl_cli.errors import RunFailed
+from drl_cli.runtime.loops.ledger import milestone, pass_on
 from drl_cli.runtime.meters import Meters
-
-BAD_SHARE, BAD_LEAST = 0.01, 100  # more spoilt steps than this end the run
 
 
 def make(cluster, pool, replay, learner, config):
@@ -170,7 +167,7 @@ class ReplayLoop:
             elif reference is self._ready:
                 self.meters.loaded(reference.result())
                 self._ready = None
-                _milestone("learner_ready")
+                milestone("learner_ready")
             elif adding is not None:
                 self._adding.remove(adding)
                 self._added(*adding)
@@ -184,7 +181,7 @@ class ReplayLoop:
         _, _, shard = self._running
         self._running = None
         if not self.meters.has_learnt:
-            _milestone("first_update")
+            milestone("first_update")
         self.updates += result["updates"]
         self.meters.learnt(result)
         self._replay.learnt(shard, result)
@@ -195,7 +192,7 @@ class ReplayLoop:
             return
         token, columns = taken
         if not self.meters.has_sampled:
-            _milestone("first_sample")
+            milestone("first_sample")
         reference = self._replay.add(token, columns)
         if reference.done():
             self._added(reference, token)
@@ -211,12 +208,7 @@ class ReplayLoop:
         if token.seen is not None:
             self._seen.append(token.seen)
         self.meters.sampled(token, stored)
-        for note in token.notes:
-            events.report("warning", text=note)
-        bad = self.meters.bad_transitions
-        if bad > BAD_LEAST and bad > BAD_SHARE * self.sampled:
-            last = f" The last: {token.notes[-1]}" if token.notes else ""
-            raise RunFailed(f"{bad} of {self.sampled + bad} env steps were spoilt by the environment.{last}")
+        pass_on(token, self.meters.bad_transitions, self.sampled)
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
@@ -243,7 +235,3 @@ class ReplayLoop:
 
     def _pace(self):
         return [self._start, self.intensity, self._batch]
-
-
-def _milestone(name):
-    events.report("milestone", name=name, seconds=process.seconds_since_start())

@@ -164,4 +164,4 @@ def fragments_of_batch(config):
 
 def seen_of(tokens):
     """Return what the observation filters of the workers saw for each of ``tokens``."""
-    return [getattr(token, "seen", None) for token in tokens]
+    return [token.seen for token in tokens]
