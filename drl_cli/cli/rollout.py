@@ -179,7 +179,7 @@ def _check_render_mode(subject, mode):
 
 def _recorder(video_dir, subject, seed):
     """Return the function that opens the video of an episode by its number."""
-    video = load("drl_cli.analysis.video")
+    video = load("drl_cli.acting.video")
     folder = video.video_folder(video_dir)
     name = re.sub(r"[^\w.-]+", "_", subject.env)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs, preprocessing
+from drl_cli.acting import envs, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
@@ -203,7 +203,8 @@ class _Draft:
         plan = preprocessing.plan(self._config, env.id)
         spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
         misfits = exploration.misfits(self._config, spaces["action"]["kind"])
-        refuse([*misfits, *filter_misfits(self._config, spaces["obs"]["shape"])], "the command")
+        misfits += filter_misfits(self._config, spaces["obs"]["shape"])
+        refuse([*misfits, *showing.misfits(self._config, env.id, plan)], "the command")
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)

@@ -16,13 +16,16 @@ from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.replay import shards
 from drl_cli.configs.resources import gpus
+from drl_cli.configs.rollout import on_loss
 from drl_cli.loading import load
 from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.shards import Shards
+from drl_cli.runtime.testers import ManyTesters
 
 LEARNER = "drl_cli.actors.learner"
+TESTER = "drl_cli.actors.tester:Tester"
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
@@ -78,7 +81,7 @@ def open_cluster(config, ray_options, with_tensorflow=True):
     if with_tensorflow and not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
-    demand = math.ceil(config.num_workers * config.num_cpus_per_worker) + 2
+    demand = math.ceil(config.num_workers * config.num_cpus_per_worker + config.num_cpus_for_driver) + 1
     return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
@@ -101,7 +104,8 @@ def make_parts(row, config, env, spec, cluster):
     remote_workers = config.num_workers > 0
     make = _WorkerMaker(row.worker, config, env, spec, cluster, server)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
-    pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
+    most = most if remote_workers else 1
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
     make.sampled = lambda: loop.sampled
     if not cluster.is_remote:
@@ -146,18 +150,22 @@ class _WorkerMaker:
         }
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")
+        if self._env.get("videos"):
+            env["videos"] = self._env["videos"]
         resources = {
             "num_cpus": config.num_cpus_per_worker,
             "num_gpus": config.num_gpus_per_worker,
             "resources": dict(config.custom_resources_per_worker),
         }
+        if config.memory_per_worker:
+            resources["memory"] = config.memory_per_worker
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
 
 def make_tester(config, env, spec, cluster, server):
-    """Make the tester; its config is the run's with ``evaluation_config`` over it."""
+    """Make the tester, or the testers, that the config asks for; theirs is the run's with ``evaluation_config`` over it."""
     over = config.evaluation_config
     asked = {
         "id": env["id"],
@@ -167,4 +175,7 @@ def make_tester(config, env, spec, cluster, server):
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
     }
-    return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)
+    count = config.evaluation_num_workers
+    if count <= 1 or not cluster.is_remote:
+        return cluster.spawn("tester", TESTER, (asked, spec, server), ACTOR)
+    return ManyTesters(cluster.spawn(f"tester {index}", TESTER, (asked, spec, server), ACTOR) for index in range(count))

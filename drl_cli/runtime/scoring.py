@@ -3,6 +3,9 @@
 A snapshot is the weights of one moment: pushed to the parameter server to be scored, and held as the learner's whole
 state, so that the checkpoint of the best evaluation holds exactly what was scored while training goes on.
 
+With ``evaluation_duration_unit: timesteps`` episodes are played in rounds of so many as a tester steps side by side, until
+they have the env steps that were asked for.
+
 An evaluation at the goal is confirmed by ``evaluation_confirm_episodes`` fresh episodes of the same snapshot; when their
 mean is at the goal too, that is the touch.
 """
@@ -11,6 +14,8 @@ import time
 
 from drl_cli import process
 from drl_cli.data.randomness import number
+
+ROUND = 16  # episodes of a round: what a tester steps side by side (actors.tester)
 
 
 class Snapshot:
@@ -30,6 +35,7 @@ class Scoring:
         """``tester``: function without arguments that returns the tester's handle (made when first needed)."""
         self._tester, self._config, self._seed, self._goal = tester, config, seed, goal
         self._call = self._snapshot = self._first = None
+        self._played = []  # episodes of earlier rounds of this evaluation
         self.count = 0  # evaluations begun
         self.newest = None  # the last Snapshot that has been scored
         self.newest_result = None  # its scores; known after a restore too
@@ -45,11 +51,15 @@ class Scoring:
     def begin(self, snapshot):
         """Score ``snapshot`` on fresh seeds."""
         self.count += 1
-        self._snapshot, self._first = snapshot, None
-        self._ask("tester", self._config.evaluation_num_episodes)
+        self._snapshot, self._first, self._played = snapshot, None, []
+        self._ask("tester", ROUND if self._counts_steps else self._config.evaluation_num_episodes)
 
-    def _ask(self, role, episodes):
-        seeds = [number(self._seed, role, self.count, index) for index in range(episodes)]
+    @property
+    def _counts_steps(self):
+        return self._config.evaluation_duration_unit == "timesteps"
+
+    def _ask(self, role, episodes, first=0):
+        seeds = [number(self._seed, role, self.count, index) for index in range(first, first + episodes)]
         self._began = time.perf_counter()
         self._call = self._tester().call("evaluate", self._snapshot.version, seeds)
 
@@ -61,7 +71,12 @@ class Scoring:
         episodes = call.result()
         self.seconds += time.perf_counter() - self._began
         if self._first is None:
-            self._first = summary(episodes)
+            self._played += episodes
+            steps = sum(episode.length for episode in self._played)
+            if self._counts_steps and steps < self._config.evaluation_num_episodes:
+                self._ask("tester", ROUND, len(self._played))
+                return False
+            self._first = summary(self._played)
             if self._needs_confirmation():
                 self._ask("confirm", self._config.evaluation_confirm_episodes)
                 return False

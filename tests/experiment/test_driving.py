@@ -69,7 +69,9 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
     request, made = StopRequest(), trainer()
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})
     drive(spec, made, request)
-    assert made.made[0].given == ("SAC", spec.config, {**spec.env_facts, "imports": ()}, 200)
+    (run,) = (tmp_path / "default").iterdir()
+    env = {**spec.env_facts, "imports": (), "videos": str(run / "videos")}
+    assert made.made[0].given == ("SAC", spec.config, env, 200)
     assert request.installed == 1
 
 
