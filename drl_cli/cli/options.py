@@ -5,7 +5,8 @@
 
 import click
 
-from drl_cli.cli import group, terminal
+from drl_cli.cli import group, rllib_options, terminal
+from drl_cli.errors import InputError
 from drl_cli.loading import load
 
 NEWEST = "newest"  # what `--resume` without a run stands for
@@ -67,6 +68,34 @@ speech_options = apply(
 )
 
 
+def run_option(heading):
+    """``--run NAME`` of commands that read a checkpoint, which knows its algorithm; RLlib had to be told."""
+    return group.option(
+        "--run",
+        "--algo",
+        "run",
+        metavar="NAME",
+        group=heading,
+        help="Refuse a checkpoint of another algorithm; a checkpoint knows its own.",
+    )
+
+
+def check_run(run, subjects):
+    """Raise InputError unless each Subject was trained by the algorithm that ``run`` names (None: any)."""
+    if run is None:
+        return
+    name = load("drl_cli.algorithms.table:find")(run).name
+    for subject in subjects:
+        if subject.facts["algorithm"] != name:
+            trained_by = subject.facts["algorithm"]
+            raise InputError(f"--run {name}: {subject.path} was trained by {trained_by}. Leave --run out, it is known.")
+
+
+quiet_option = group.option(
+    "-q", "--quiet", is_flag=True, group=OUTPUT, help="Nothing on stderr but warnings and errors."
+)
+
+
 def import_option(heading):
     """``--import MODULE``, under the heading of the command that takes it."""
     return group.option(
@@ -80,7 +109,7 @@ def import_option(heading):
 
 
 _WHAT = [
-    group.option("--run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
+    group.option("--run", "--algo", "run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
     group.option(
         "--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."
     ),
@@ -113,6 +142,14 @@ _STOP = [
         multiple=True,
         group=STOP,
         help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable, the first stops.",
+    ),
+    group.option(
+        "--assert",
+        "asserts",
+        metavar="'FIELD>=VALUE'",
+        multiple=True,
+        group=STOP,
+        help="Exit with 4 unless the last result meets it (>=, <=, >, <; in quotes); repeatable. Stops nothing.",
     ),
 ]
 _KEEP = [
@@ -163,6 +200,15 @@ _SCALE = [
     group.option(
         "--ray-object-store-memory", type=POSITIVE, metavar="BYTES", group=SCALE, help="Size of its object store."
     ),
+    group.option(
+        "--queue-trials",
+        is_flag=True,
+        group=SCALE,
+        help="Wait without end for a cluster that is full, as when it grows.",
+    ),
+    group.option(
+        "--local-mode", is_flag=True, group=SCALE, help="Everything in this one process, without Ray: num_workers 0."
+    ),
 ]
 _OUTPUT = [
     group.option("-v", "--verbose", count=True, group=OUTPUT, help="Plain lines and more log; -vv for everything."),
@@ -176,7 +222,9 @@ _OUTPUT = [
     ),
 ]
 
-train_options = apply([*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options])
+train_options = apply(
+    [*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options, rllib_options.of("train")]
+)
 
 
 def import_modules(names):

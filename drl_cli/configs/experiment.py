@@ -48,17 +48,14 @@ class ExperimentKeys(Section):
 
 
 NOT_YET = {
-    "upload_dir": "",
+    "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
+    "your storage, such as: aws s3 sync RUN_FOLDER URI",
     "max_failures": "lost workers are restarted; a run that failed goes on with drl train --resume.",
-    "export_formats": "",
+    "export_formats": "each checkpoint holds the weights as plain arrays, which the package safetensors reads: "
+    "safetensors.numpy.load_file('checkpoint_…/weights.safetensors').",
     "resources_per_trial": "they follow from num_workers and its neighbours in config.",
-    "sync_on_checkpoint": "",
-    "loggers": "",
-    "trial_name_creator": "",
-    "sync_to_driver": "",
-    "log_to_file": "each run has its drl.log.",
-    "time_budget_s": "write stop: {time_total_s: …}.",
-    "frameworks": "",
+    "loggers": "it is a Python object. A run writes result.json, progress.csv and TensorBoard's files.",
+    "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
     "scheduler": "",
     "search_alg": "",
     "resume": "type drl train --resume.",
@@ -74,4 +71,4 @@ def refusal(path):
     if path[-1] not in NOT_YET:
         return None
     hint = NOT_YET[path[-1]]
-    return f"not supported yet: {hint}" if hint else "not supported yet"
+    return f"not supported: {hint}" if hint else "not supported yet"

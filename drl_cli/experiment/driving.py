@@ -16,6 +16,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
+from drl_cli.experiment import demands
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
 from drl_cli.experiment.keeping import Keeping
@@ -138,7 +139,7 @@ class _Drive:
             return self._outcome(state, f"{text}. {self._advice()}", ResourcesExhausted.exit_code)
         if reason is None:
             return self.interrupted()
-        missed = unmet(self._spec.pass_criteria, self._result)
+        missed = unmet(self._spec.pass_criteria, self._result) + demands.missed(self._spec.demands, self._result)
         if missed:
             return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)
         return self._outcome("finished", reason, 0)

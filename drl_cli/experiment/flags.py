@@ -41,6 +41,10 @@ def with_flags(mapping, where, flags):
     for name in OWN:
         if flags.get(name) is not None:
             layers.set((name,), flags[name], Where("--" + name.replace("_", "-")))
+    if flags.get("local_mode"):
+        layers.set(("config", "num_workers"), 0, Where("--local-mode"))
+        if "learner_actor" in layers.data["config"]:
+            layers.set(("config", "learner_actor"), False, Where("--local-mode"))
     verbose = min(int(flags.get("verbose") or 0), 2)
     if verbose:
         layers.set(("config", "log_level"), LOG_LEVELS[verbose], Where("-" + "v" * verbose))

@@ -13,6 +13,7 @@ stop rules gets some; a seed is drawn and recorded.
     checkpoint_freq, keep_checkpoints_num   int      checkpoint_at_end   bool      strict_env   bool
     resume                       True for the newest unfinished run of the experiment, or the path of a run
     ray_address                  str    ray_num_cpus, ray_num_gpus, ray_object_store_memory   numbers
+    local_mode, queue_trials     bool   asserts   list of "field>=threshold"
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
 """
 
@@ -26,13 +27,14 @@ from drl_cli.acting import envs, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
+from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, files, resuming, stop
+from drl_cli.experiment import defaults, demands, files, resuming, stop
 from drl_cli.experiment.flags import with_flags
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -44,7 +46,7 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria`` are demanded at the end.
+    ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result.
     """
 
     name: str
@@ -66,6 +68,7 @@ class ExperimentSpec:
     imports: list
     command: list
     env_facts: dict
+    demands: tuple = ()
 
 
 def from_flags(flags):
@@ -117,10 +120,11 @@ class _Draft:
 
     def __init__(self, name, layers, flags, recorded=None, is_from_file=False):
         self._name = name
-        self._mapping = layers.data
         self._where = layers.where
-        self._notices = list(layers.notices)
+        self._mapping, notices, self._unsettled = settled(layers.data, layers.where)
+        self._notices = [*layers.notices, *notices]
         self._flags = flags
+        self._demands = demands.parse(flags.get("asserts"))
         self._recorded = recorded
         self._is_from_file = is_from_file
         self._keys = self._row = self._config = self._env = None
@@ -134,7 +138,7 @@ class _Draft:
                 "at most 100."
             )
         self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
-        found += wrong
+        found += self._unsettled + wrong
         for check in (self._read_algorithm, self._read_environment, self._check_rules):
             found += check()
         if self._recorded:
@@ -172,14 +176,16 @@ class _Draft:
 
     def _check_rules(self):
         found = []
-        for name in ("stop", "pass_criteria"):
-            rules = self._mapping.get(name)
+        asked = {name: self._mapping.get(name) for name in ("stop", "pass_criteria")}
+        asked["assert"] = {one.field: one.threshold for one in self._demands}
+        for name, rules in asked.items():
             if not isinstance(rules, dict):
                 continue
-            found += stop.problems(rules, self._where.inside(name), name)
+            where = Where("--assert") if name == "assert" else self._where.inside(name)
+            found += stop.problems(rules, where, name)
             needs = [field for field in rules if field.startswith("evaluation/") and field in NUMBER_FIELDS]
             if needs and self._config is not None and self._config.evaluation_interval is None:
-                place = self._where.place((name, needs[0]))
+                place = where.place((needs[0],))
                 found.append(
                     f"{name}: {needs[0]} needs evaluations ({place}). Set evaluation_interval, or drop the rule."
                 )
@@ -220,6 +226,7 @@ class _Draft:
             config=config,
             stop=rules,
             pass_criteria=keys.pass_criteria,
+            demands=self._demands,
             checkpoint_freq=keys.checkpoint_freq,
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,
