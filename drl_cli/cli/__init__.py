@@ -20,6 +20,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "train": ("drl_cli.cli.train:train", "Train an agent, watch it learn, keep its checkpoints."),
     "rollout": ("drl_cli.cli.rollout:rollout", "Play a checkpoint: rewards, a window, videos, transitions."),
     "evaluate": ("drl_cli.cli.evaluate:evaluate", "Score checkpoints on stated seeds, with intervals."),
+    "completion": ("drl_cli.cli.completion:completion", "Print what makes bash, zsh or fish complete drl's words."),
 }
 
 EXAMPLES = """

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, rllib_options, terminal
+from drl_cli.cli import completing, figures, group, options, rllib_options, terminal
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 from drl_cli.loading import load
 
@@ -58,7 +58,13 @@ _evaluate_options = options.apply(
         group.option(
             "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
         ),
-        group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one they were trained on."),
+        group.option(
+            "--env",
+            metavar="ID",
+            group=WHERE,
+            shell_complete=completing.environments,
+            help="Another environment than the one they were trained on.",
+        ),
         group.option(
             "--config",
             metavar="OBJECT",
@@ -76,7 +82,7 @@ _evaluate_options = options.apply(
 
 
 @click.command("evaluate", cls=group.Command, examples=EXAMPLES)
-@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True)
+@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True, shell_complete=completing.runs)
 @_evaluate_options
 @click.pass_obj
 def evaluate(session, checkpoints, imports, as_json, **asked):

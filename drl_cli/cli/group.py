@@ -4,6 +4,7 @@
 """
 
 import click
+from click.shell_completion import CompletionItem
 
 from drl_cli.errors import suggestion
 from drl_cli.loading import load
@@ -86,6 +87,11 @@ class CommandTable(click.Group):
             known = ", ".join(self.table)
             context.fail(f"No such command '{name}'.{suggestion(name, self.table)} Commands: {known}.")
         return super().resolve_command(context, arguments)
+
+    def shell_complete(self, context, begun):
+        """Return what a shell may complete: the commands, from the table, without importing any; then the options."""
+        found = [CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(begun)]
+        return found + click.Command.shell_complete(self, context, begun)
 
     def format_options(self, context, formatter):
         """Write examples, commands, options."""

@@ -5,7 +5,7 @@
 
 import click
 
-from drl_cli.cli import group, rllib_options, terminal
+from drl_cli.cli import completing, group, rllib_options, terminal
 from drl_cli.errors import InputError
 from drl_cli.loading import load
 
@@ -76,6 +76,7 @@ def run_option(heading):
         "run",
         metavar="NAME",
         group=heading,
+        shell_complete=completing.algorithms,
         help="Refuse a checkpoint of another algorithm; a checkpoint knows its own.",
     )
 
@@ -109,15 +110,28 @@ def import_option(heading):
 
 
 _WHAT = [
-    group.option("--run", "--algo", "run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
     group.option(
-        "--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."
+        "--run",
+        "--algo",
+        "run",
+        metavar="NAME",
+        group=WHAT,
+        shell_complete=completing.algorithms,
+        help="Algorithm, such as SAC.",
+    ),
+    group.option(
+        "--env",
+        metavar="ID",
+        group=WHAT,
+        shell_complete=completing.environments,
+        help="Environment: a gymnasium id, or module:Id to import it from.",
     ),
     group.option(
         "-f",
         "--config-file",
         metavar="FILE",
         group=WHAT,
+        shell_complete=completing.experiment_files,
         help="YAML file of experiments: a path, or the name of a shipped one. Flags given beside it override it.",
     ),
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
@@ -154,7 +168,13 @@ _STOP = [
 ]
 _KEEP = [
     group.option("--experiment-name", metavar="NAME", group=KEEP, help="Folder of the experiment. [default: default]"),
-    group.option("--local-dir", metavar="DIR", group=KEEP, help="Where experiments go. [default: ~/ray_results]"),
+    group.option(
+        "--local-dir",
+        metavar="DIR",
+        group=KEEP,
+        shell_complete=completing.folders,
+        help="Where experiments go. [default: ~/ray_results]",
+    ),
     group.option(
         "--checkpoint-freq",
         type=COUNT,
@@ -183,13 +203,20 @@ _KEEP = [
     ),
 ]
 _CONTINUE = [
-    group.option("--restore", metavar="CHECKPOINT", group=CONTINUE, help="Go on from a checkpoint in a new run."),
+    group.option(
+        "--restore",
+        metavar="CHECKPOINT",
+        group=CONTINUE,
+        shell_complete=completing.runs,
+        help="Go on from a checkpoint in a new run.",
+    ),
     group.option(
         "--resume",
         metavar="[=RUN]",
         is_flag=False,
         flag_value=NEWEST,
         group=CONTINUE,
+        shell_complete=completing.runs,
         help="Go on in the folder of RUN, or of the experiment's newest unfinished run.",
     ),
 ]

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, played, rllib_options, terminal
+from drl_cli.cli import completing, group, options, played, rllib_options, terminal
 from drl_cli.errors import EnvError, InputError
 from drl_cli.loading import load
 
@@ -56,7 +56,13 @@ _rollout_options = options.apply(
             group=WHERE,
             help="Episode #i is seeded with N + i. [default: drawn and shown]",
         ),
-        group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one it was trained on."),
+        group.option(
+            "--env",
+            metavar="ID",
+            group=WHERE,
+            shell_complete=completing.environments,
+            help="Another environment than the one it was trained on.",
+        ),
         group.option(
             "--config",
             metavar="OBJECT",
@@ -66,11 +72,18 @@ _rollout_options = options.apply(
         options.run_option(WHERE),
         options.import_option(WHERE),
         group.option("--render/--no-render", default=False, group=SEE, help="Show a window; needs a display."),
-        group.option("--video-dir", metavar="DIR", group=SEE, help="Write one mp4 file per episode."),
+        group.option(
+            "--video-dir",
+            metavar="DIR",
+            group=SEE,
+            shell_complete=completing.folders,
+            help="Write one mp4 file per episode.",
+        ),
         group.option(
             "--out",
             metavar="FILE",
             group=SEE,
+            shell_complete=completing.files,
             help="Write transitions, one JSON object per episode and line; - for stdout.",
         ),
         group.option("--save-info", is_flag=True, group=SEE, help="Write the environment's infos with them."),
@@ -95,7 +108,7 @@ _rollout_options = options.apply(
 
 
 @click.command("rollout", cls=group.Command, examples=EXAMPLES)
-@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=completing.runs)
 @_rollout_options
 @click.pass_obj
 def rollout(session, checkpoint, imports, **asked):

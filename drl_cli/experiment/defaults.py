@@ -3,15 +3,13 @@
 Used by ``experiment.spec``.
 """
 
-import os
 import re
 import secrets
-from pathlib import Path
 
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.errors import ConfigError, DrlError
-from drl_cli.experiment import files
+from drl_cli.experiment import files, places
 from drl_cli.experiment.stop import GOAL
 
 MAX_STEPS = 1_000_000  # env steps after which a run without stop rules ends
@@ -65,8 +63,7 @@ def complete(config, env_id):
 
 def results_folder(given):
     """Return the folder of all results as an absolute path."""
-    chosen = given or os.environ.get("TUNE_RESULT_DIR") or "~/ray_results"
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
+    return places.results_folder(given)
 
 
 def ray_settings(flags):

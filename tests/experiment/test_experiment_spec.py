@@ -10,7 +10,7 @@ import pytest
 from drl_cli import events
 from drl_cli.acting.preprocessing import NOTHING
 from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
-from drl_cli.experiment import files, spec
+from drl_cli.experiment import files, places, spec
 
 PENDULUM = {"run": "SAC", "env": "Pendulum-v1"}
 TUNED = "tuned file: -f pendulum-sac"
@@ -274,7 +274,7 @@ def shipped(tmp_path, monkeypatch):
         (tmp_path / f"{name}.yaml").write_text(
             f"# goal\n{name}:\n  run: {run}\n  env: {env}\n  config:\n    gamma: 0.9\n"
         )
-    monkeypatch.setattr(files, "shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr(places, "shipped_folder", lambda: tmp_path)
 
 
 @pytest.mark.parametrize("env", ["Pendulum-v1", "Pendulum-v0"])
@@ -328,7 +328,7 @@ def test_file_that_holds_no_experiment_is_refused(write, text, problem):
 
 def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
     path = write(FILE, "lunar-sac.yaml")
-    monkeypatch.setattr(files, "shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr(places, "shipped_folder", lambda: tmp_path)
     assert str(files.find("lunar-sac")) == str(files.find("lunar-sac.yaml")) == path
     assert message(files.find, "lunar-sca") == (
         "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"
