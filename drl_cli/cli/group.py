@@ -46,6 +46,15 @@ class Command(click.Command):
         super().__init__(*arguments, **keywords)
         self.examples = examples
 
+    def make_context(self, info_name, args, parent=None, **extra):
+        """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
+        asks_for_help = {"-h", "--help"} & set(args)
+        if parent is not None and not asks_for_help and not extra.get("resilient_parsing"):
+            words = [*parent.command_path.split()[1:], info_name]
+            table = getattr(parent.find_root().command, "table", {})
+            extra.setdefault("default_map", load("drl_cli.cli.preferences:of")(self, words, table))
+        return super().make_context(info_name, args, parent=parent, **extra)
+
     def format_options(self, context, formatter):
         """Write the examples, then one section for each group of options, in the order of their first option."""
         _write_examples(formatter, self.examples)

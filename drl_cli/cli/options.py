@@ -4,6 +4,7 @@
 """
 
 import click
+from click.core import ParameterSource
 
 from drl_cli.cli import completing, group, rllib_options, terminal
 from drl_cli.errors import InputError
@@ -252,6 +253,13 @@ _OUTPUT = [
 train_options = apply(
     [*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options, rllib_options.of("train")]
 )
+
+
+def preset():
+    """Return the names of the parameters of the running command that were not typed, but have a person's own default."""
+    context = click.get_current_context()
+    mine = ParameterSource.DEFAULT_MAP
+    return [option.name for option in context.command.params if context.get_parameter_source(option.name) == mine]
 
 
 def import_modules(names):

@@ -36,7 +36,9 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
+    preset = options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
+    flags |= {"defaults": preset} if preset else {}
     show = Show(session, as_json, bool(flags.pop("quiet")), bool(flags["verbose"]), imports)
     chosen, told = _specs(config_file, {**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     first_failure = 0

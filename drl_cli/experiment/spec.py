@@ -14,6 +14,7 @@ stop rules gets some; a seed is drawn and recorded.
     resume                       True for the newest unfinished run of the experiment, or the path of a run
     ray_address                  str    ray_num_cpus, ray_num_gpus, ray_object_store_memory   numbers
     local_mode, queue_trials     bool   asserts   list of "field>=threshold"
+    defaults                     names of flags that were not typed, but set once by the person; a file goes before them
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
 """
 
@@ -97,8 +98,9 @@ def from_file(path_or_name, flags):
     if flags.get("resume"):
         raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
     _import_modules(flags)
+    renamed = None if "experiment_name" in (flags.get("defaults") or ()) else flags.get("experiment_name")
     drafts = [
-        _Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags, is_from_file=True)
+        _Draft(renamed or name, with_flags(mapping, where, flags), flags, is_from_file=True)
         for name, mapping, where in files.load(path_or_name)
     ]
     problems = [line for draft in drafts for line in draft.problems()]

@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 
 from drl_cli import cli
+from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.cli import completing
 from drl_cli.experiment import places
@@ -40,10 +41,12 @@ def test_environments_are_completed_without_importing_gymnasium():
 
 
 def test_every_environment_that_is_completed_exists():
-    if "ale_py" in sys.modules or completing._folder_of("ale_py"):
+    assert envs.resolve("CartPole-v1").id == "CartPole-v1"  # the program's own are registered now
+    if completing._folder_of("ale_py"):
         gymnasium.register_envs(pytest.importorskip("ale_py"))
     offered = {*completing.environments(None, None, ""), *completing._games()}
     assert offered - set(gymnasium.registry) == set()
+    assert set(completing.OWN_ENVS) == {name for name in gymnasium.registry if name.startswith("drl/")}
     assert {"CartPole-v1", "drl/StatelessCartPole-v1", "BipedalWalker-v3"} <= offered
 
 
@@ -105,7 +108,7 @@ def test_other_shell_is_refused(capsys):
 
 def test_script_works_in_bash(tmp_path):
     drl = tmp_path / "drl"
-    drl.write_text(f"#!/bin/sh\nexec {sys.executable} -m drl_cli \"$@\"\n")
+    drl.write_text(f'#!/bin/sh\nexec {sys.executable} -m drl_cli "$@"\n')
     drl.chmod(0o755)
     line = 'COMP_WORDS=(drl train --env Pend); COMP_CWORD=3; _drl_completion drl; echo "${COMPREPLY[@]}"'
     script = f'eval "$(drl completion bash)"; {line}'
