@@ -10,10 +10,7 @@ from typing import NamedTuple
 from drl_cli.cli import group, terminal
 from drl_cli.errors import InputError
 
-GRAPHS = (
-    "drl is graphs only (TensorFlow 1 style): one call of a compiled graph makes hundreds of updates, which neither eager "
-    "execution nor torch could."
-)
+GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates. Leave it out."
 
 
 class Old(NamedTuple):
@@ -31,10 +28,10 @@ _SCORES = "drl evaluate scores; drl rollout plays. Type: drl rollout CHECKPOINT"
 _ONE_PROCESS = "it plays in this one process anyway, without Ray."
 
 TRAIN = {
-    "--framework": Old(GRAPHS + " Leave it out.", "NAME", ("tf",)),
-    "--torch": Old(GRAPHS + " Leave it out."),
-    "--eager": Old(GRAPHS + " Leave it out."),
-    "--trace": Old(GRAPHS + " Leave it out."),
+    "--framework": Old(GRAPHS, "NAME", ("tf",)),
+    "--torch": Old(GRAPHS),
+    "--eager": Old(GRAPHS),
+    "--trace": Old(GRAPHS),
     "--upload-dir": Old(
         "results are written under --local-dir, which may be a mounted folder. Copy them from there with the tool of your "
         "storage, such as: aws s3 sync RUN_FOLDER URI",

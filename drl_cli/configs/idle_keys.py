@@ -73,10 +73,7 @@ class Idle(NamedTuple):
     words: tuple = ()
 
 
-GRAPHS = (
-    "drl is graphs only (TensorFlow 1 style): one call of a compiled graph makes hundreds of updates, which neither eager "
-    "execution nor torch could, and what is computed is the same"
-)
+GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
 _EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
 _NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
 _INTERNAL = "it chooses between parts inside RLlib, which drl does not have"

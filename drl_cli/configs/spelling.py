@@ -76,6 +76,9 @@ VALUES = {
 }
 """Spelling with a certain value → (key, its value)."""
 
+LAID_OVER = {"local_tf_session_args": "tf_session_args"}
+"""Section → the section that it is laid over."""
+
 OTHER_WORDS = {"observation_filter": {"ConcurrentMeanStdFilter": "MeanStdFilter"}}
 """Key → other words for its values: RLlib's filter with a lock, for a thread that samples inside a worker."""
 
@@ -93,7 +96,8 @@ def renamed(mapping, where, schema):
         reading.translate(old, values)
     for old, new in ALIASES.items():
         reading.move(old, new)
-    reading.lay_over("local_tf_session_args", "tf_session_args")
+    for old, new in LAID_OVER.items():
+        reading.lay_over(old, new)
     for section in ("replay_buffer_config", "optimizer", "multiagent"):
         if reading.mapping.get(section) == {}:
             del reading.mapping[section]
