@@ -8,8 +8,8 @@ import pytest
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WORKING = (
     "num_workers num_envs_per_worker rollout_fragment_length batch_mode train_batch_size num_gpus model env env_config gamma "
-    "horizon soft_horizon no_done_at_end normalize_actions clip_actions clip_rewards preprocessor_pref lr render_env record_env "
-    "log_level ignore_worker_failures recreate_failed_workers log_sys_usage tf_session_args seed explore exploration_config "
+    "horizon soft_horizon no_done_at_end normalize_actions clip_actions clip_rewards preprocessor_pref lr render_env "
+    "record_env log_level ignore_worker_failures recreate_failed_workers log_sys_usage tf_session_args seed explore exploration_config "
     "evaluation_interval evaluation_num_episodes evaluation_duration_unit evaluation_num_workers evaluation_config "
     "evaluation_parallel_to_training observation_filter compress_observations metrics_smoothing_episodes min_iter_time_s "
     "timesteps_per_iteration min_train_timesteps_per_iteration num_cpus_per_worker num_gpus_per_worker "
