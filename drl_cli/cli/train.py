@@ -35,7 +35,10 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 @options.train_options
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
-    """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
+    """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint.
+
+    Exit codes are listed by drl --help; --assert adds a 4 for a score that was missed.
+    """
     preset = options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
     flags |= {"defaults": preset} if preset else {}

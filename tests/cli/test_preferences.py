@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from drl_cli import cli
-from drl_cli.cli import preferences
+from drl_cli.cli import preferences, terminal
 from drl_cli.errors import ConfigError
 from drl_cli.experiment import spec
 from drl_cli.loading import load
@@ -74,6 +74,19 @@ def test_flags_can_be_set(write, given, monkeypatch):
     assert (given()["verbose"], given()["queue_trials"]) == (2, True)
     monkeypatch.setenv("DRL_TRAIN_QUEUE_TRIALS", "no")
     assert given()["queue_trials"] is None
+
+
+def test_colours_can_be_switched_off_once_for_all(write):
+    from_file = []
+    for text in ("no-color: true", "no-color: false"):
+        write(text)
+        session = terminal.Session()
+        with (
+            cli.drl.make_context("drl", ["train"], obj=session) as context,
+            load(cli.COMMANDS["train"][0]).make_context("train", [], parent=context),
+        ):
+            from_file.append(session.color)
+    assert from_file == [False, None]
 
 
 def test_json_file_and_one_of_comments_are_read(write, given):
