@@ -40,7 +40,8 @@ class Line:
 class Bundle:
     """The runs of one group: label, lines, and on the grid of the panel mean, low and high [G].
 
-    complete [G]: whether all runs that have points at all reach that far; beyond, the mean is of those that do.
+    complete [G]: whether all runs have got there. Elsewhere the mean is of those that have, as long as they are at least
+    half of them, and there is no band: a mean that jumps whenever a run ends is no curve.
     """
 
     label: str
@@ -98,8 +99,8 @@ def panel(env, bundles, smooth, band, goal=None):
         if band != "none" and len(bundle.lines) > 1 and bundle.complete.any():
             _, low, high = mean_band(values[:, bundle.complete], band)
             bundle.low[bundle.complete], bundle.high[bundle.complete] = low, high
-        some = there.any(axis=0)
-        bundle.mean[some] = np.nanmean(values[:, some], axis=0)
+        most = 2 * there.sum(axis=0) >= len(bundle.lines)
+        bundle.mean[most] = np.nanmean(values[:, most], axis=0)
     return Panel(env, grid, bundles, goal)
 
 

@@ -1,6 +1,6 @@
 """Learning curves as a picture: the one file that imports matplotlib. User: ``drl plot``.
 
-A panel an environment; thin lines are single runs as recorded, thick ones the smoothed mean over seeds, dashed where some
+A panel an environment; thin lines are single runs as recorded, thick ones the smoothed mean over seeds, dotted where some
 runs have ended already; the band is around the mean where all runs are there. Drawn without a display (Agg, SVG, PDF).
 Colours: Okabe and Ito 2008, told apart by the colour-blind; beyond eight groups they come again with other dashes.
 """
@@ -51,7 +51,7 @@ def draw(panels, labels, target, file_format, raw=True):
         if labels["title"]:
             figure.suptitle(labels["title"], x=0.01, ha="left")
         if labels["band"]:
-            figure.text(0.995, 0.005, labels["band"], ha="right", va="bottom", fontsize=7, color="#777777")
+            figure.supxlabel(labels["band"], x=0.995, ha="right", fontsize=7, color="#777777")
         empty = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
         figure.savefig(target, format=file_format, dpi=DPI, metadata=empty)
 

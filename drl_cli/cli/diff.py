@@ -81,7 +81,7 @@ def _side(word, roots):
         return differing.side_of_run(run_options.open_run(word, roots))
     except RunFolderError as error:
         shipped = suggestion(Path(name).name.removesuffix(".yaml"), files.shipped())
-        raise RunFolderError(f"{error} And no file of experiments is called that.{shipped}") from error
+        raise RunFolderError(f"{error}{shipped and f' Among the tuned files:{shipped}'}") from error
 
 
 def _is_file(name, files):

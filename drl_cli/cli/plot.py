@@ -3,6 +3,7 @@
 Points, smoothing and bands are ``analysis.curves``; matplotlib and plotext are loaded only when something is drawn.
 """
 
+import errno
 import os
 import secrets
 import sys
@@ -91,7 +92,8 @@ def plot(session, words, out, file_format, in_terminal, as_json, **asked):
     """Draw the learning curves of runs: the mean over seeds, smoothed, with its interval, and single runs as thin lines.
 
     RUN is an id, a name, a path, or a folder of runs. Runs alike but for their seed make one curve; every environment gets
-    a picture of its own. Where some seeds have ended already, the mean of the others goes on dotted.
+    a picture of its own. Where some seeds have ended already, the mean of the others goes on dotted while they are at
+    least half.
 
     JSON: {"field", "over", "smooth", "band", "panels": [{"env", "goal", "groups": [{"label", "algorithm", "runs": [{
     "path", "seed", "x": [...], "y": [...]}], "mean": {"x": [...], "y": [...], "low": [...], "high": [...], "complete":
@@ -197,8 +199,10 @@ def _write(target, panels, labels, raw):
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        kind = ResourcesExhausted if error.errno == 28 else ConfigError
-        raise kind(f"-o {out}: cannot be written ({error.strerror or error}).") from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
+        kind = ResourcesExhausted if full else ConfigError
+        raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
 
 
 def _draw(session, panels, labels):

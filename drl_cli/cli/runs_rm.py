@@ -53,8 +53,9 @@ def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **fi
     for run, reason in spared:
         if not quiet:
             terminal.say(f"Spared: {run.path} {reason}")
-    if doomed and not (dry_run or yes):
-        _ask(doomed)
+    if doomed and not (dry_run or yes) and not _is_agreed(doomed):
+        terminal.say("Nothing was removed.")
+        return
     removed = [(run, run.size if dry_run else _remove(run, roots)) for run in doomed]
     freed = sum(size for _, size in removed)
     if as_json:
@@ -91,13 +92,13 @@ def _choose(words, wanted, roots, keep_best):
     return doomed, spared
 
 
-def _ask(doomed):
+def _is_agreed(doomed):
+    """Ask whether ``doomed`` may go. Raises InputError where nobody can answer."""
     size = figures.size(sum(run.size for run in doomed))
     text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
     if not sys.stdin.isatty():
         raise InputError(f"{text} Nobody can answer here: add --yes, or look first with --dry-run.")
-    if not click.confirm(text, err=True):
-        raise InputError("Nothing was removed.")
+    return click.confirm(text, err=True)
 
 
 def _remove(run, roots):

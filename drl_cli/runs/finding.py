@@ -60,7 +60,7 @@ def find_run(word, roots):
     """
     found = find_runs([word], roots)
     if len(found) > 1:
-        raise RunFolderError(f"{word}: holds {len(found)} runs; name one of them, for example {found[-1].name}")
+        raise RunFolderError(f"{word}: holds {len(found)} runs; name one of them, for example {found[-1].name}.")
     return found[0]
 
 

@@ -13,6 +13,7 @@ from drl_cli.checkpoint.run_folder import read_record
 from drl_cli.errors import RunFolderError
 from drl_cli.runs.reading import epoch, state_of
 
+BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows do not tell
 SHOWN_ROWS = 5  # rows of the past that are told as results; all of them are told as progress, for the curve
 
 
@@ -81,13 +82,13 @@ class Follower:
         return told
 
     def _newest_progress(self, status, told):
-        """The counters in status.json, when they are newer than the last row."""
+        """The counters in status.json when they are newer than the last row, else what stands there beside counters."""
         fields = status.get("progress")
         if self.state != "running" or not isinstance(fields, dict) or fields == self._progress:
             return []
         self._progress = fields
-        if (fields.get("training_iteration") or 0) < self._iteration:
-            return []
+        if (fields.get("training_iteration") or 0) < self._iteration:  # the rows tell the counters better
+            fields = {name: fields[name] for name in BESIDE_ROWS if name in fields}
         return [("progress", fields, self._last_seconds(status, told))]
 
     def _last_seconds(self, status, told):
@@ -122,6 +123,7 @@ def progress_of(row, updates_before=None):
         "weight_version": info.get("weight_version"),
         "weight_lag": info.get("weight_lag_mean"),
         "workers": row.get("num_healthy_workers"),
+        "learner": "learning" if updates else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
