@@ -185,14 +185,15 @@ def _published(told, env, console):
     if not found and not best:
         return [f"No published figure for {env} is shipped."]
     pm = run_options.plus_minus(sys.stdout)
-    grid = _grid(["published", "", "environment", f"mean {pm} sd", "steps", "measures", "seeds"], left=3)
+    family = load("drl_cli.analysis.published:family")(env)
+    grid = _grid(["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"], left=3)
     for figure in [*found, *best]:
         sd = "" if figure["sd"] is None else f" {pm} {run_options.number(figure['sd'])}"
         name = figure["algorithm"] + (f" ({figure['note']})" if figure["note"] else "")
         grid.add_row(
             figure["source"],
             name + (" *" if figure in best else ""),
-            figure["env"],
+            figure["env"].removeprefix(family).removeprefix("-"),
             run_options.number(figure["mean"]) + sd,
             figures.count(figure["steps"]),
             figure["measures"],

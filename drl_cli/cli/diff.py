@@ -120,9 +120,9 @@ def table(left, right, rows, console):
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     names = [run_options.shorten(side.label, max(12, (console.width - 30) // 2), sys.stdout) for side in (left, right)]
-    grid.add_column("key", no_wrap=True)
+    grid.add_column("key", overflow="fold", max_width=max(20, 2 * console.width // 5))
     for name in names:
-        grid.add_column(name, overflow="fold")
+        grid.add_column(name, overflow="fold", min_width=12)
     for key, a, b in rows:
         shown = [Text(*_shown(side, key, value)) for side, value in ((left, a), (right, b))]
         grid.add_row(key.removeprefix("config."), *shown)
