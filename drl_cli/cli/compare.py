@@ -79,7 +79,7 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
     runs = run_options.open_runs(words, local_dirs)
     groups = load("drl_cli.analysis.grouping").group(runs, by)
     asked = comparing.Asked(score, at, goal)
-    document = comparing.compare(groups, lambda run: load("drl_cli.loggers:read_rows")(run.path), asked)
+    document = comparing.compare(groups, lambda run: load("drl_cli.loggers.joining:read_rows")(run.path), asked)
     if not document["groups"]:
         raise RunFolderError(" ".join(document["notices"]) or "there is nothing to compare.")
     document["published"] = comparing.against_published(document) if against else None

@@ -142,7 +142,7 @@ def _groups(words, asked):
 
 
 def _panels(groups, asked):
-    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.loggers:read_rows")
+    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.loggers.joining:read_rows")
     panels, empty, goals = {}, [], {}
     for one in groups:
         lines = []
