@@ -12,6 +12,8 @@ import numpy as np
 from drl_cli.analysis import over_seeds, published, scores
 from drl_cli.analysis.statistics import CONFIDENCE, interquartile_mean
 
+UNEQUAL = 1.25  # ratio of the steps of groups from which it is said that they differ
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -34,6 +36,7 @@ def compare(groups, rows_of, asked):
         entry = _describe(group, rows_of, asked, notices)
         if entry:
             told.append(entry)
+    notices += _unequal_steps(told, asked)
     return {
         "score": asked.score,
         "at": asked.at,
@@ -78,6 +81,22 @@ def _describe(group, rows_of, asked, notices):
     entry["seconds"] = statistics.median(seconds) if seconds else None
     entry["goal"] = _goal(runs) if asked.goal is not None else None
     return entry
+
+
+def _unequal_steps(entries, asked):
+    """A line for each environment whose groups were scored after quite different numbers of steps."""
+    if asked.at is not None:
+        return []
+    found = []
+    for env in dict.fromkeys(entry["env"] for entry in entries):
+        steps = [entry["steps"] for entry in entries if entry["env"] == env]
+        if max(steps) > UNEQUAL * min(steps):
+            least = min(run["steps"] for entry in entries if entry["env"] == env for run in entry["runs"])
+            found.append(
+                f"{env}: scored after {min(steps):,.0f} to {max(steps):,.0f} steps; --at {least} compares what was "
+                "reached by then."
+            )
+    return found
 
 
 def _run_facts(run, found, rows, asked):

@@ -43,8 +43,10 @@ def draw(panels, labels, target, file_format, raw=True):
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _canvas(len(panels))
+        # One label has one colour in all panels.
+        places = {label: n for n, label in enumerate(dict.fromkeys(b.label for p in panels for b in p.bundles))}
         for panel, axis in zip(panels, axes, strict=True):
-            _draw_panel(axis, panel, raw and sum(len(b.lines) for b in panel.bundles) <= RAW_LINES)
+            _draw_panel(axis, panel, places, raw and sum(len(b.lines) for b in panel.bundles) <= RAW_LINES)
             axis.set_title(panel.env, loc="left", fontweight="bold", fontsize="medium")
             axis.set_xlabel(labels["x"])
         axes[0].set_ylabel(labels["y"])
@@ -67,12 +69,13 @@ def _canvas(count):
     return figure, axes[:count]
 
 
-def _draw_panel(axis, panel, raw):
+def _draw_panel(axis, panel, places, raw):
     if panel.goal is not None:
         axis.axhline(panel.goal, color="#999999", linewidth=1, linestyle=(0, (2, 2)))
         axis.annotate(f"goal {panel.goal:g}", (1, panel.goal), xycoords=("axes fraction", "data"), fontsize=8,
                       color="#777777", ha="right", va="bottom")  # fmt: skip
-    for place, bundle in enumerate(panel.bundles):
+    for bundle in panel.bundles:
+        place = places[bundle.label]
         color, dashes = COLORS[place % len(COLORS)], DASHES[place // len(COLORS) % len(DASHES)]
         if raw:
             for line in bundle.lines:

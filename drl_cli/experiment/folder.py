@@ -21,9 +21,8 @@ from drl_cli.checkpoint.run_folder import NO_LOCKS, is_locked, read_record
 from drl_cli.errors import ResourcesExhausted, RunFolderError
 from drl_cli.experiment import names
 
-PROBES = (
-    5  # tries to take a lock, PROBE_SECONDS apart: `drl runs` and `drl watch` hold one for microseconds when they look
-)
+# Tries to take a lock, and seconds between them: whoever looks at a run (`drl runs`) holds it for microseconds.
+PROBES = 5
 PROBE_SECONDS = 0.02
 
 

@@ -77,14 +77,18 @@ def find_runs(words, roots):
 
 
 def _meant(word, roots):
+    if not word.strip():  # a variable of the shell that is not set must not mean the current folder
+        raise RunFolderError("'' names no run. See them all: drl runs")
     path = Path(os.path.abspath(os.path.expanduser(word)))
+    is_name = os.sep not in word and not word.startswith((".", "~"))
     if path.exists():
         inside = [folder for folder in (path, *list(path.parents)[:2]) if (folder / "params.json").is_file()]
         below = inside[:1] or [run for run in run_folders(path) if is_run(run)]
         if below:
             return below
-        raise RunFolderError(f"{word}: holds no run (a run folder holds params.json)")
-    if path.parent.name and word.startswith((".", "/", "~")):
+        if not is_name:
+            raise RunFolderError(f"{word}: holds no run (a run folder holds params.json)")
+    elif word.startswith((".", "/", "~")):
         nearby = os.listdir(path.parent) if path.parent.is_dir() else []
         raise RunFolderError(f"{word}: there is no such run.{suggestion(path.name, nearby)}")
     return _named(word, [Path(root) for root in roots])

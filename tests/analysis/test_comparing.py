@@ -51,6 +51,13 @@ def test_at_and_goal_look_at_the_same_steps(make):
     assert [run["goal_steps"] for run in entry["runs"]] == [2000, None, None]
 
 
+def test_groups_of_quite_different_lengths_are_told(make):
+    runs = [make(*[1.0] * 4), make(*[1.0] * 9, run="TD3")]
+    told = compared(runs)["notices"]
+    assert told == ["Pendulum-v1: scored after 4,000 to 9,000 steps; --at 4000 compares what was reached by then."]
+    assert compared(runs, at=4000)["notices"] == []
+
+
 def test_runs_without_a_score_are_told_with_a_way_out(make):
     told = compared([make(1.0), make()])
     assert told["groups"][0]["n"] == 1

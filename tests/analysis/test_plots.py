@@ -69,6 +69,15 @@ def test_single_runs_are_drawn_unless_they_are_not_wanted():
     assert (lines(True), lines(False)) == (6, 0)
 
 
+def test_a_label_has_one_colour_in_all_panels():
+    first, second = panels(2)
+    del second.bundles[0]
+    out = io.BytesIO()
+    plots.draw([first, second], LABELS, out, "svg", raw=False)
+    thick = re.findall(r"stroke: (#\w+); stroke-width: 2", out.getvalue().decode())
+    assert thick.count("#d55e00") == 2 * thick.count("#0072b2") > 0
+
+
 def test_terminal_drawing_without_colour_has_a_character_a_group_and_no_escapes():
     (panel,) = panels()
     lines = terminal_plots.draw(panel, LABELS, (60, 15), colored=False, is_unicode=True)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from fake_runs import evaluation, row, write_run
@@ -100,3 +102,21 @@ def test_runs_without_points_are_told_and_none_at_all_is_refused(results, capsys
 )
 def test_wrong_words_are_refused_before_anything_is_drawn(results, capsys, arguments, message):
     assert message in drl(capsys, "sac", *arguments, code=2).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["runs"],
+        ["watch", "00000001"],
+        ["diff", "00000001", "00000002"],
+        ["plot", "sac"],
+        ["compare", "sac", "--score", "training"],
+    ],
+)
+def test_commands_about_runs_load_no_heavy_library(results, arguments):
+    heavy = ("tensorflow", "ray", "gymnasium", "pandas", "matplotlib", "scipy")
+    code = f"import sys; from drl_cli.cli import main; code = main({arguments!r}); "
+    code += f"print(code, [name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"

@@ -91,6 +91,20 @@ def test_find_run_never_leaves_the_roots_for_a_name(results, word):
         finding.find_run(word, [results / "sac"])
 
 
+def test_an_empty_word_never_means_the_current_folder(results, monkeypatch):
+    monkeypatch.chdir(results)
+    with pytest.raises(RunFolderError, match="'' names no run"):
+        finding.find_runs([""], [results])
+
+
+def test_a_name_is_looked_up_although_a_folder_without_runs_is_called_that(results, tmp_path, monkeypatch):
+    (tmp_path / "td3").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert ids(finding.find_runs(["td3"], [results])) == ["0000f00d"]
+    with pytest.raises(RunFolderError, match="holds no run"):
+        finding.find_runs(["./td3"], [results])
+
+
 def test_find_runs_expands_folders_and_takes_each_run_once(results):
     assert ids(finding.find_runs(["td3", "sac", "0000f00d", str(results)], [results])) == [
         "0000f00d",
