@@ -26,6 +26,10 @@ class GaussianNoise:
         noise = rng.standard_normal(action.shape, dtype=np.float32) * self._spread
         return clipped(action + noise * column(self._scale(*at)), self._low, self._high), state, columns
 
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: what is clipped has no density."""
+        return None
+
     def ended(self, index):
         """See ``sampling``; nothing is remembered."""
 
@@ -50,6 +54,10 @@ class OrnsteinUhlenbeckNoise:
         x = self.memory["process"][at[1]]  # a view
         x += self._sigma * rng.standard_normal(x.shape, dtype=np.float32) - self._theta * x
         return clipped(action + x * self._factor * column(self._scale(*at)), self._low, self._high), state, columns
+
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: the noise goes on from step to step."""
+        return None
 
     def ended(self, index):
         """Begin the process of environment ``index`` anew."""
