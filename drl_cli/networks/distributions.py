@@ -1,10 +1,11 @@
 """Action distributions in NumPy: sampling and the greedy action, for acting.
 
-Each has ``greedy(heads)`` and ``sample(heads, rng)``, which return one action per row, and all but Deterministic ``logp(heads,
-action)``: those of ``networks.scored`` for what is learnt from, those here for what was recorded (float64, from the action
-alone). Where observations hold a mask, ``heads`` has "allowed", bool [N, n], and no other action is taken. Sources: squashed Gaussian, Haarnoja et al. 2018, "Soft Actor-Critic
-Algorithms and Applications", appendix C; action values with atoms, Bellemare et al. 2017 (arXiv 1707.06887) and Dabney et
-al. 2018 (arXiv 1710.10044); dueling streams, Wang et al. 2016 (arXiv 1511.06581), eq. 9.
+Each has ``greedy(heads)`` and ``sample(heads, rng)``, which return one action per row, and all but Deterministic have
+``logp(heads, action)``: those of ``networks.scored`` for what is learnt from, those here for what was recorded (float64, from
+the action alone). Where observations hold a mask, ``heads`` has "allowed", bool [N, n], and no other action is taken.
+Sources: squashed Gaussian, Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C; action
+values with atoms, Bellemare et al. 2017 (arXiv 1707.06887) and Dabney et al. 2018 (arXiv 1710.10044); dueling streams, Wang
+et al. 2016 (arXiv 1511.06581), eq. 9.
 """
 
 import math

@@ -27,8 +27,7 @@ class GaussianNoise:
         return clipped(action + noise * column(self._scale(*at)), self._low, self._high), state, columns
 
     def logp(self, policy, obs, state, action, at):
-        """See ``sampling``: what is clipped has no density."""
-        return None
+        """See ``sampling``: there is none, what is clipped has no density."""
 
     def ended(self, index):
         """See ``sampling``; nothing is remembered."""
@@ -56,8 +55,7 @@ class OrnsteinUhlenbeckNoise:
         return clipped(action + x * self._factor * column(self._scale(*at)), self._low, self._high), state, columns
 
     def logp(self, policy, obs, state, action, at):
-        """See ``sampling``: the noise goes on from step to step."""
-        return None
+        """See ``sampling``: there is none, the noise goes on from step to step."""
 
     def ended(self, index):
         """Begin the process of environment ``index`` anew."""

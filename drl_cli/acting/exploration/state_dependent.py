@@ -104,8 +104,7 @@ class StateDependentNoise:
         return clipped(policy.greedy(heads) + noise, self._low, self._high), state, {}
 
     def logp(self, policy, obs, state, action, at):
-        """See ``sampling``: the noise goes on from step to step, and is clipped."""
-        return None
+        """See ``sampling``: there is none, the noise goes on from step to step, and is clipped."""
 
     def ended(self, index):
         """See ``sampling``."""
