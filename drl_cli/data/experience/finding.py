@@ -59,8 +59,10 @@ def _files(text):
 
 
 def _folder(path):
-    for folder in (path, os.path.join(path, RECORDED)):
-        for pattern in PATTERNS:
+    for folder, patterns in ((path, PATTERNS[:1]), (os.path.join(path, RECORDED), PATTERNS), (path, PATTERNS[1:])):
+        if folder == path and patterns == PATTERNS[1:] and os.path.isfile(os.path.join(path, "params.json")):
+            raise ExperienceError(f"input: the run {path} has recorded nothing. Run it with output: logdir")
+        for pattern in patterns:
             matches = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
             if matches:
                 return [_file(match) for match in matches]

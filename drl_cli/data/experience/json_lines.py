@@ -79,7 +79,8 @@ class JsonFile:
             if not text.endswith(b"\n"):
                 self.notes.append(f"{where}: the last line is not complete (is it being written?) and is passed over")
                 return None
-            raise ExperienceError(f"{where}: is no JSON ({str(error)[:120]}).") from error
+            what = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)[:120]
+            raise ExperienceError(f"{where}: is no JSON ({what}).") from error
         if not isinstance(data, dict):
             raise ExperienceError(f"{where}: is no JSON object. {_KNOWN}")
         return data
