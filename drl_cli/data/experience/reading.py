@@ -12,6 +12,9 @@ from drl_cli.data.experience.finding import find
 from drl_cli.data.experience.json_lines import JsonFile
 from drl_cli.data.randomness import generator
 from drl_cli.errors import CheckpointError, ExperienceError
+from drl_cli.loading import load
+
+MINARI = "drl_cli.data.experience.minari:MinariDataset"
 
 
 class Source:
@@ -89,7 +92,10 @@ class Source:
             order = generator(self._seed, "files", self.passed).permutation(len(self.files)).tolist()
             self._order = order[self._index :: self._count] if self._by_file else order
         file = self.files[self._order[self._place]]
-        return JsonFile(file, self._layout, mark)
+        if file.kind == "json":
+            return JsonFile(file, self._layout, mark)
+        rng = generator(self._seed, "files", self.passed, self._order[self._place])
+        return load(MINARI)(file, self._layout, mark, rng)
 
     def _next_file(self):
         self.close()
