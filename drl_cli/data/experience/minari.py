@@ -27,7 +27,7 @@ class MinariDataset:
 
     def __init__(self, file, layout, mark, rng):
         """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
-        mark = mark or {"episode": 0, "given": 0}
+        mark = {"episode": 0, "given": 0} if mark is None else mark
         self._path, self._layout = file.path, layout
         self.notes = []
         try:
@@ -38,6 +38,8 @@ class MinariDataset:
             raise ExperienceError(f"{file.path}: is no Minari dataset ({str(error)[:120]}).") from error
         self._order = [numbers[i] for i in rng.permutation(len(numbers))]
         self._at, self._given = mark["episode"], mark["given"]
+        if min(self._at, self._given) < 0:
+            raise ValueError("a place before the file's beginning")
         self._waiting = self._episode()[self._given :] if self._at < len(self._order) else []
 
     def __iter__(self):
@@ -127,7 +129,9 @@ def _observations(group, space, reader):
     if space is None or space.get("type") == "Box":
         found = group.get("observations")
         if space and isinstance(found, h5py.Dataset) and found.ndim < 3 <= len(space.get("shape", ())) + 1:
-            reader.refuse("its images are stored as JPEG, which is not read. Make the dataset with jpeg_encoding=False.")
+            reader.refuse(
+                "its images are stored as JPEG, which is not read. Make the dataset with jpeg_encoding=False."
+            )
         return _column(group, "observations")
     return _flat(group, "observations", space)
 

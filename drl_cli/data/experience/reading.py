@@ -24,8 +24,8 @@ class Source:
         """``paths``: a file, folder, glob or minari://ID, or a list of them; ``layout``: a Layout.
 
         ``passes``: how often all files are read, None: for ever. ``share``: (index, count): of the pieces of each pass those
-        that are the ``index``-th in a row of ``count``, so that ``count`` sources read everything once between them: whole
-        files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold nothing.
+        that are the ``index``-th in a row of ``count``, so that ``count`` sources of one seed read everything once between
+        them: whole files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold nothing.
         """
         self.files = find(paths)
         self._layout, self._seed, self._passes = layout, seed, passes
@@ -34,7 +34,7 @@ class Source:
         self._index, self._count = index, count
         self.passed = 0  # whole passes so far
         self.notes = []  # texts for the user about what was passed over; whoever reads takes them away
-        self._place, self._number = 0, 0  # which file of the pass, and which piece of it comes next
+        self._place, self._number = 0, 0  # which file of the pass is read, and how many pieces the pass has brought so far
         self._order, self._open = None, None
         self._seen = False  # whether this pass has brought a piece
 
@@ -79,7 +79,10 @@ class Source:
         self.close()
         self.passed, self._place, self._number, self._seen = place
         self._order = None
-        self._open = self._opened(mark) if mark is not None else None
+        try:
+            self._open = self._opened(mark) if mark is not None else None
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state of what reads experience fits no file ({error}).") from error
 
     def close(self):
         """Close the file that is open."""
@@ -99,12 +102,18 @@ class Source:
 
     def _next_file(self):
         self.close()
-        self._place, self._number = self._place + 1, 0
+        self._place += 1
         if self._place < len(self._order):
             return
-        if not self._seen and self._by_file:
-            raise ExperienceError(f"{self.files[0].path}: holds no step that could be learnt from.")
-        self.passed, self._place, self._order, self._seen = self.passed + 1, 0, None, False
+        if not self._seen:
+            raise ExperienceError(self._nothing())
+        self.passed, self._place, self._order, self._seen, self._number = self.passed + 1, 0, None, False, 0
+
+    def _nothing(self):
+        """Say why a whole pass has brought nothing."""
+        if self._number:
+            return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
+        return f"{self.files[0].path}: holds no step that could be learnt from."
 
     def _take_notes(self):
         self.notes += self._open.notes
@@ -116,7 +125,5 @@ def check(paths, layout):
     source = Source(paths, layout, passes=1)
     try:
         return next(source)
-    except StopIteration:
-        raise ExperienceError(f"{source.files[0].path}: holds no step that could be learnt from.") from None
     finally:
         source.close()
