@@ -25,7 +25,8 @@ class Source:
 
         ``passes``: how often all files are read, None: for ever. ``share``: (index, count): of the pieces of each pass those
         that are the ``index``-th in a row of ``count``, so that ``count`` sources of one seed read everything once between
-        them: whole files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold nothing.
+        them: whole files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold
+        nothing.
         """
         self.files = find(paths)
         self._layout, self._seed, self._passes = layout, seed, passes
@@ -34,7 +35,10 @@ class Source:
         self._index, self._count = index, count
         self.passed = 0  # whole passes so far
         self.notes = []  # texts for the user about what was passed over; whoever reads takes them away
-        self._place, self._number = 0, 0  # which file of the pass is read, and how many pieces the pass has brought so far
+        self._place, self._number = (
+            0,
+            0,
+        )  # which file of the pass is read, and how many pieces the pass has brought so far
         self._order, self._open = None, None
         self._seen = False  # whether this pass has brought a piece
 
