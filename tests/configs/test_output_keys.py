@@ -3,11 +3,13 @@
 import os
 
 import pytest
+from pydantic import ValidationError
 
 from drl_cli.algorithms import table
 from drl_cli.configs.allowed import fields_of
-from drl_cli.configs.output import output_folder
+from drl_cli.configs.output import OutputKeys, output_folder
 from drl_cli.configs.parse import parse
+from drl_cli.configs.schema import key
 from drl_cli.errors import ConfigError
 from drl_cli.loading import load
 
@@ -48,6 +50,22 @@ def test_recording_is_off_unless_asked_for():
 def test_other_values_are_refused(given, what):
     with pytest.raises(ConfigError, match=what):
         parse(table.find("SAC"), given, "a test")
+
+
+class _Learner(OutputKeys):
+    input: str | dict = key("sampler", "Where steps come from.")
+
+
+@pytest.mark.parametrize("source", ["sampler", {"sampler": 0.5, "a.json": 0.5}])
+def test_what_is_played_may_be_recorded(source):
+    assert _Learner(input=source, output="out").output == "out"
+
+
+@pytest.mark.parametrize("source", ["a.json", {"a.json": 1.0}])
+def test_recording_of_files_alone_is_refused(source):
+    with pytest.raises(ValidationError, match="nothing is played where input names files alone"):
+        _Learner(input=source, output="out")
+    assert _Learner(input=source).output is None
 
 
 def test_logdir_is_a_folder_of_the_run_and_a_path_is_itself(monkeypatch, tmp_path):
