@@ -92,7 +92,7 @@ def evaluate(session, checkpoints, imports, as_json, **asked):
     document = {
         "episodes": len(seeds),
         "seeds": seeds,
-        "confidence": load("drl_cli.analysis.statistics").CONFIDENCE,
+        "confidence": load("drl_cli.data.bootstrap").CONFIDENCE,
         "checkpoints": rows,
     }
     output = terminal.Output(session)
