@@ -128,6 +128,7 @@ INSTEAD = {
     "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
     "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
     "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
     "lr_schedule": (
         ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),

@@ -1,7 +1,7 @@
 """What a policy would earn, estimated from episodes that another one played: importance sampling, plain and weighted.
 
-Used by ``actors.estimator`` (while learning) and ``analysis.estimating`` (``drl evaluate --data``). With ρ_t = Π_{i≤t} π(a_i|s_i) /
-b(a_i|s_i), the ratio up to step t of an episode of T steps, over n episodes:
+Used by ``actors.estimator`` (while learning) and ``analysis.estimating`` (``drl evaluate --data``). With the ratio up to step t
+of an episode of T steps, ρ_t = Π_{i≤t} π(a_i|s_i) / b(a_i|s_i), over n episodes:
 
     is,  per episode   mean of ρ_T·G                        Precup, Sutton and Singh 2000, section 2
     is,  per step      mean of Σ_t γ^t·ρ_t·r_t              the same, section 3
@@ -138,7 +138,7 @@ def _scaled(log_weight, values):
 
 
 def _weighted_means(counts, log_weights, values):
-    """Return for each sample and column Σ w·value / Σ w, [R, C]; ``counts`` [R, n], the others [n, C]. NaN where all w are 0."""
+    """Return Σ w·value / Σ w by sample and column, [R, C], NaN where all w are 0; ``counts`` [R, n], the others [n, C]."""
     largest = log_weights.max(axis=0)
     weights = np.exp(log_weights - np.where(np.isfinite(largest), largest, 0.0))
     above, below = counts @ (weights * values), counts @ weights
