@@ -88,10 +88,7 @@ NOT_YET = {
     "off_policy_estimation_methods": "",
     "postprocess_inputs": "",
     "shuffle_buffer_size": "",
-    "output": "",
-    "output_config": "",
-    "output_compress_columns": "",
-    "output_max_file_size": "",
+    "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "multiagent": "",
     "replay_mode": "",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
@@ -114,7 +111,14 @@ OLD = {
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
+_RECORDS = (
+    "its workers try perturbed weights, a new policy for every episode; record one with drl rollout --out FILE.json"
+)
+
 INSTEAD = {
+    "output": (("noise_stdev", _RECORDS),),
+    "output_compress_columns": (("noise_stdev", _RECORDS),),
+    "output_max_file_size": (("noise_stdev", _RECORDS),),
     "lr": (
         (
             "optimization",

@@ -82,8 +82,11 @@ def open_cluster(config, ray_options, with_tensorflow=True):
     return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(row, config, env, spec, cluster):
-    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed."""
+def make_parts(row, config, env, spec, cluster, output=None):
+    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed.
+
+    ``output``: the folder that workers record into, or None.
+    """
     initial = load(row.nets).initial_weights(config, spec, config.seed) | filtering.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
@@ -99,7 +102,7 @@ def make_parts(row, config, env, spec, cluster):
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(row.worker, config, env, spec, cluster, server)
+    make = _WorkerMaker(row.worker, config, {**env, "output": output}, spec, cluster, server)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
@@ -143,6 +146,7 @@ class _WorkerMaker:
             "stream": index * config.num_envs_per_worker,
             "streams": streams,
             "base": sampled,
+            "output": self._env["output"],
         }
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")
