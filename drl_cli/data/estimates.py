@@ -176,4 +176,4 @@ def _number(value, scale):
         return 0.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         found = float(np.sign(value) * np.exp(np.log(np.abs(value)) + scale)) if scale else float(value)
-    return found if np.isfinite(found) else None
+    return found + 0.0 if np.isfinite(found) else None  # no negative zero
