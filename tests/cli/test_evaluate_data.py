@@ -27,7 +27,7 @@ def run(tmp_path, write_checkpoint):
             "type": "SampleBatch",
             "obs": obs.tolist(),
             "actions": action.tolist(),
-            "rewards": [1.0, 2.0 * (episode % 2)],
+            "rewards": [1.0, 4.0 * (episode % 2)],
             "dones": [False, episode < 40],
             "eps_id": [episode] * 2,
             "t": [0, 1],
@@ -56,10 +56,10 @@ def test_table_shows_what_was_recorded_and_every_estimate(run, capsys, monkeypat
     cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines[5:]]
     assert cells[0] == ["estimate", "return", "95 %", "gain"]
     assert [row[:2] for row in cells[2:]] == [
-        ["1", "behaviour"], ["IS per step", "1.5"], ["IS per episode", "1.5"], ["WIS per step", "1.5"],
-        ["WIS per episode", "1.5"],
+        ["1", "behaviour"], ["IS per step", "2.0"], ["IS per episode", "2.0"], ["WIS per step", "2.0"],
+        ["WIS per episode", "2.0"],
     ]  # fmt: skip
-    assert cells[4] == ["IS per episode", "1.5", "[1.3, 1.7]", "x 1"] and cells[2][2:] == ["1.5", "[1.3, 1.7]"]
+    assert cells[4] == ["IS per episode", "2.0", "[1.7, 2.3]", "x 1"] and cells[2][2:] == ["2.0", "[1.7, 2.3]"]
     assert max(len(line) for line in lines[4:]) <= 80
     assert err == f"Reading for 1 of 1: {run[0]}/checkpoint_000010\n"
 
