@@ -23,6 +23,7 @@ class Algorithm(NamedTuple):
     learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
     worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
     tensorflow: bool = True  # whether it learns with TensorFlow
+    reads: bool = False  # whether it learns from files: steps that it takes itself cannot be all that it has
 
 
 _REPLAY = {
@@ -31,6 +32,17 @@ _REPLAY = {
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms that learn from a replay have in common."""
+
+_IMITATION = {
+    "nets": "drl_cli.algorithms.marwil_nets",
+    "graph": "drl_cli.algorithms.marwil",
+    "postprocess": "monte_carlo",
+    "loop": "drl_cli.runtime.loops.replay",
+    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "observations": ("Box1d", "Image"),
+    "reads": True,
+}
+"""What those have in common that imitate what files hold."""
 
 _ON_POLICY = {
     "nets": "drl_cli.algorithms.actor_critic_nets",
@@ -167,6 +179,8 @@ ALGORITHMS = (
         graph="drl_cli.algorithms.appo",
         **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
     ),
+    Algorithm(name="MARWIL", config="drl_cli.configs.marwil:MARWILConfig", **_IMITATION),
+    Algorithm(name="BC", config="drl_cli.configs.marwil:BCConfig", **_IMITATION),
     Algorithm(name="ES", config="drl_cli.configs.es:ESConfig", graph="drl_cli.algorithms.es", **_EVOLUTION),
     Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
 )
@@ -175,8 +189,6 @@ NOT_BUILT = {
     "CQL": "Box",
     "RNNSAC": "Box",
     "DDPPO": "Box and Discrete",
-    "MARWIL": "Box and Discrete",
-    "BC": "Box and Discrete",
     "QMIX": "other",
     "DREAMER": "other",
     "MAML": "other",
