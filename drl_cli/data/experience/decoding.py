@@ -5,7 +5,7 @@ Users: ``batches``, ``episodes``, ``minari``. A column is a list of numbers, RLl
 
 import numpy as np
 
-from drl_cli.data.experience.unpacking import unpacked
+from drl_cli.data.experience.packing import unpacked
 from drl_cli.errors import ExperienceError
 
 MAX_ROWS = 4_000_000  # of one line
