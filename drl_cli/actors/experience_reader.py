@@ -115,7 +115,7 @@ class ExperienceReader:
         truncated[ends] = ~terminated[ends]
         end_obs = np.stack([piece.end_obs for piece in pieces])
         action = np.concatenate([piece.action for piece in pieces])
-        columns = {
+        return {
             "obs": np.concatenate([piece.obs for piece in pieces])[:, None],
             "action": acted(action, spec).astype(spec.action.dtype, copy=False)[:, None],
             "reward": clipped_rewards(np.concatenate([piece.reward for piece in pieces]), self._rule)[:, None],
@@ -125,7 +125,6 @@ class ExperienceReader:
             "tail_obs": end_obs[-1:],
             "cut": np.array([self._sequence == 0]),
         }
-        return columns
 
     def state(self):
         """Return ({name: array}, facts): everything that the next fragment depends on."""

@@ -35,7 +35,6 @@ _REPLAY = {
 
 _IMITATION = {
     "nets": "drl_cli.algorithms.marwil_nets",
-    "graph": "drl_cli.algorithms.marwil",
     "postprocess": "monte_carlo",
     "loop": "drl_cli.runtime.loops.replay",
     "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
@@ -179,8 +178,13 @@ ALGORITHMS = (
         graph="drl_cli.algorithms.appo",
         **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
     ),
-    Algorithm(name="MARWIL", config="drl_cli.configs.marwil:MARWILConfig", **_IMITATION),
-    Algorithm(name="BC", config="drl_cli.configs.marwil:BCConfig", **_IMITATION),
+    Algorithm(
+        name="MARWIL",
+        config="drl_cli.configs.marwil:MARWILConfig",
+        graph="drl_cli.algorithms.marwil",
+        **_IMITATION,
+    ),
+    Algorithm(name="BC", config="drl_cli.configs.marwil:BCConfig", graph="drl_cli.algorithms.marwil", **_IMITATION),
     Algorithm(name="ES", config="drl_cli.configs.es:ESConfig", graph="drl_cli.algorithms.es", **_EVOLUTION),
     Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
 )

@@ -11,12 +11,12 @@ Batched Historical Data"). Deviations:
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from drl_cli.configs.exploration import DrawnExploration
 from drl_cli.configs.model import ACTIVATIONS, Network
 from drl_cli.configs.off_policy import BufferedKeys
-from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, default, key
+from drl_cli.configs.schema import RATE_ALLOWED, Rate, default, key
 
 
 class ImitationNetwork(Network):
@@ -63,9 +63,7 @@ class MARWILConfig(ImitationKeys):
         1.0, "How much more: the weight of a step is exp(beta · advantage / its scale). 0 is BC.", ge=0, le=1e3
     )
     vf_coeff: float = key(1.0, "Weight of the value's loss beside the policy's.", needs=("beta", 1e-12), ge=0, le=1e6)
-    vf_share_layers: bool = key(
-        False, "Whether policy and value share the hidden layers.", needs=("beta", 1e-12)
-    )
+    vf_share_layers: bool = key(False, "Whether policy and value share the hidden layers.", needs=("beta", 1e-12))
     max_advantage_weight: float = key(
         20.0,
         "Largest weight of a step.",

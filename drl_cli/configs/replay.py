@@ -1,7 +1,8 @@
 """Keys of learning from a replay buffer: its size, how it draws, when learning starts, how many updates per env step.
 
-Mixed into the config of every algorithm with the replay loop; ``BufferKeys`` alone where whole returns are learnt from. Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation:
-the annealing of beta, whose keys nothing reads in RLlib since 0.8.6, takes place.
+Mixed into the config of every algorithm with the replay loop; ``BufferKeys`` alone where whole returns are learnt from.
+Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation: the annealing of beta, whose keys nothing reads in RLlib since
+0.8.6, takes place.
 """
 
 from typing import Annotated

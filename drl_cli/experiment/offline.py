@@ -17,7 +17,7 @@ def problems(row, config, mapping, where):
     if row.reads and not reads(config):
         place = where.place(("config", "input"))
         text = f"{row.name} learns from recorded steps, and input is sampler ({place}). "
-        return [text + "Give it files: --config '{\"input\": \"PATH\"}'; record them with output in another run."]
+        return [text + 'Give it files: --config \'{"input": "PATH"}\'; record them with output in another run.']
     if not reads_only(config):
         return []
     found = []

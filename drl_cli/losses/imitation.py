@@ -16,8 +16,8 @@ def weighted_imitation_loss(logp, weight):
 def advantage_weight(advantage, scale, beta, most):
     """Return min(exp(β·A/c), ``most``), [B], without gradient.
 
-    ``advantage`` A [B]; ``scale`` c, scalar, in the same unit, 0 where all advantages were; β and ``most`` numbers, ``most`` ≥ 1.
-    The exponent is bounded before it is taken, so that no weight is infinite. Source: Wang et al. 2018 (MARWIL), eq. 2, with c
+    ``advantage`` A [B]; ``scale`` c, scalar, in the same unit, 0 where all advantages were; β ≥ 0, ``most`` ≥ 1 numbers. The
+    exponent is bounded before it is taken, so that no weight is infinite. Source: Wang et al. 2018 (MARWIL), eq. 2, with c
     the root of their mean square (section 3); the bound is that of Wang et al. 2020, "Critic Regularized Regression", eq. 4.
     """
     exponent = beta * advantage / (scale + 1e-8)  # [B]

@@ -224,7 +224,9 @@ class Reading:
             return len(left), left
         read = self._tally.steps - self._full + under_way * self._fragment
         room = self._learnt(updates, self._since) / self._intensity + self._lead - read
-        return max(0, int(room // self._fragment)), self._workers - {w for w, count in self._brought.items() if not count}
+        return max(0, int(room // self._fragment)), self._workers - {
+            w for w, count in self._brought.items() if not count
+        }
 
     def behind(self, index):
         """Return how many fragments a successor of worker ``index`` need not bring again."""
@@ -251,7 +253,9 @@ class Reading:
         read = self._tally
         if not read.steps:
             raise ExperienceError("input: the files hold no step that could be learnt from.")
-        what = f"{read.episodes:,} whole episodes, mean return {read.mean:,.5g}" if read.episodes else "no whole episode"
+        what = (
+            f"{read.episodes:,} whole episodes, mean return {read.mean:,.5g}" if read.episodes else "no whole episode"
+        )
         events.report("notice", text=f"read {read.steps:,} steps ({what}); all are held")
 
     def added(self, token, steps):
