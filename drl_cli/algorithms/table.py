@@ -23,6 +23,7 @@ class Algorithm(NamedTuple):
     learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
     worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
     tensorflow: bool = True  # whether it learns with TensorFlow
+    reads: bool = False  # whether it learns from files: steps that it takes itself cannot be all that it has
 
 
 _REPLAY = {
@@ -31,6 +32,16 @@ _REPLAY = {
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms that learn from a replay have in common."""
+
+_IMITATION = {
+    "nets": "drl_cli.algorithms.marwil_nets",
+    "postprocess": "monte_carlo",
+    "loop": "drl_cli.runtime.loops.replay",
+    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "observations": ("Box1d", "Image"),
+    "reads": True,
+}
+"""What those have in common that imitate what files hold."""
 
 _ON_POLICY = {
     "nets": "drl_cli.algorithms.actor_critic_nets",
@@ -167,6 +178,13 @@ ALGORITHMS = (
         graph="drl_cli.algorithms.appo",
         **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
     ),
+    Algorithm(
+        name="MARWIL",
+        config="drl_cli.configs.marwil:MARWILConfig",
+        graph="drl_cli.algorithms.marwil",
+        **_IMITATION,
+    ),
+    Algorithm(name="BC", config="drl_cli.configs.marwil:BCConfig", graph="drl_cli.algorithms.marwil", **_IMITATION),
     Algorithm(name="ES", config="drl_cli.configs.es:ESConfig", graph="drl_cli.algorithms.es", **_EVOLUTION),
     Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
 )
@@ -181,8 +199,8 @@ NOT_BUILT = {
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents that play one another"),
     "DDPPO": ("PPO", "with num_workers", "its workers learn without a learner; here one learns from all workers"),
     "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC has no memory here"),
-    "CRR": ("TD3", "on Box actions", "another way to learn from recorded experience alone"),
-    "DT": ("PPO", "", "it models recorded episodes as sequences, with a transformer"),
+    "CRR": ("MARWIL", "from recorded experience too", "another way to learn from recorded experience alone"),
+    "DT": ("MARWIL", "from recorded experience too", "it models recorded episodes as sequences, with a transformer"),
     "DREAMER": ("SAC", "on images too", "it plans with a model of the world that it learns"),
     "DREAMERV3": ("SAC", "on images too", "it plans with a model of the world that it learns"),
     "MAML": ("PPO", "on one task", "it learns to learn, from many tasks"),

@@ -33,9 +33,10 @@ class Meters:
         self._new_episodes += len(token.episodes)
         self.bad_transitions += token.bad_transitions
         self._steps += stored
-        self.lag = max(0, self.version - token.meta.version)
-        self._lags.append(self.lag)
-        self._exploring[token.meta.worker] = token.exploration
+        if token.reading is None:  # what is read is of nobody's weights
+            self.lag = max(0, self.version - token.meta.version)
+            self._lags.append(self.lag)
+            self._exploring[token.meta.worker] = token.exploration
         for name, value in token.seconds.items():
             self._seconds[name] += value
 
