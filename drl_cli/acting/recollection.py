@@ -80,8 +80,8 @@ class Recollection:
                     f"be estimated from them. {HELP}"
                 )
             raise ExperienceError(
-                f"none of {self.incomplete} recorded episodes is there from its beginning to its end: nothing can be estimated "
-                "from parts. Record longer, or with shorter episodes (horizon)."
+                "no recorded episode is there from its beginning to its end: nothing can be estimated from parts. Record "
+                "longer, or with shorter episodes (horizon)."
             )
         if all(not episode.logp_behaviour.any() for episode in self.episodes):
             raise ExperienceError(

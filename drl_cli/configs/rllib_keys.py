@@ -83,8 +83,6 @@ NOT_YET = {
     "num_cpus_for_driver": "",
     "min_train_timesteps_per_reporting": "",
     "min_train_timesteps_per_iteration": "",
-    "input_evaluation": "",
-    "off_policy_estimation_methods": "",
     "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "multiagent": "",
     "replay_mode": "",
@@ -112,6 +110,7 @@ _RECORDS = (
     "its workers try perturbed weights, a new policy for every episode; record one with drl rollout --out FILE.json"
 )
 
+_PLAYS = "it scores weights by playing with them, and files cannot play"
 _NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
 
 INSTEAD = {
@@ -120,8 +119,10 @@ INSTEAD = {
     "output_max_file_size": (("noise_stdev", _RECORDS),),
     "input": (
         ("vf_loss_coeff", _NEWEST),
-        ("noise_stdev", "it scores weights by playing with them, and files cannot play"),
+        ("noise_stdev", _PLAYS),
     ),
+    "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "lr": (
         (
             "optimization",

@@ -35,6 +35,7 @@ ALIASES = {
     (*_BUFFER, "worker_side_prioritization"): ("worker_side_prioritization",),
     ("optimizer", "num_replay_buffer_shards"): ("num_replay_shards",),
     ("num_replay_buffer_shards",): ("num_replay_shards",),
+    ("off_policy_estimation_methods",): ("input_evaluation",),
     ("lr_schedule",): ("lr",),
     ("entropy_coeff_schedule",): ("entropy_coeff",),
     ("model", "vf_share_layers"): ("vf_share_layers",),
@@ -87,6 +88,8 @@ WITHOUT_EFFECT = {
     ("monitor",): (False,),
     ("soft_horizon",): (False,),
     ("evaluation_num_workers",): (0,),
+    ("input_evaluation",): ([],),
+    ("off_policy_estimation_methods",): ([], {}),
 }
 """Keys that ask, with one of these values, for what happens here anyway."""
 

@@ -92,9 +92,9 @@ def test_episodes_without_probabilities_are_left_out_and_counted():
     ("pieces", "text"),
     [
         ([_piece(3, logp=None, source="x/a.json:12")], r"^x/a.json:12: how likely these actions were is not recorded"),
-        ([_piece(3, ended=False)], r"^none of 1 recorded episodes is there from its beginning to its end"),
+        ([_piece(3, ended=False)], r"^no recorded episode is there from its beginning to its end"),
         ([_piece(3, logp=np.zeros(3, np.float32))] * 2, r"^every recorded action has the probability 1"),
-        ([], r"^none of 0 recorded episodes"),
+        ([], r"^no recorded episode is there"),
     ],
 )
 def test_what_nothing_can_be_estimated_from_is_refused(pieces, text):

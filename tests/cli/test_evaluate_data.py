@@ -68,7 +68,11 @@ def test_json_has_the_documented_keys(run, capsys):
     document = json.loads(evaluated(capsys, run[0], "--data", run[1], "--gamma", "1", "--json").out)
     assert (document["data"], document["confidence"]) == ([str(run[1])], 0.95)
     (row,) = document["checkpoints"]
-    mean = {"mean": pytest.approx(3.0, rel=1e-4), "low": pytest.approx(2.4, abs=0.1), "high": pytest.approx(3.6, abs=0.1)}
+    mean = {
+        "mean": pytest.approx(3.0, rel=1e-4),
+        "low": pytest.approx(2.4, abs=0.1),
+        "high": pytest.approx(3.6, abs=0.1),
+    }
     both = {"per_step": mean, "per_episode": mean}
     assert row == {
         "path": f"{run[0]}/checkpoint_000010",
