@@ -17,6 +17,7 @@ from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed
 
 EPISODES_FORMAT = "drl-episodes-1"
+CHOICES = "choices"  # what ``Player`` keeps beside transitions
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ class Episode:
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
     limit of steps cut it, so that ``complete`` is False. Filled only when transitions are kept: obs [length + 1, *obs_shape]
-    (single frames), action [length, *action_shape] as the environment got it, chosen [length, …] as recordings hold it
-    (``NumpyPolicy.recorded``), rewards [length], logp [length] of ``chosen``, None where it was not drawn.
+    (single frames), action [length, *action_shape] as the environment got it, rewards [length]; with ``CHOICES`` also chosen
+    [length, …], the action as recordings hold it (``NumpyPolicy.recorded``), and its logp [length], None where it was not
+    drawn.
     """
 
     number: int
@@ -63,8 +65,8 @@ class Player:
     """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``video``). keep: whether transitions are kept. reuse: one environment for all episodes. frames:
-    how many of the last observations the policy acts on.
+    ``abort()`` (see ``video``). keep: whether transitions are kept, or ``CHOICES``. reuse: one environment for all
+    episodes. frames: how many of the last observations the policy acts on.
     """
 
     def __init__(self, policy, make_env, explore=False, recorder=None, keep=False, reuse=False, frames=1):
@@ -133,8 +135,9 @@ class Player:
             if self._keep:
                 episode.obs.append(obs)
                 episode.action.append(action)
-                episode.chosen.append(self._policy.recorded(chosen)[0])
                 episode.rewards.append(float(reward))
+            if self._keep == CHOICES:
+                episode.chosen.append(self._policy.recorded(chosen)[0])
                 episode.logp.append(self._logp(seen, before, chosen))
             self._policy.rewarded(state, reward)
             episode.reward += float(reward)

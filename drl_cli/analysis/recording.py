@@ -12,7 +12,7 @@ from drl_cli.errors import InputError, ResourcesExhausted
 
 
 class BatchFile:
-    """Writes Episodes with their transitions kept; images are packed, vectors are plain numbers."""
+    """Writes Episodes with their transitions and choices kept; images are packed, vectors are plain numbers."""
 
     def __init__(self, path):
         """Open ``path`` anew. Raises InputError."""
@@ -39,7 +39,7 @@ class BatchFile:
 
 
 def batch(episode):
-    """Return the columns of an Episode that was played with its transitions kept, {name: array [T, …]}."""
+    """Return the columns of an Episode that was played with its choices kept, {name: array [T, …]}."""
     steps = episode.length
     obs, action = np.stack(episode.obs), np.stack(episode.chosen)
     reward = np.asarray(episode.rewards, np.float32)

@@ -113,7 +113,7 @@ def rollout(session, checkpoint, imports, **asked):
         lambda: subject.make_env(mode),
         explore=asked["explore"],
         recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed),
-        keep=bool(kept),
+        keep=playing.CHOICES if _is_batches(asked["out"]) else bool(kept),
         reuse=mode == "human",
         frames=subject.frames,
     )
@@ -122,9 +122,13 @@ def rollout(session, checkpoint, imports, **asked):
     _play(player.play(limits, seed), kept, lines)
 
 
+def _is_batches(out):
+    return bool(out) and out.lower().endswith(".json")
+
+
 def _kept(out, playing, subject, output):
     """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
-    if out.lower().endswith(".json"):
+    if _is_batches(out):
         return load("drl_cli.analysis.recording").BatchFile(out)
     return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 

@@ -7,11 +7,11 @@ Mixed into the config of every algorithm whose workers act with one policy. Name
 import os
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from drl_cli.configs.schema import Section, Whole, key
+from drl_cli.configs.schema import MisfitError, Section, Whole, key
 
-LOGDIR = "logdir"
+LOGDIR, SAMPLER = "logdir", "sampler"
 FOLDER = "experience"  # within the run's folder
 COLUMNS = (
     *("obs", "new_obs", "actions", "rewards", "dones", "terminateds", "truncateds", "eps_id", "t", "unroll_id"),
@@ -50,6 +50,14 @@ class OutputKeys(Section):
         ge=1024,
         le=2**40,
     )
+
+    @model_validator(mode="after")
+    def _records_what_is_played(self):
+        source = getattr(self, "input", SAMPLER)  # a key of algorithms that may learn from files
+        plays = SAMPLER in source if isinstance(source, dict) else source == SAMPLER
+        if self.output is not None and not plays:
+            raise MisfitError("output", "nothing is played where input names files alone, so nothing can be recorded")
+        return self
 
 
 def output_folder(config, run_folder):

@@ -159,8 +159,9 @@ class _WorkerMaker:
             "stream": index * config.num_envs_per_worker,
             "streams": streams,
             "base": sampled,
-            "output": self._env["output"],
         }
+        if self._env.get("output"):
+            identity["output"] = self._env["output"]
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")
         if reads(config):

@@ -19,7 +19,9 @@ class JsonFile:
 
     def __init__(self, file, layout, mark=None):
         """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin, as ``mark`` returned it."""
-        mark = mark or {"offset": 0, "line": 0, "given": 0}
+        mark = {"offset": 0, "line": 0, "given": 0} if mark is None else mark
+        if min(mark["offset"], mark["line"], mark["given"]) < 0:
+            raise ValueError("a place before the file's beginning")
         self._path, self._layout = file.path, layout
         self.notes = []
         try:
