@@ -48,7 +48,12 @@ class ImitationKeys(
 
     model: ImitationNetwork = key(ImitationNetwork(), "The network of the policy, and that of the value.")
     lr: Rate = key(
-        1e-3, "Adam's step size of all weights.", "per update", RATE_ALLOWED, rllib=1e-4, why="for small nets"
+        1e-3,
+        "Adam's step size of all weights.",
+        "per update",
+        RATE_ALLOWED,
+        rllib=1e-4,
+        why="for small nets, and minutes",
     )
     bc_logstd_coeff: float = key(
         0.0, "Weight of the mean log standard deviation of Box actions, which the loss rewards.", ge=0, le=1e3

@@ -15,6 +15,7 @@ class Meters:
         self.has_sampled = self.has_learnt = False  # in this process
         self.lag = 0  # versions behind the newest, of the last fragment
         self.version = 1  # of the newest weights that were pushed
+        self.read = None  # where files are read: what has been (``loops.pace.Tally``)
         self._exploring = {}  # worker -> what its newest fragment said of its exploration
         self._reset()
 

@@ -7,7 +7,6 @@ batches is prepared while the present one is learnt.
 The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
 """
 
-from drl_cli.configs.offline import reads_only
 from drl_cli.configs.replay import intensity
 from drl_cli.runtime.loops import pace
 from drl_cli.runtime.loops.ledger import milestone, pass_on
@@ -36,6 +35,7 @@ class ReplayLoop:
         self._seen, self._told = [], None  # what the learner's filters have not heard of; the newest such call
         self._ready, self._started = None, False
         self.meters = Meters(config)
+        self.meters.read = self.pace.tally
 
     def start(self):
         """Let the learner build its graph; sampling can begin at once."""
@@ -90,9 +90,7 @@ class ReplayLoop:
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
             return "" if self._pool.outstanding else "workers for the learner to load"
-        if self._running is None:
-            return f"learner for {'files' if reads_only(self._config) else 'samples'}"
-        return "" if self._pool.outstanding or reads_only(self._config) else "workers for the learner"
+        return self.pace.waiting(self._running is not None, self._pool.outstanding)
 
     def info(self):
         """Return what a result says of the replay and of the pace."""
@@ -102,7 +100,7 @@ class ReplayLoop:
             "replay_size": self._replay.size(),
             "replay_capacity": self._config.buffer_size,
             "replay_shards": len(self._replay.handles),
-            **self.pace.info(),
+            **self.pace.info(self.updates),
         }
 
     def _pending(self):
