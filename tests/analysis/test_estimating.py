@@ -21,7 +21,7 @@ def recorded(tmp_path, write_checkpoint):
     """(A checkpoint, a file with 12 episodes of 5 steps that its policy drew, their rewards)."""
     path = write_checkpoint(tmp_path, 1, config=CONFIG)
     subject = open_subject(path)
-    player = playing.Player(subject.policy, subject.make_env, explore=True, keep=True)
+    player = playing.Player(subject.policy, subject.make_env, explore=True, keep=playing.CHOICES)
     file = recording.BatchFile(str(tmp_path / "experience.json"))
     episodes = list(player.play(playing.Limits(episodes=12, horizon=5), seed=0))
     for episode in episodes:
