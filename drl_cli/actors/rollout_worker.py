@@ -45,7 +45,7 @@ class RolloutWorker:
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
-        self._differences = Differences(config, spec)
+        self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")
         self._recorder = Recorder(config, folder, identity, self._policy) if folder else None
         self._explore_at({name: identity[name] for name in PLACE})

@@ -14,13 +14,14 @@ from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
+from drl_cli.configs.offline import reads_only
 from drl_cli.configs.output import output_folder
 from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
 from drl_cli.runtime.cluster import PartFailed, PartLost
-from drl_cli.runtime.scoring import Scoring, Snapshot
+from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
@@ -219,7 +220,7 @@ class Trainer:
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
-            "evaluation": self.scored_result() or {},  # no empty column before the first
+            **self._scores(),
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
             "perf": self._perf(),
             "done": False,
@@ -235,6 +236,12 @@ class Trainer:
             "learner": {DEFAULT_POLICY: learner},
         } | self.loop.info()
         return result
+
+    def _scores(self):
+        """The newest evaluation, and what recorded episodes say of the same weights; no empty column before the first."""
+        scored = dict(self.scored_result() or {})
+        estimates = scored.pop(ESTIMATES, {})
+        return {"evaluation": scored} | ({ESTIMATES: estimates} if estimates else {})
 
     def _warn_of_edges(self, mass):
         if mass is None or mass <= EDGE_MASS or self._edges_warned:
@@ -276,6 +283,8 @@ class Trainer:
             waiting=self.loop.waiting(),
             training_iteration=self.iteration,
             workers=self.parts.pool.healthy,
+            read=meters.read and meters.read.info(),
+            only_reads=reads_only(self.config),
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
 
