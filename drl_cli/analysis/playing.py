@@ -17,7 +17,7 @@ from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed
 
 EPISODES_FORMAT = "drl-episodes-1"
-STEPS, INFOS = "steps", "infos"  # what a Player keeps of each episode; infos come with steps
+STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
 LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 
 
@@ -38,8 +38,10 @@ class Episode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
-    limit of steps cut it, so that ``complete`` is False. obs [length + 1, *obs_shape] (single frames), action [length,
-    *action_shape], rewards [length]: filled only when transitions are kept; infos [length] of plain data when infos are.
+    limit of steps cut it, so that ``complete`` is False. Filled only when transitions are kept: obs [length + 1, *obs_shape]
+    (single frames), action [length, *action_shape] as the environment got it, rewards [length]; with ``INFOS`` also infos
+    [length] of plain data; with ``CHOICES`` also chosen [length, …], the action as recordings hold it
+    (``NumpyPolicy.recorded``), and its logp [length], None where it was not drawn.
     """
 
     number: int
@@ -50,8 +52,10 @@ class Episode:
     truncated: bool = False
     obs: list = field(default_factory=list)
     action: list = field(default_factory=list)
+    chosen: list = field(default_factory=list)
     rewards: list = field(default_factory=list)
     infos: list = field(default_factory=list)
+    logp: list = field(default_factory=list)
 
     @property
     def complete(self):
@@ -63,8 +67,8 @@ class Player:
     """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``acting.video``). keep: None, STEPS or INFOS. reuse: one environment for all episodes. frames:
-    how many of the last observations the policy acts on.
+    ``abort()`` (see ``acting.video``). keep: None, ``STEPS``, ``INFOS`` or ``CHOICES``. reuse: one environment for all
+    episodes. frames: how many of the last observations the policy acts on.
     """
 
     def __init__(self, policy, make_env, explore=False, recorder=None, keep=None, reuse=False, frames=1):
@@ -120,7 +124,8 @@ class Player:
         stack.begin(0, obs)
         self._show(env, video)
         while episode.length < most and not episode.complete:
-            chosen, state, _ = self._policy.act(stack.stacked(), state, rng, self._explore)
+            seen, before = stack.stacked(), state
+            chosen, state, _ = self._policy.act(seen, state, rng, self._explore)
             action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
             after, reward, terminated, truncated, info = _guarded(
                 env, episode, lambda action=action: _stepped(env, stack, action)
@@ -135,6 +140,9 @@ class Player:
                 episode.rewards.append(float(reward))
             if self._keep == INFOS:
                 episode.infos.append(plain_info(info))
+            if self._keep == CHOICES:
+                episode.chosen.append(self._policy.recorded(chosen)[0])
+                episode.logp.append(self._logp(seen, before, chosen))
             self._policy.rewarded(state, reward)
             episode.reward += float(reward)
             episode.length += 1
@@ -144,6 +152,13 @@ class Player:
             self._show(env, video)
         if self._keep:
             episode.obs.append(obs)
+
+    def _logp(self, obs, state, chosen):
+        """How likely the action was; None where it was not drawn, or where noise in the net drew it."""
+        policy = self._policy
+        if not self._explore or not policy.is_drawn_from or policy.spec.distribution == "q" or policy.spec.is_noisy:
+            return None
+        return float(policy.logp(policy.stepped(obs, state)[0], policy.recorded(chosen))[0])
 
     def _show(self, env, video):
         if video:

@@ -42,7 +42,7 @@ def runs(context, _option, begun):
     """Run folders as paths, the newest first, for arguments and options that take a run or a checkpoint; and files."""
     if any(begun.startswith(sign) for sign in ("/", ".", "~")):
         return [CompletionItem(begun, type="file")]
-    home = load("drl_cli.experiment.places:results_folder")(context.params.get("local_dir"))
+    home = load("drl_cli.process:results_folder")(context.params.get("local_dir"))
     is_run = load("drl_cli.experiment.names:RUN_FOLDER").fullmatch
     found = [
         (is_run(run)[1], os.path.join(experiment.path, run))

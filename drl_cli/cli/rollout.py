@@ -20,6 +20,7 @@ drl rollout ~/ray_results/default/RUN
 drl rollout ~/ray_results/default/RUN --latest --episodes 3 --video-dir videos
 drl rollout ~/ray_results/default/RUN/checkpoint_000010 --explore --seed 1
 drl rollout ~/ray_results/default/RUN --steps 10000 --out transitions.jsonl
+drl rollout ~/ray_results/default/RUN --explore --episodes 100 --out experience.json
 """
 DEFAULT_EPISODES = 10
 LENGTH, WHERE, SEE = "How long", "What plays, and where", "What to see and keep"
@@ -84,7 +85,7 @@ _rollout_options = options.apply(
             metavar="FILE",
             group=SEE,
             shell_complete=completing.files,
-            help="Write transitions, one JSON object per episode and line; - for stdout.",
+            help="Write transitions, one JSON object per episode and line; - for stdout. FILE.json gets RLlib's batches.",
         ),
         group.option("--save-info", is_flag=True, group=SEE, help="Write the environment's infos with them."),
         group.option(
@@ -118,6 +119,9 @@ def rollout(session, checkpoint, imports, **asked):
     "truncated"}: lists with one entry per step, and in obs one more, the observation after the last step; with
     --save-info also "info".
 
+    With a name that ends in .json it is one of RLlib's batches, {"type": "SampleBatch", "obs", "actions", …}, with the
+    log-probabilities of what --explore drew. Both can be learnt from: input: FILE.
+
     A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated"}, the last one {"summary":
     {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
     "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null where no episode was complete.
@@ -135,13 +139,13 @@ def rollout(session, checkpoint, imports, **asked):
         _say_what_plays(subject, asked["explore"], seed)
     output = terminal.Output(session)
     playing = load("drl_cli.analysis.playing")
-    kept = asked["out"] and playing.EpisodeFile(asked["out"], subject.env, output.line if asked["out"] == "-" else None)
+    kept = asked["out"] and _kept(asked["out"], playing, subject, output)
     player = playing.Player(
         subject.policy,
         lambda: subject.make_env(mode),
         explore=asked["explore"],
         recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed, asked["quiet"]),
-        keep=kept and (playing.INFOS if asked["save_info"] else playing.STEPS),
+        keep=kept and _to_keep(asked, playing),
         reuse=mode == "human",
         frames=subject.frames,
     )
@@ -164,6 +168,26 @@ def _check_output(asked):
     if asked["out"] == "-" and (asked["as_json"] or asked["track_progress"]):
         other = "--json" if asked["as_json"] else "--track-progress"
         raise InputError(f"--out - and {other} exclude one another. Give --out a file.")
+    if asked["save_info"] and _is_batches(asked["out"]):
+        raise InputError("--save-info: RLlib's batches hold no infos here. Give --out a name that ends in .jsonl.")
+
+
+def _is_batches(out):
+    return bool(out) and out.lower().endswith(".json")
+
+
+def _kept(out, playing, subject, output):
+    """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
+    if _is_batches(out):
+        return load("drl_cli.analysis.recording").BatchFile(out)
+    return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
+
+
+def _to_keep(asked, playing):
+    """Return what of each episode the file of --out takes."""
+    if _is_batches(asked["out"]):
+        return playing.CHOICES
+    return playing.INFOS if asked["save_info"] else playing.STEPS
 
 
 def _say_what_plays(subject, explore, seed):

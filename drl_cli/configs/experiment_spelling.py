@@ -5,7 +5,7 @@ RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8
 """
 
 from drl_cli.configs.allowed import shown
-from drl_cli.configs.idle_keys import IDLE, Idle, fits, taken
+from drl_cli.configs.idle_keys import IDLE, Idle, asks_for_nothing, fits, taken
 
 ANYWAY = {
     "upload_dir": (None, ""),
@@ -36,7 +36,7 @@ def settled(mapping, where):
     """Return (the mapping without such keys, notices, problems); ``where``: the Where of the mapping."""
     left, notices, problems = dict(mapping), [], []
     for name, values in ANYWAY.items():
-        if name in left and any(type(one) is type(left[name]) and one == left[name] for one in values):
+        if name in left and asks_for_nothing(values, left[name]):
             notices.append(f"{name} {shown(left.pop(name))} is what drl does anyway.")
     for name, idle in IDLE_KEYS.items():
         if name not in left:

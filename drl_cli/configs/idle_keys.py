@@ -43,6 +43,8 @@ ANYWAY = {
     ("disable_env_checking",): (False,),
     ("vtrace_drop_last_ts",): (False,),
     ("replay_mode",): ("independent",),
+    ("input_evaluation",): ([],),
+    ("off_policy_estimation_methods",): ([], {}),
     ("replay_sequence_length",): (1,),
     ("_fake_gpus",): (False,),
     ("_use_beta_distribution",): (False,),
@@ -63,6 +65,9 @@ ANYWAY = {
     ("model", "_disable_preprocessor_api"): (False,),
 }
 """Key → the values with which it asks for what happens here anyway."""
+
+IN_EVOLUTION = {("batch_mode",): ("complete_episodes",)}
+"""The same where whole weights are tried, in place of what ``ANYWAY`` and ``IDLE`` say: episodes are played to their end."""
 
 
 class Idle(NamedTuple):
@@ -110,9 +115,9 @@ IDLE = {
 """Key → why every value of it comes to the same here."""
 
 
-def anyway(path, value):
-    """Return whether ``value`` of the key ``path`` asks for what happens here anyway."""
-    return any(type(one) is type(value) and one == value for one in ANYWAY.get(path, ()))
+def asks_for_nothing(values, value):
+    """Return whether ``value`` is one of ``values``, type included."""
+    return any(type(one) is type(value) and one == value for one in values)
 
 
 def fits(idle, value):

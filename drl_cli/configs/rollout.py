@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from drl_cli.configs.exploration import ExplorationConfig
+from drl_cli.configs.output import OutputKeys
 from drl_cli.configs.schema import MisfitError, Section, Whole, key
 
 
@@ -64,7 +65,7 @@ class WorkerKeys(Section):
     )
 
 
-class RolloutKeys(WorkerKeys):
+class RolloutKeys(WorkerKeys, OutputKeys):
     """Keys of the part that steps environments with one policy, and explores on top of it."""
 
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")

@@ -5,7 +5,7 @@ Source: RLlib 0.6 to 2.x.
 """
 
 from drl_cli.configs.allowed import fields_of, section_of, shown
-from drl_cli.configs.idle_keys import ANYWAY, IDLE, anyway, fits, taken
+from drl_cli.configs.idle_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
 
 _EXPLORATION = ("exploration_config",)
 _OPTIMIZATION = ("optimization",)
@@ -38,6 +38,7 @@ ALIASES = {
     (*_BUFFER, "worker_side_prioritization"): ("worker_side_prioritization",),
     ("optimizer", "num_replay_buffer_shards"): ("num_replay_shards",),
     ("num_replay_buffer_shards",): ("num_replay_shards",),
+    ("off_policy_estimation_methods",): ("input_evaluation",),
     ("lr_schedule",): ("lr",),
     ("entropy_coeff_schedule",): ("entropy_coeff",),
     ("model", "vf_share_layers"): ("vf_share_layers",),
@@ -86,10 +87,12 @@ OTHER_WORDS = {"observation_filter": {"ConcurrentMeanStdFilter": "MeanStdFilter"
 def renamed(mapping, where, schema):
     """Return (mapping under the keys of ``schema``, {new path: old path}, problems, notices); ``where``: a Where."""
     reading = _Reading(mapping, where, schema)
-    for old in ANYWAY:
-        reading.drop(old)
+    instead = IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {}
+    for old, values in {**ANYWAY, **instead}.items():
+        reading.drop(old, values)
     for old, idle in IDLE.items():
-        reading.leave_out(old, idle)
+        if old not in instead:
+            reading.leave_out(old, idle)
     for old, values in OTHER_WORDS.items():
         reading.reword(old, values)
     for old, values in VALUES.items():
@@ -112,10 +115,10 @@ class _Reading:
         self.moved, self.problems, self.notices = {}, [], []
         self._where, self._schema = where, schema
 
-    def drop(self, old):
-        """Take away ``old`` if its value asks for what happens anyway."""
+    def drop(self, old, values):
+        """Take away ``old`` if it has one of ``values``."""
         parent = self._holder(old)
-        if parent is not None and anyway(old, parent[old[-1]]):
+        if parent is not None and asks_for_nothing(values, parent[old[-1]]):
             self.notices.append(f"{'.'.join(old)} {shown(parent.pop(old[-1]))} is what drl does anyway.")
 
     def leave_out(self, old, idle):

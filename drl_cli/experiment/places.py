@@ -1,18 +1,11 @@
-"""Where things are: the folder of all results, and the tuned files that come with the program.
+"""Where the tuned files are that come with the program.
 
-Used by ``experiment.files``, ``experiment.defaults`` and, for completions, by the command line: imports nothing heavy.
+Used by ``experiment.files`` and, for completions, by the command line: imports nothing heavy.
 """
 
-import os
 from pathlib import Path
 
 import drl_cli
-
-
-def results_folder(given):
-    """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
-    chosen = given or os.environ.get("TUNE_RESULT_DIR") or "~/ray_results"
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
 
 
 def shipped_folder():

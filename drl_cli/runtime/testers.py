@@ -4,6 +4,8 @@ Used by ``runtime.assembly``. What an episode scores depends on the weights and 
 the number of testers changes when scores are there, and nothing else.
 """
 
+SHARED = "evaluate"  # what testers share out
+
 
 class ManyTesters:
     """Handles of testers; called as one."""
@@ -15,7 +17,12 @@ class ManyTesters:
         self.handles = tuple(handles)
 
     def call(self, method, version, seeds):
-        """Call ``method(version, part of seeds)`` on each tester; returns a reference to all episodes, as ``seeds`` come."""
+        """Call ``evaluate(version, part of seeds)`` on each tester; returns a reference to all episodes, as ``seeds`` come.
+
+        Any other ``method`` is called on the first tester alone.
+        """
+        if method != SHARED:
+            return self.handles[0].call(method, version, seeds)
         size, more = divmod(len(seeds), len(self.handles))
         calls, start = [], 0
         for index, handle in enumerate(self.handles):
