@@ -38,6 +38,15 @@ def option(*names, group=LAST_GROUP, **keywords):
     return click.option(*names, cls=GroupedOption, group=group, **keywords)
 
 
+def _with_preferences(command, info_name, args, parent, extra):
+    """Return ``extra`` with the defaults of a person's own for a command below the root, unless only help is asked for."""
+    if parent is None or {"-h", "--help"} & set(args) or extra.get("resilient_parsing"):
+        return extra
+    words = [*parent.command_path.split()[1:], info_name]
+    table = getattr(parent.find_root().command, "table", {})
+    return {"default_map": load("drl_cli.cli.preferences:of")(command, words, table), **extra}
+
+
 class Command(click.Command):
     """A click command whose help shows ``examples`` (one a line) first and its options under their headings."""
 
@@ -48,12 +57,9 @@ class Command(click.Command):
 
     def make_context(self, info_name, args, parent=None, **extra):
         """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
-        asks_for_help = {"-h", "--help"} & set(args)
-        if parent is not None and not asks_for_help and not extra.get("resilient_parsing"):
-            words = [*parent.command_path.split()[1:], info_name]
-            table = getattr(parent.find_root().command, "table", {})
-            extra.setdefault("default_map", load("drl_cli.cli.preferences:of")(self, words, table))
-        return super().make_context(info_name, args, parent=parent, **extra)
+        return super().make_context(
+            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
+        )
 
     def format_options(self, context, formatter):
         """Write the examples, then one section for each group of options, in the order of their first option."""
@@ -80,6 +86,12 @@ class CommandTable(click.Group):
         self.table = table or {}
         self.examples = examples
         self.closing = closing
+
+    def make_context(self, info_name, args, parent=None, **extra):
+        """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
+        return super().make_context(
+            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
+        )
 
     def list_commands(self, _context):
         """Return the names in the table's order."""

@@ -40,9 +40,13 @@ def of(command, words, table, environ=os.environ):
 
     ``table``: the names of all commands. Raises ConfigError with file and key, or variable, for what cannot be a default.
     """
-    options = _options(command)
+    options, below = _options(command), getattr(command, "table", {})
     found = {}
-    for path, value, place in [*_of_file(words, options, table, environ), *_of_variables(words, options, environ)]:
+    of_file, of_variables = (
+        _of_file(words, options, (table, below), environ),
+        _of_variables(words, options, below, environ),
+    )
+    for path, value, place in [*of_file, *of_variables]:
         option = options.get(path)
         if option is None:
             raise ConfigError(f"{place}: {_refusal(path, command, words, options)}")
@@ -72,9 +76,12 @@ def _options(command):
     return found
 
 
-def _of_file(words, options, table, environ):
-    """Yield (option's name, value, place) of the file: what holds for all commands first."""
-    path = file_of(environ)
+def _of_file(words, options, tables, environ):
+    """Yield (option's name, value, place) of the file: what holds for all commands first.
+
+    ``tables``: the names of all commands, and those of the commands below this one.
+    """
+    path, (table, below) = file_of(environ), tables
     data, where = _read(path) if path else ({}, None)
     sections = [name for name in data if name in table and isinstance(data[name], dict)]
     for key, value in data.items():
@@ -91,7 +98,7 @@ def _of_file(words, options, table, environ):
     for word in words:
         section, at = (section.get(word) if isinstance(section, dict) else None), (*at, word)
     for key, value in section.items() if isinstance(section, dict) else ():
-        if not isinstance(value, dict):
+        if not (isinstance(value, dict) and key in below):
             yield _dashed(key), value, f"{where.place((*at, key))}: {'.'.join(at)}"
 
 
@@ -102,17 +109,25 @@ def _unknown_at_the_top(name, options, words, table):
     return f"neither a command nor an option that all commands share.{known} Shared are {', '.join(EVERYWHERE)}."
 
 
-def _of_variables(words, options, environ):
+def _of_variables(words, options, below, environ):
     """Yield (option's name, value, place) of the variables: those for all commands first."""
+    others = tuple(_variable("", name) + "_" for name in below)
     prefix = "DRL_" + "_".join(words).upper().replace("-", "_") + "_"
     for name in EVERYWHERE:
         variable = _variable("DRL_", name)
         if variable in environ and name in options and variable != "DRL_DEBUG":  # Session reads that one itself
-            yield name, environ[variable], variable
+            yield name, _parts(options[name], environ[variable]), variable
     for variable in sorted(environ):
-        if variable.startswith(prefix):
-            yield _dashed(variable.removeprefix(prefix).lower()), environ[variable], variable
+        rest = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and not (others and rest.startswith(others)):
+            name = _dashed(rest.lower())
+            yield name, _parts(options.get(name), environ[variable]), variable
     _warn_of_misspelt(environ)
+
+
+def _parts(option, text):
+    """Several values of one option stand as in PATH, with ``:`` between them."""
+    return text.split(os.pathsep) if option is not None and option.multiple else text
 
 
 def _warn_of_misspelt(environ):
@@ -139,8 +154,6 @@ def _refusal(name, command, words, options):
 def _value(option, command, value, place):
     """Return ``value`` as the option's own type. Raises ConfigError."""
     context = click.Context(command)
-    if isinstance(value, str) and option.multiple:
-        value = value.split()
     given = value if isinstance(value, list) else [value]
     if isinstance(value, dict) or (isinstance(value, list) and not option.multiple) or value is None:
         raise ConfigError(f"{place}: {value!r:.60} is no value of an option.")

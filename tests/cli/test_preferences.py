@@ -62,7 +62,7 @@ def test_variables_go_before_the_file_and_those_of_the_command_before_the_shared
     write("local-dir: /data\ntrain: {checkpoint-freq: 7}\n")
     monkeypatch.setenv("DRL_TRAIN_CHECKPOINT_FREQ", "8")
     monkeypatch.setenv("DRL_LOCAL_DIR", "/shared")
-    monkeypatch.setenv("DRL_IMPORT", "a b")
+    monkeypatch.setenv("DRL_IMPORT", "a:b")
     found = given()
     assert (found["checkpoint_freq"], found["local_dir"], found["imports"]) == (8, "/shared", ["a", "b"])
     monkeypatch.setenv("DRL_TRAIN_LOCAL_DIR", "/mine")
@@ -103,6 +103,23 @@ def test_other_commands_have_sections_of_their_own(write):
     write("evaluate: {episodes: 99}\ntrain: {checkpoint-freq: 1}\nlocal-dir: /d\n")
     read = lambda name: preferences.of(load(cli.COMMANDS[name][0]), [name], cli.COMMANDS)  # noqa: E731
     assert (read("evaluate"), read("rollout")) == ({"episodes": 99}, {})
+
+
+def test_commands_below_a_command_have_sections_of_their_own(write, monkeypatch, capsys):
+    write("local-dir: /a b\nruns:\n  limit: 3\n  rm: {keep-best: 2}\n")
+    monkeypatch.setenv("DRL_RUNS_RM_OLDER_THAN", "7d")
+    runs, table = load(cli.COMMANDS["runs"][0]), cli.COMMANDS
+    assert preferences.of(runs, ["runs"], table) == {"local_dirs": ["/a b"], "limit": 3}
+    below = preferences.of(load(runs.table["rm"][0]), ["runs", "rm"], table)
+    assert (below["keep_best"], below["local_dirs"]) == (2, ["/a b"]) and len(below) == 3
+    path = write("runs: {mr: {keep-best: 2}}")
+    assert refused(capsys, "runs").startswith(f"{path}:1: runs: mr is no option of drl runs.")
+
+
+def test_group_of_commands_takes_defaults(write, tmp_path, capsys):
+    write(f"runs: {{local-dir: [{tmp_path}]}}")
+    assert cli.main(["runs", "--json"]) == 0
+    assert '"runs":[]' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
