@@ -15,7 +15,7 @@ def asked_by(**keys):
     config = small_config(num_workers=2, **keys)
     cluster = SimpleNamespace(spawn=lambda *args: args[4])
     make = assembly._WorkerMaker("worker", config, ENV, "spec", cluster, "server")
-    make.sampled = lambda: 0
+    make.loop = SimpleNamespace(sampled=0)
     return make(0, 0)
 
 
