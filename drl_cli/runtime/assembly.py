@@ -147,6 +147,7 @@ class _WorkerMaker:
         self._worker = worker
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
         self.loop = None
+        self.memory = config.memory_per_worker  # bytes; the pool tells them when a worker finds no place
 
     def __call__(self, index, incarnation):
         config = self._config
@@ -179,8 +180,8 @@ class _WorkerMaker:
             "num_gpus": config.num_gpus_per_worker,
             "resources": dict(config.custom_resources_per_worker),
         }
-        if config.memory_per_worker:
-            resources["memory"] = config.memory_per_worker
+        if self.memory:
+            resources["memory"] = self.memory
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)

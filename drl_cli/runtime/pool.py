@@ -38,7 +38,7 @@ class WorkerPool:
     """``size`` workers, each with at most ``most`` calls outstanding."""
 
     def __init__(self, cluster, make, size, most, clock=time.monotonic, on_loss="replace"):
-        """``make(index, incarnation)`` spawns a worker and returns its handle.
+        """``make(index, incarnation)`` spawns a worker and returns its handle; ``make.memory``, if it has that: what one asks for.
 
         ``on_loss``: what becomes of a worker that dies: "replace"; "drop": the others go on; "fail": the run ends.
         """
@@ -164,7 +164,7 @@ class WorkerPool:
         self._noted = now
         everything, free = self._cluster.resources()
         figures = f"the cluster has {everything.get('CPU', 0):g} CPUs, {free.get('CPU', 0):g} of them free"
-        if "memory" in everything:
+        if getattr(self._make, "memory", 0):
             total, left = (amounts.get("memory", 0) / 2**30 for amounts in (everything, free))
             figures += f", and {total:.1f} GiB of memory, {left:.1f} of them free"
         text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"

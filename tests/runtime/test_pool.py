@@ -299,7 +299,6 @@ def test_first_loss_ends_the_run_when_nobody_may_be_replaced():
 
 def test_patient_cluster_waits_for_workers_without_end(reports):
     pool, makes, cluster, clock = make_pool(size=2)
-    makes.ready = False
     cluster.is_patient = True
     pool.start({})
     for member in pool._members:
@@ -310,8 +309,9 @@ def test_patient_cluster_waits_for_workers_without_end(reports):
     assert texts(reports, "warning")[-1].startswith("waiting for 2 of 2 workers to be placed")
 
 
-def test_memory_of_the_cluster_is_told_where_it_is_known(reports):
-    pool, _, cluster, clock = make_pool(size=1)
+def test_memory_of_the_cluster_is_told_where_workers_ask_for_it(reports):
+    pool, makes, cluster, clock = make_pool(size=1)
+    makes.memory = 2**31
     cluster.resources = lambda: ({"CPU": 4.0, "memory": 8 * 2**30}, {"CPU": 1.0, "memory": 2**30})
     pool.start({})
     pool._members[0].ready = Later()
