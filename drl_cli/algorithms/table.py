@@ -153,6 +153,30 @@ ALGORITHMS = (
         actions=("Discrete",),
         **(_REPLAY | {"postprocess": "sequences"}),
     ),
+    Algorithm(
+        name="CQL",
+        config="drl_cli.configs.cql:CQLConfig",
+        nets="drl_cli.algorithms.sac_nets",
+        graph="drl_cli.algorithms.cql",
+        actions=("Box", "Discrete"),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="IQL",
+        config="drl_cli.configs.iql:IQLConfig",
+        nets="drl_cli.algorithms.iql_nets",
+        graph="drl_cli.algorithms.iql",
+        actions=("Box", "Discrete"),
+        **_REPLAY,
+    ),
+    Algorithm(
+        name="TD3BC",
+        config="drl_cli.configs.td3bc:TD3BCConfig",
+        nets="drl_cli.algorithms.ddpg_nets",
+        graph="drl_cli.algorithms.td3bc",
+        actions=("Box",),
+        **_REPLAY,
+    ),
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A3C", config="drl_cli.configs.a3c:A3CConfig", graph="drl_cli.algorithms.a3c", **_GRADIENTS),
@@ -172,7 +196,6 @@ ALGORITHMS = (
 )
 
 NOT_BUILT = {
-    "CQL": "Box",
     "RNNSAC": "Box",
     "DDPPO": "Box and Discrete",
     "MARWIL": "Box and Discrete",
@@ -207,7 +230,7 @@ def fitting():
 
 
 def find(name):
-    """Return the row of the algorithm ``name``, in any case, with or without ``-`` and ``_``.
+    """Return the row of the algorithm ``name``, in any case, with or without ``-``, ``_`` and ``+``.
 
     Raises InputError with the nearest name, or with what runs on the same actions.
     """
@@ -222,7 +245,7 @@ def find(name):
 
 
 def _plain(name):
-    return str(name).casefold().replace("-", "").replace("_", "")
+    return str(name).casefold().translate(dict.fromkeys(map(ord, "-_+")))
 
 
 def _running_on(actions):

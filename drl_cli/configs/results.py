@@ -107,6 +107,12 @@ NUMBER_FIELDS = (
             "behaviour_kl",
             "mean_ratio",
             "kl_coeff",
+            "cql_gap",
+            "alpha_prime_value",
+            "alpha_prime_loss",
+            "mean_advantage",
+            "mean_weight",
+            "data_logp",
         )
     ),
     "timers/start_s",

@@ -163,9 +163,8 @@ INSTEAD = {
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "MARWIL and BC": "beta vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
+    "MARWIL and BC": "vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
     "moving_average_sqd_adv_norm_update_rate",
-    "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",
 }
 """Keys of algorithms that are not built yet."""
 
