@@ -9,6 +9,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   ├── ConfigError             a key, a value, a file of keys
     │   ├── EnvError                an environment that is unknown, broken, or does not fit
     │   ├── CheckpointError         missing, damaged, foreign or newer
+    │   ├── ExperienceError         files of recorded steps: missing, malformed, or of another environment
     │   └── RunFolderError          cannot be written, or another run holds it
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
@@ -43,6 +44,10 @@ class EnvError(InputError):
 
 class CheckpointError(InputError):
     """A checkpoint is missing, damaged, foreign, newer than this version, or does not fit the run."""
+
+
+class ExperienceError(InputError):
+    """Files of recorded experience are missing, malformed or hostile, or do not fit the environment."""
 
 
 class RunFolderError(InputError):

@@ -17,8 +17,8 @@ Deviations:
 import numpy as np
 
 from drl_cli.algorithms import describing, iql_nets
-from drl_cli.losses.imitation import advantage_weight, expectile_loss, weighted_likelihood_loss
-from drl_cli.losses.value import squared, td_error
+from drl_cli.losses.imitation import advantage_weight, weighted_imitation_loss
+from drl_cli.losses.value import expectile_loss, squared, td_error
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.build import Net, values_of, variables_of
 from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
@@ -27,6 +27,7 @@ from drl_cli.tf1.scored import BY_NAME, allowed, masked
 from drl_cli.tf1.tensorflow import tf
 
 RATES = ("actor_lr", "critic_lr", "value_lr")
+UNSCALED = 1.0  # advantages are in units of return
 LEAST_LOG_STD = -5.0  # the authors' bound: data of one action a state would else drive densities beyond every float
 LOG_STD = "policy/log_std/free"
 
@@ -84,9 +85,9 @@ class _Update:
         error = td_error(q, target)  # [C, B]
         losses["critic"] = tf.reduce_sum(squared(error), axis=0)  # [B]
         # policy: recorded actions, the better the more
-        share = advantage_weight(advantage, self._config.beta, self._config.max_weight)  # [B]
+        share = advantage_weight(advantage, UNSCALED, self._config.beta, self._config.max_advantage_weight)  # [B]
         logp = self._distribution.logp(self._heads(weights["actor"], batch["obs"]), batch["action"])  # [B]
-        losses["actor"] = weighted_likelihood_loss(logp, share)  # [B]
+        losses["actor"] = weighted_imitation_loss(logp, share)  # [B]
         parts, stats = self._descend(losses, weights, batch)
         stats |= {
             "mean_td_error": tf.reduce_mean(error),
@@ -94,7 +95,7 @@ class _Update:
             "min_q": tf.reduce_min(q),
             "max_q": tf.reduce_max(q),
             "mean_advantage": tf.reduce_mean(advantage),
-            "mean_weight": tf.reduce_mean(share),
+            "mean_advantage_weight": tf.reduce_mean(share),
             "data_logp": tf.reduce_mean(logp),
         }
         checked = tf.add_n([value for name, value in stats.items() if name.endswith("_loss") or "norm" in name])

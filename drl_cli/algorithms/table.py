@@ -23,6 +23,7 @@ class Algorithm(NamedTuple):
     learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
     worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
     tensorflow: bool = True  # whether it learns with TensorFlow
+    reads: bool = False  # whether it learns from files: steps that it takes itself cannot be all that it has
 
 
 _REPLAY = {
@@ -31,6 +32,19 @@ _REPLAY = {
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms that learn from a replay have in common."""
+
+_RECORDED = _REPLAY | {"reads": True}
+"""What those have in common that learn from a replay of what files hold."""
+
+_IMITATION = {
+    "nets": "drl_cli.algorithms.marwil_nets",
+    "postprocess": "monte_carlo",
+    "loop": "drl_cli.runtime.loops.replay",
+    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "observations": ("Box1d", "Image"),
+    "reads": True,
+}
+"""What those have in common that imitate what files hold."""
 
 _ON_POLICY = {
     "nets": "drl_cli.algorithms.actor_critic_nets",
@@ -159,7 +173,7 @@ ALGORITHMS = (
         nets="drl_cli.algorithms.sac_nets",
         graph="drl_cli.algorithms.cql",
         actions=("Box", "Discrete"),
-        **_REPLAY,
+        **_RECORDED,
     ),
     Algorithm(
         name="IQL",
@@ -167,7 +181,7 @@ ALGORITHMS = (
         nets="drl_cli.algorithms.iql_nets",
         graph="drl_cli.algorithms.iql",
         actions=("Box", "Discrete"),
-        **_REPLAY,
+        **_RECORDED,
     ),
     Algorithm(
         name="TD3BC",
@@ -175,7 +189,7 @@ ALGORITHMS = (
         nets="drl_cli.algorithms.ddpg_nets",
         graph="drl_cli.algorithms.td3bc",
         actions=("Box",),
-        **_REPLAY,
+        **_RECORDED,
     ),
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
@@ -191,6 +205,13 @@ ALGORITHMS = (
         graph="drl_cli.algorithms.appo",
         **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
     ),
+    Algorithm(
+        name="MARWIL",
+        config="drl_cli.configs.marwil:MARWILConfig",
+        graph="drl_cli.algorithms.marwil",
+        **_IMITATION,
+    ),
+    Algorithm(name="BC", config="drl_cli.configs.marwil:BCConfig", graph="drl_cli.algorithms.marwil", **_IMITATION),
     Algorithm(name="ES", config="drl_cli.configs.es:ESConfig", graph="drl_cli.algorithms.es", **_EVOLUTION),
     Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
 )
@@ -198,8 +219,6 @@ ALGORITHMS = (
 NOT_BUILT = {
     "RNNSAC": "Box",
     "DDPPO": "Box and Discrete",
-    "MARWIL": "Box and Discrete",
-    "BC": "Box and Discrete",
     "QMIX": "other",
     "DREAMER": "other",
     "MAML": "other",

@@ -119,6 +119,12 @@ def _iteration_line(result):
     elapsed = result.get("time_this_iter_s") or 0
     steps = result.get("timesteps_this_iter") or 0
     speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
+    if "num_passes" in info:  # nothing but files is learnt from
+        passes = "" if info["num_passes"] is None else f", each {info['num_passes']:,.3g} times"
+        return (
+            f"iteration {result.get('training_iteration')}: {figures.count(info.get('num_steps_read'))} steps read{passes}, "
+            f"{figures.count(result.get('timesteps_total'))} timesteps{speed}, {figures.count(info.get('num_updates'))} updates"
+        )
     return (
         f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}, "
         f"{figures.count(result.get('episodes_total'))} episodes, "

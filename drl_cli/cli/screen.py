@@ -153,10 +153,11 @@ def _evaluation(view, seconds):
 
 def _figures(view, seconds, width, plain):
     now = view.progress
-    episodes = [f"{figures.count(now.get('episodes')):>8}", (f"   iteration {view.iteration}", "dim")]
     rows = [
-        _row("episodes", *episodes),
-        _row("env steps", *_counter(now.get("env_steps"), now.get("env_steps_per_s"))),
+        _row("read" if view.only_reads else "episodes", *_episodes(view, now)),
+        _row(
+            "timesteps" if view.only_reads else "env steps", *_counter(now.get("env_steps"), now.get("env_steps_per_s"))
+        ),
         _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(now)),
         _row("replay", *_replay(now, width, plain)),
         _row("weights", *_weights(now)),
@@ -166,6 +167,17 @@ def _figures(view, seconds, width, plain):
     text = Text("\n").join(rows)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
+
+
+def _episodes(view, now):
+    iteration = (f"   iteration {view.iteration}", "dim")
+    if not view.only_reads:
+        return [f"{figures.count(now.get('episodes')):>8}", iteration]
+    read = now["read"]
+    what = (
+        f" steps, {figures.count(read['num_episodes_read'])} episodes, mean {figures.reward(read['read_reward_mean'])}"
+    )
+    return [f"{figures.count(read['num_steps_read']):>8}", (what, ""), iteration]
 
 
 def _counter(value, per_second):
@@ -191,7 +203,7 @@ def _weights(now):
     version = now.get("weight_version")
     if version is None:
         return ["-"]
-    lag = now.get("weight_lag")
+    lag = None if now.get("only_reads") else now.get("weight_lag")
     behind = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", samples are of the newest"
     return [f"version {figures.count(version)}", (behind, "dim")]
 

@@ -70,6 +70,11 @@ class RunView:
         """The newest mean reward of training episodes, or None."""
         return self.progress.get("episode_reward_mean")
 
+    @property
+    def only_reads(self):
+        """Whether all that is learnt from was recorded: no episodes are played but those of evaluations."""
+        return bool(self.progress.get("only_reads"))
+
     def next_checkpoint(self):
         """The iteration of the next periodic checkpoint, or None when only the best and the last are kept."""
         if not self.checkpoint_freq:
@@ -115,6 +120,8 @@ class RunView:
         if not self.is_scored:
             self.best, self.is_scored = None, True
         self.evaluation = {**fields, "seconds": seconds}
+        if self.only_reads and value is not None:
+            self.curve.add(value)
         self._see_best(value, from_training=False)
 
     def _take_best_before(self, fields, _seconds):

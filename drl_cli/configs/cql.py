@@ -4,16 +4,12 @@ Names and meanings are RLlib's (CQL, 1.3 to 1.13; Kumar et al. 2020, arXiv:2006.
 where a default differs, the key's ``why`` says so. ``backup_entropy`` is an addition.
 """
 
+from drl_cli.configs.recorded import RECORDED
 from drl_cli.configs.sac import SACConfig
-from drl_cli.configs.schema import Whole, default, key
+from drl_cli.configs.schema import Whole, key
 
 
-class CQLConfig(
-    SACConfig,
-    defaults={
-        "n_step": default(1),
-    },
-):
+class CQLConfig(SACConfig, defaults=RECORDED):
     """SAC from recorded experience, whose critics are held down where the data is silent."""
 
     bc_iters: Whole = key(

@@ -7,6 +7,7 @@ them; where a default differs, the key's ``why`` says so.
 from drl_cli.configs.ddpg import ActorCriticNets
 from drl_cli.configs.exploration import DrawnExploration
 from drl_cli.configs.off_policy import LearnersPriorities, OffPolicyKeys, TargetKeys, TwinKeys
+from drl_cli.configs.recorded import RECORDED
 from drl_cli.configs.schema import RATE_ALLOWED, Rate, default, key
 
 _RATE_WHY = "for small nets, as in the other algorithms"
@@ -20,7 +21,7 @@ class IQLConfig(
     TargetKeys,
     OffPolicyKeys,
     defaults={
-        "n_step": default(1),
+        **RECORDED,
         "actor_hiddens": default((64, 64), rllib=[256, 256], why=_SPEED_WHY),
         "critic_hiddens": default((64, 64), rllib=[256, 256], why=_SPEED_WHY),
         "actor_lr": default(1e-3, rllib=3e-4, why=_RATE_WHY),
@@ -49,8 +50,8 @@ class IQLConfig(
         rllib=0.1,
         why="the paper's for its locomotion tasks; returns are to be of the order of 1, see reward_scaling",
     )
-    max_weight: float = key(
-        100.0, "Largest weight of a recorded action, so that no single one drowns the others.", gt=0, le=1e6
+    max_advantage_weight: float = key(
+        100.0, "Largest weight of a recorded action, so that no single one drowns the others.", ge=1, le=1e9
     )
     value_lr: Rate = key(
         1e-3, "Adam's step size of the state's value.", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY

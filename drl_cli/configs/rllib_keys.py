@@ -1,7 +1,6 @@
 """RLlib's keys that are no keys of the algorithm that runs: why each is refused, and what helps instead.
 
-Used by ``configs.parse``. Which algorithms that run here have a key is read off their schemas; only the keys of those
-that are not built yet are listed. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
+Used by ``configs.parse``. Which algorithms that run here have a key is read off their schemas. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
 algorithms.
 """
 
@@ -56,6 +55,8 @@ NEVER = {
     "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
     "num_data_loader_buffers": "batches reach the learner as references; it loads the next one when it has learnt from one.",
     "simple_optimizer": "num_gpus says over how many towers a batch is split.",
+    "postprocess_inputs": "returns are always made of the rewards that were read. Remove the key.",
+    "shuffle_buffer_size": "what is learnt from is drawn at random from the buffer: buffer_size steps of it.",
     "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. "
     "Remove the key.",
 }
@@ -81,13 +82,8 @@ NOT_YET = {
     "num_cpus_for_driver": "",
     "min_train_timesteps_per_reporting": "",
     "min_train_timesteps_per_iteration": "",
-    "input": "",
-    "input_config": "",
-    "actions_in_input_normalized": "",
     "input_evaluation": "",
     "off_policy_estimation_methods": "",
-    "postprocess_inputs": "",
-    "shuffle_buffer_size": "",
     "output": "",
     "output_config": "",
     "output_compress_columns": "",
@@ -114,7 +110,13 @@ OLD = {
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
+_NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
+
 INSTEAD = {
+    "input": (
+        ("vf_loss_coeff", _NEWEST),
+        ("noise_stdev", "it scores weights by playing with them, and files cannot play"),
+    ),
     "lr": (
         (
             "optimization",
@@ -161,12 +163,6 @@ INSTEAD = {
     "fcnet_activation": (("actor_hiddens", "write actor_hidden_activation and critic_hidden_activation"),),
 }
 """Key → for a schema with the first key of a pair, what stands there in its place."""
-
-OTHER_ALGORITHMS = {
-    "MARWIL and BC": "vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
-    "moving_average_sqd_adv_norm_update_rate",
-}
-"""Keys of algorithms that are not built yet."""
 
 UNBUILT_SECTIONS = frozenset({"replay_buffer_config", "optimizer"})
 """Keys that hold a mapping of which parts are read, so that the other parts are named one by one."""
@@ -263,9 +259,6 @@ def _top_level(name, algorithm, schema, rows):
         return f"a key of old versions of RLlib. Write {OLD[name]}."
     if name in NOT_YET:
         return _because("not supported yet.", NOT_YET[name])
-    for owner, names in OTHER_ALGORITHMS.items():
-        if name in names.split():
-            return f"not supported yet: a key of {owner}, not of {algorithm}."
     return f"no key of {algorithm}: {instead}." if instead else None
 
 

@@ -5,6 +5,7 @@ RLlib has no such algorithm (Fujimoto & Gu 2021, arXiv:2106.06860); keys that TD
 
 from drl_cli.configs.ddpg import TD3Config
 from drl_cli.configs.off_policy import LearnersPriorities
+from drl_cli.configs.recorded import RECORDED
 from drl_cli.configs.schema import default, key
 
 
@@ -12,7 +13,7 @@ class TD3BCConfig(
     LearnersPriorities,
     TD3Config,
     defaults={
-        "n_step": default(1),
+        **RECORDED,
         "observation_filter": default("MeanStdFilter"),
         "train_batch_size": default(128),
     },

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-ROLES = {"init": 1, "worker": 2, "replay": 3, "tester": 4, "env": 5, "learner": 6, "confirm": 7, "noise": 8}
+ROLES = {"init": 1, "worker": 2, "replay": 3, "tester": 4, "env": 5, "learner": 6, "confirm": 7, "noise": 8, "files": 9}
 
 
 def generator(seed, role, *index):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
+from drl_cli.configs.offline import absolute
 from drl_cli.errors import ConfigError, DrlError
 from drl_cli.experiment import files
 from drl_cli.experiment.stop import GOAL
@@ -58,9 +59,9 @@ def _is_for(text, run, env_id):
 
 
 def complete(config, env_id):
-    """Return the config with the environment's id and a seed, drawn if none was given."""
+    """Return the config with the environment's id, a seed, drawn if none was given, and files by absolute paths."""
     seed = config.seed if config.seed is not None else secrets.randbelow(2**31)
-    return config.model_copy(update={"env": env_id, "seed": seed})
+    return config.model_copy(update={"env": env_id, "seed": seed} | absolute(config))
 
 
 def results_folder(given):

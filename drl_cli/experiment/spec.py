@@ -32,7 +32,7 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, files, resuming, stop
+from drl_cli.experiment import defaults, files, offline, resuming, stop
 from drl_cli.experiment.flags import with_flags
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -155,7 +155,7 @@ class _Draft:
         given, where = self._mapping.get("config", {}), self._where.inside("config")
         self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
         self._notices += notices
-        return problems
+        return problems or offline.problems(self._row, self._config, self._mapping, self._where)
 
     def _read_environment(self):
         name = self._mapping.get("env")
@@ -208,6 +208,7 @@ class _Draft:
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
         config = defaults.complete(self._config, env.id)
+        offline.check_files(config, {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan})
         ray = defaults.ray_settings(self._flags)
         for text in dict.fromkeys(self._notices):
             report("notice", text=text)

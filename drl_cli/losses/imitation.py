@@ -1,41 +1,37 @@
-"""Losses of policies that stay near what recorded actions show. Each returns one number per row; the caller reduces.
+"""Losses of policies that learn to act as recorded. Each returns one number per step; the caller reduces."""
 
-Sources: implicit Q-learning, Kostrikov et al. 2021 (arXiv 2110.06169); TD3+BC, Fujimoto & Gu 2021 (arXiv 2106.06860).
-"""
+import math
 
 import tensorflow.compat.v1 as tf
 
 LEAST_Q = 1e-6  # mean |Q| below which a policy's gain is not scaled any further
 
 
-def expectile_loss(error, expectile):
-    """Return |τ − 1{u < 0}|·u² of ``error`` u, element-wise; ``expectile`` τ a float in (0, 1), ½ is ½·u².
+def weighted_imitation_loss(logp, weight):
+    """Return −w·log π(a|s), [B]; the gradient reaches ``logp`` alone. With weights of 1 that is behaviour cloning.
 
-    u is target − value: with τ above ½ a value below its target costs more than one above it. Source: Kostrikov et al. 2021,
-    eq. 3 and 5.
+    Source: Wang et al. 2018 (MARWIL), algorithm 1.
     """
-    below = tf.stop_gradient(tf.cast(error < 0.0, tf.float32))
-    return tf.abs(expectile - below) * tf.square(error)
+    return -logp * tf.stop_gradient(weight)  # [B]
 
 
-def advantage_weight(advantage, beta, most):
-    """Return min(exp(β·A), ``most``), [B], without gradient; ``advantage`` [B], ``beta`` and ``most`` floats.
+def advantage_weight(advantage, scale, beta, most):
+    """Return min(exp(β·A/c), ``most``), [B], without gradient.
 
-    Source: Kostrikov et al. 2021, eq. 7, capped as in the authors' code. The exponent is capped, so that nothing overflows.
+    ``advantage`` A [B]; ``scale`` c, scalar, in the same unit, 0 where all advantages were; β ≥ 0, ``most`` ≥ 1 numbers. The
+    exponent is bounded before it is taken, so that no weight is infinite. Source: Wang et al. 2018 (MARWIL), eq. 2, with c
+    the root of their mean square (section 3); the bound is that of Wang et al. 2020, "Critic Regularized Regression", eq. 4.
     """
-    return tf.stop_gradient(tf.exp(tf.minimum(beta * advantage, tf.math.log(most))))  # [B]
-
-
-def weighted_likelihood_loss(logp, weight):
-    """Return −w·log π(a|s), [B]; the gradient reaches ``logp`` alone. Source: Kostrikov et al. 2021, eq. 7."""
-    return -tf.stop_gradient(weight) * logp  # [B]
+    exponent = beta * advantage / (scale + 1e-8)  # [B]
+    return tf.stop_gradient(tf.exp(tf.minimum(exponent, math.log(most))))  # [B]
 
 
 def cloned_gain_loss(q, distance, alpha):
     """Return −λ·Q(s, π(s)) + mean_i (π(s) − a)²_i, [B], with λ = α / mean |Q| over the batch, a number without gradient.
 
     ``q`` [B], ``distance`` [B, A] from the recorded actions, ``alpha`` α a float. The mean over the A dimensions of an action
-    is that of the authors' code. Source: Fujimoto & Gu 2021, eq. 3 and 5.
+    is that of the authors' code. Source: Fujimoto & Gu 2021, "A Minimalist Approach to Offline
+    Reinforcement Learning" (arXiv 2106.06860), eq. 3 and 5.
     """
     scale = alpha / tf.maximum(tf.stop_gradient(tf.reduce_mean(tf.abs(q))), LEAST_Q)  # scalar
     return tf.reduce_mean(tf.square(distance), axis=-1) - scale * q  # [B]

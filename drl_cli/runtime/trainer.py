@@ -14,6 +14,7 @@ from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
+from drl_cli.configs.offline import reads_only
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
@@ -265,6 +266,8 @@ class Trainer:
             waiting=self.loop.waiting(),
             training_iteration=self.iteration,
             workers=self.parts.pool.healthy,
+            read=meters.read and meters.read.info(),
+            only_reads=reads_only(self.config),
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
 

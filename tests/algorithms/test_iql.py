@@ -89,7 +89,7 @@ class Slow:
             return np.array([targets[r] - self.q(weights, "critic", obs[r], action[r]) for r in rows])
 
         def actor_loss(weights):
-            share = [min(np.exp(made.beta * a), made.max_weight) for a in advantage]
+            share = [min(np.exp(made.beta * a), made.max_advantage_weight) for a in advantage]
             return weighted(batch, [-share[r] * self.logp(weights, obs[r], action[r]) for r in rows])
 
         losses = {"value": value_loss, "actor": actor_loss}
@@ -122,7 +122,7 @@ class Slow:
 CASES = {
     "plain": {},
     "single critic": {"twin_q": False},
-    "sharp": {"expectile": 0.95, "beta": 20.0, "max_weight": 3.0},
+    "sharp": {"expectile": 0.95, "beta": 20.0, "max_advantage_weight": 3.0},
     "clipped": {"grad_clip": 0.05},
     "prioritized": {"prioritized_replay": True},
     "averaged policy": {"policy_average": 0.9},

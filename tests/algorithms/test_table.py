@@ -81,7 +81,7 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("BC", f"BC is not built yet. What runs on {BOX}; on {DISCRETE}."),
+        ("DDPPO", f"DDPPO is not built yet. What runs on {BOX}; on {DISCRETE}."),
         ("RNNSAC", f"RNNSAC is not built yet. What runs on {BOX}."),
         ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),
         ("SACC", "Unknown algorithm 'SACC'. Did you mean 'SAC'?"),

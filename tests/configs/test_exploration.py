@@ -32,18 +32,20 @@ DEFAULT = {
     "SAC": DRAWN,
     "TQC": DRAWN,
     "CROSSQ": DRAWN,
-    "CQL": DRAWN,
-    "IQL": DRAWN,
+    "CQL": {**DRAWN, "random_timesteps": 0},
+    "IQL": {**DRAWN, "random_timesteps": 0},
     "DDPG": {"type": "OrnsteinUhlenbeckNoise", **OU, **SCALE, **RANDOM},
     "TD3": {"type": "GaussianNoise", "stddev": 0.1, **SCALE, **RANDOM},
-    "TD3BC": {"type": "GaussianNoise", "stddev": 0.1, **SCALE, **RANDOM},
+    "TD3BC": {"type": "GaussianNoise", "stddev": 0.1, **SCALE, **RANDOM, "random_timesteps": 0},
     "APEX_DDPG": {"type": "PerWorkerOrnsteinUhlenbeckNoise", **OU, **RANDOM, "random_timesteps": 2000},
     "DQN": EPSILON,
     "SimpleQ": EPSILON,
     "QRDQN": EPSILON,
     "R2D2": EPSILON,
     "APEX": {"type": "PerWorkerEpsilonGreedy", **RANDOM, "random_timesteps": 2000},
-    **dict.fromkeys(("PG", "A2C", "A3C", "PPO", "TRPO", "IMPALA", "APPO"), {**DRAWN, "random_timesteps": 0}),
+    **dict.fromkeys(
+        ("PG", "A2C", "A3C", "PPO", "TRPO", "IMPALA", "APPO", "MARWIL", "BC"), {**DRAWN, "random_timesteps": 0}
+    ),
 }
 
 

@@ -19,12 +19,7 @@ from drl_cli.loading import load
 
 SAC = table.find("SAC")
 ALL = table.ALGORITHMS
-REFUSED = [
-    *rllib_keys.NEVER,
-    *rllib_keys.NOT_YET,
-    *rllib_keys.OLD,
-    *" ".join(rllib_keys.OTHER_ALGORITHMS.values()).split(),
-]
+REFUSED = [*rllib_keys.NEVER, *rllib_keys.NOT_YET, *rllib_keys.OLD]
 
 
 @pytest.fixture

@@ -53,6 +53,10 @@ DEFAULTS = {
     "observation_filter": "NoFilter",
     "reward_scaling": False,
     "preprocessor_pref": "deepmind",
+    "input": "sampler",
+    "input_config.format": "json",
+    "input_config.paths": None,
+    "actions_in_input_normalized": False,
     "log_level": "WARN",
     "tf_session_args.intra_op_parallelism_threads": 1,
     "tf_session_args.inter_op_parallelism_threads": 1,
@@ -226,23 +230,59 @@ _R2D2 = {
 }
 _LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration_config."))
 
-_REPLAY = {
-    "buffer_size",
-    "learning_starts",
+_WINDOWS = {
     "n_step",
-    "training_intensity",
     "worker_side_prioritization",
-    "compress_observations",
-    "store_buffer_in_checkpoints",
-    "num_replay_shards",
-    "updates_per_call",
-    "publish_every",
     "twin_q",
     "tau",
     "target_network_update_freq",
     "policy_delay",
     "policy_average",
     *(name for name in DEFAULTS if "prioritized_replay" in name),
+}
+_REPLAY = {
+    *_WINDOWS,
+    "input",
+    "input_config.format",
+    "input_config.paths",
+    "actions_in_input_normalized",
+    "buffer_size",
+    "learning_starts",
+    "training_intensity",
+    "compress_observations",
+    "store_buffer_in_checkpoints",
+    "num_replay_shards",
+    "updates_per_call",
+    "publish_every",
+}
+_IMITATION = {
+    "learning_starts": 0,
+    "rollout_fragment_length": 200,
+    "train_batch_size": 512,
+    "training_intensity": 1.0,
+    "updates_per_call": 100,
+    "timesteps_per_iteration": 100_000,
+    "lr": 1e-3,
+    "bc_logstd_coeff": 0.0,
+    "model.fcnet_hiddens": [64, 64],
+    "model.fcnet_activation": "tanh",
+    "model.layer_norm": False,
+    "model.free_log_std": False,
+}
+_RECORDED = {
+    "n_step": 1,
+    "learning_starts": 0,
+    "rollout_fragment_length": 200,
+    "training_intensity": 1.0,
+    "timesteps_per_iteration": 100_000,
+}
+_MARWIL = {
+    "beta": 1.0,
+    "vf_coeff": 1.0,
+    "vf_share_layers": False,
+    "max_advantage_weight": 20.0,
+    "moving_average_sqd_adv_norm_start": None,
+    "moving_average_sqd_adv_norm_update_rate": 0.01,
 }
 _SDE = {"use_sde": False, "log_std_init": -2.0}
 _ON_POLICY = {
@@ -394,7 +434,7 @@ DIFFERENCES = {
     ),
     "CQL": (
         {
-            "n_step": 1,
+            **_RECORDED,
             "bc_iters": 1000,
             "temperature": 1.0,
             "num_actions": 4,
@@ -412,16 +452,16 @@ DIFFERENCES = {
                 for name, value in _DDPG.items()
                 if name.endswith(("hiddens", "activation", "layer_norm", "_lr"))
             },
-            "n_step": 1,
+            **_RECORDED,
             "expectile": 0.7,
             "beta": 3.0,
-            "max_weight": 100.0,
+            "max_advantage_weight": 100.0,
             "value_lr": 1e-3,
         },
         {*_SOFT, "policy_delay"},
     ),
     "TD3BC": (
-        {**_DDPG, **_TD3, "n_step": 1, "observation_filter": "MeanStdFilter", "train_batch_size": 128, "alpha": 2.5},
+        {**_DDPG, **_TD3, **_RECORDED, "observation_filter": "MeanStdFilter", "train_batch_size": 128, "alpha": 2.5},
         _SOFT,
     ),
     "DDPG": (_DDPG, _SOFT),
@@ -450,6 +490,8 @@ DIFFERENCES = {
     "TRPO": ({**_ON_POLICY, **_TRPO}, {*_SOFT, *_REPLAY}),
     "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
+    "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
+    "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
     "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
     "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip", "train_batch_size"}),
 }
@@ -526,7 +568,7 @@ def test_key_refuses_every_wrong_type(name):
     for path, _ in leaves(SCHEMAS[name]):
         for value in NEVER_VALID.values():
             plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
-            text = path[-1] == "env" and isinstance(value, str)
+            text = path[-1] in ("env", "input") and isinstance(value, str)  # a path may be any text
             if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
                 accepted.append((path, value))
     assert accepted == []

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from drl_cli.losses.imitation import advantage_weight, cloned_gain_loss, expectile_loss, weighted_likelihood_loss
+from drl_cli.losses.imitation import advantage_weight, cloned_gain_loss, weighted_imitation_loss
+from drl_cli.losses.value import expectile_loss
 from drl_cli.tf1.tensorflow import tf
 
 
@@ -36,14 +37,16 @@ def test_expectile_loss_is_least_at_the_expectile(run, expectile):
 
 def test_advantage_weight_is_an_exponential_with_a_cap_and_without_gradient(run):
     advantage = tf.constant([0.0, math.log(2.0), -math.log(2.0), 5.0, 1e30])
-    np.testing.assert_allclose(run(advantage_weight(advantage, 2.0, 100.0)), [1.0, 4.0, 0.25, 100.0, 100.0], rtol=1e-5)
-    np.testing.assert_allclose(run(advantage_weight(advantage, 0.0, 100.0)), np.ones(5))
-    assert tf.gradients(advantage_weight(advantage, 2.0, 100.0), advantage) == [None]
+    np.testing.assert_allclose(
+        run(advantage_weight(advantage, 1.0, 2.0, 100.0)), [1.0, 4.0, 0.25, 100.0, 100.0], rtol=1e-5
+    )
+    np.testing.assert_allclose(run(advantage_weight(advantage, 1.0, 0.0, 100.0)), np.ones(5))
+    assert tf.gradients(advantage_weight(advantage, 1.0, 2.0, 100.0), advantage) == [None]
 
 
-def test_weighted_likelihood_loss_gives_a_gradient_to_the_likelihood_alone(run):
+def test_weighted_imitation_loss_gives_a_gradient_to_the_likelihood_alone(run):
     logp, weight = tf.constant([-1.0, 2.0]), tf.constant([3.0, 0.5])
-    loss = weighted_likelihood_loss(logp, weight)
+    loss = weighted_imitation_loss(logp, weight)
     np.testing.assert_allclose(run(loss), [3.0, -1.0])
     by_logp, by_weight = tf.gradients(loss, [logp, weight])
     np.testing.assert_allclose(run(by_logp), [-3.0, -0.5])
