@@ -53,7 +53,7 @@ class Conservative:
     def judge(self, values, batch, acting, alpha):
         """See ``soft_critics``: the squared TD error and the penalty of each critic."""
         config = self._config
-        judged = self._critics.judge(values, batch, acting, alpha if config.backup_entropy else tf.zeros([]))
+        judged = self._critics.judge(values, batch, acting, alpha)
         gap = self._actions.soft_maximum(values, batch, acting) - judged.q  # [C, B]
         weighted = config.min_q_weight * gap  # [C, B]
         stats = {"cql_gap": tf.reduce_mean(gap)}

@@ -45,10 +45,13 @@ class LiveScreen:
         )
         self._live.start()
 
-    def __call__(self, kind, fields):
-        """Take one event; a phase is drawn at once, since what follows may keep the interpreter busy."""
+    def __call__(self, kind, fields, seconds=None):
+        """Take one event of now, or of ``seconds`` on this screen's clock.
+
+        A phase is drawn at once, since what follows may keep the interpreter busy.
+        """
         with self._lock:
-            self.view.take(kind, fields, self._clock())
+            self.view.take(kind, fields, self._clock() if seconds is None else seconds)
         if kind in ("phase", "stopping"):
             self._live.refresh()
 

@@ -1,15 +1,15 @@
 """The config of CQL: every key with its default, meaning, unit and bounds.
 
 Names and meanings are RLlib's (CQL, 1.3 to 1.13; Kumar et al. 2020, arXiv:2006.04779), and SAC's for what it is made of;
-where a default differs, the key's ``why`` says so. ``backup_entropy`` is an addition.
+where a default differs, the key's ``why`` says so. Targets leave the entropy out, as in RLlib's CQL.
 """
 
 from drl_cli.configs.recorded import RECORDED
 from drl_cli.configs.sac import SACConfig
-from drl_cli.configs.schema import Whole, key
+from drl_cli.configs.schema import Whole, default, key
 
 
-class CQLConfig(SACConfig, defaults=RECORDED):
+class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False)}):
     """SAC from recorded experience, whose critics are held down where the data is silent."""
 
     bc_iters: Whole = key(
@@ -53,8 +53,4 @@ class CQLConfig(SACConfig, defaults=RECORDED):
         "error; 0 is SAC.",
         ge=0,
         le=1e6,
-    )
-    backup_entropy: bool = key(
-        False,
-        "Whether the critics' targets count the policy's entropy as SAC's do; false: the reward alone, as in RLlib's CQL.",
     )

@@ -84,10 +84,7 @@ NOT_YET = {
     "min_train_timesteps_per_iteration": "",
     "input_evaluation": "",
     "off_policy_estimation_methods": "",
-    "output": "",
-    "output_config": "",
-    "output_compress_columns": "",
-    "output_max_file_size": "",
+    "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "multiagent": "",
     "replay_mode": "",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
@@ -111,12 +108,18 @@ OLD = {
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
 _NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
+_RECORDS = (
+    "its workers try perturbed weights, a new policy for every episode; record one with drl rollout --out FILE.json"
+)
 
 INSTEAD = {
     "input": (
         ("vf_loss_coeff", _NEWEST),
         ("noise_stdev", "it scores weights by playing with them, and files cannot play"),
     ),
+    "output": (("noise_stdev", _RECORDS),),
+    "output_compress_columns": (("noise_stdev", _RECORDS),),
+    "output_max_file_size": (("noise_stdev", _RECORDS),),
     "lr": (
         (
             "optimization",

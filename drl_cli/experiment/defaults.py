@@ -3,10 +3,8 @@
 Used by ``experiment.spec``.
 """
 
-import os
 import re
 import secrets
-from pathlib import Path
 
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
@@ -62,12 +60,6 @@ def complete(config, env_id):
     """Return the config with the environment's id, a seed, drawn if none was given, and files by absolute paths."""
     seed = config.seed if config.seed is not None else secrets.randbelow(2**31)
     return config.model_copy(update={"env": env_id, "seed": seed} | absolute(config))
-
-
-def results_folder(given):
-    """Return the folder of all results as an absolute path."""
-    chosen = given or os.environ.get("TUNE_RESULT_DIR") or "~/ray_results"
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
 
 
 def ray_settings(flags):

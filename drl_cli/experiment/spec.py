@@ -24,6 +24,7 @@ from typing import Any
 
 from drl_cli.acting import envs, preprocessing
 from drl_cli.algorithms import table
+from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.parse import read, read_section, refuse
@@ -78,7 +79,7 @@ def from_flags(flags):
     recorded = None
     mapping, where = {}, Where("the command")
     if flags.get("resume"):
-        folder = resuming.find_run(flags["resume"], defaults.results_folder(flags.get("local_dir")), name)
+        folder = resuming.find_run(flags["resume"], results_folder(flags.get("local_dir")), name)
         recorded = resuming.Recorded(folder)
         name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
     draft = _Draft(name, with_flags(mapping, where, flags), flags, recorded)
@@ -224,7 +225,7 @@ class _Draft:
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,
             checkpoint_score_attr=keys.checkpoint_score_attr,
-            local_dir=defaults.results_folder(keys.local_dir),
+            local_dir=results_folder(keys.local_dir),
             restore=Path(os.path.abspath(os.path.expanduser(keys.restore))) if keys.restore else None,
             resume=self._recorded.folder if self._recorded else None,
             ray=ray,

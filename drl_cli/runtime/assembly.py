@@ -85,8 +85,11 @@ def open_cluster(config, ray_options, with_tensorflow=True):
     return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(row, config, env, spec, cluster):
-    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed."""
+def make_parts(row, config, env, spec, cluster, output=None):
+    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed.
+
+    ``output``: the folder that workers record into, or None.
+    """
     initial = load(row.nets).initial_weights(config, spec, config.seed) | filtering.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
@@ -102,7 +105,7 @@ def make_parts(row, config, env, spec, cluster):
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(_worker_of(row, config), config, env, spec, cluster, server)
+    make = _WorkerMaker(_worker_of(row, config), config, {**env, "output": output}, spec, cluster, server)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
     # A reader that has come to the end of its files must be heard before it is asked for more.
     most = most if remote_workers and not reads_only(config) else 1
@@ -156,6 +159,8 @@ class _WorkerMaker:
             "streams": streams,
             "base": sampled,
         }
+        if self._env.get("output"):
+            identity["output"] = self._env["output"]
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")
         if reads(config):

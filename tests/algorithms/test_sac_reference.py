@@ -14,6 +14,7 @@ CASES = {
     "policy delay": {"policy_delay": 2},
     "clipped": {"grad_clip": 0.05},
     "target entropy a number": {"target_entropy": 0.5},
+    "entropy not in the targets": {"backup_entropy": False},
     "bounds of the environment": {"normalize_actions": False},
     "prioritized": {"prioritized_replay": True},
     "state-dependent exploration": {"use_sde": True, "log_std_init": -0.5},

@@ -164,3 +164,11 @@ def test_plain_and_quiet_get_plain_lines(a_terminal):
 
 def test_pipe_gets_plain_lines():
     assert kind_opened() == "PlainConsole"
+
+
+def test_an_event_of_the_past_is_told_at_its_own_time():
+    stream = io.StringIO()
+    made = console.PlainConsole(stream, RunView(), clock=lambda: 500.0)
+    made("phase", {"text": "loading TensorFlow"}, 61.0)
+    made("phase", {"text": "stopping"})
+    assert stream.getvalue() == "   1:01  loading TensorFlow\n   8:20  stopping\n"

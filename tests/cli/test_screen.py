@@ -130,3 +130,12 @@ def test_live_screen_survives_a_terminal_that_is_gone():
     live("phase", {"text": "loading TensorFlow"})
     live.close()
     assert live.view.phase == "loading TensorFlow"
+
+
+def test_live_screen_takes_an_event_of_the_past_at_its_own_time():
+    made = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
+    live = screen.LiveScreen(made, RunView(), clock=lambda: 500.0)
+    live("notice", {"text": "old"}, 61.0)
+    live("notice", {"text": "new"})
+    live.close()
+    assert [seconds for seconds, _, _ in live.view.notices] == [61.0, 500.0]

@@ -71,6 +71,9 @@ DEFAULTS = {
     "tf_session_args.device_count.GPU": None,
     "seed": None,
     "explore": True,
+    "output": None,
+    "output_compress_columns": ["obs", "new_obs"],
+    "output_max_file_size": 67_108_864,
     "exploration_config.type": "StochasticSampling",
     **{f"exploration_config.{name}": None for name in KEYS_OF_EXPLORATION},
     "evaluation_interval": 5,
@@ -420,7 +423,13 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_EXPLORING = {"explore", "exploration_config.type", *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION)}
+_RECORDING = {"output", "output_compress_columns", "output_max_file_size"}
+_EXPLORING = {
+    "explore",
+    *_RECORDING,
+    "exploration_config.type",
+    *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION),
+}
 
 DIFFERENCES = {
     "SAC": ({}, set()),
@@ -492,8 +501,8 @@ DIFFERENCES = {
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
     "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
-    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
-    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip", "train_batch_size"}),
+    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, *_RECORDING, "grad_clip"}),
+    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, *_RECORDING, "grad_clip", "train_batch_size"}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
@@ -568,7 +577,7 @@ def test_key_refuses_every_wrong_type(name):
     for path, _ in leaves(SCHEMAS[name]):
         for value in NEVER_VALID.values():
             plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
-            text = path[-1] in ("env", "input") and isinstance(value, str)  # a path may be any text
+            text = path[-1] in ("env", "input", "output") and isinstance(value, str)  # a path may be any text
             if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
                 accepted.append((path, value))
     assert accepted == []

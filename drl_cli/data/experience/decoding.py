@@ -1,6 +1,7 @@
 """Columns of recorded steps as arrays that fit an environment: checked, converted, or refused with file and line.
 
-Users: ``batches``, ``episodes``, ``minari``. A column is a list of numbers, RLlib's packed string, or a list of packed rows.
+Users: ``batches``, ``episodes``, ``minari``. A column is a list of numbers, RLlib's packed string, a list of
+packed rows, or an array.
 """
 
 import numpy as np
@@ -159,6 +160,8 @@ def _plain(shape):
 def _array(value, most):
     if isinstance(value, str):
         return unpacked(value, most)
+    if isinstance(value, np.ndarray):
+        return value
     if not isinstance(value, list):
         raise ValueError("is no list")
     if value and isinstance(value[0], str):

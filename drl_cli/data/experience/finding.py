@@ -7,12 +7,13 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from drl_cli.errors import ExperienceError
+from drl_cli.errors import ExperienceError, suggestion
 
 SCHEME = "minari://"
 PATTERNS = ("output-*.json", "*.json", "*.jsonl")  # of a folder, the first that anything matches
 RECORDED = "experience"  # the folder of a run that its own recording goes to
 MAX_FILES = 100_000
+_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -59,8 +60,10 @@ def _files(text):
 
 
 def _folder(path):
-    for folder in (path, os.path.join(path, RECORDED)):
-        for pattern in PATTERNS:
+    for folder, patterns in ((path, PATTERNS[:1]), (os.path.join(path, RECORDED), PATTERNS), (path, PATTERNS[1:])):
+        if folder == path and patterns == PATTERNS[1:] and os.path.isfile(os.path.join(path, "params.json")):
+            raise ExperienceError(f"input: the run {path} has recorded nothing. Run it with output: logdir")
+        for pattern in patterns:
             matches = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
             if matches:
                 return [_file(match) for match in matches]
@@ -83,4 +86,29 @@ def _file(path):
 
 
 def _minari(text):
-    raise ExperienceError(f"input: {text}: not yet.")
+    """The file of a dataset: ``minari://ID`` in Minari's folder, or ``minari://FOLDER`` of a dataset anywhere."""
+    name = text.removeprefix(SCHEME)
+    root = os.environ.get("MINARI_DATASETS_PATH") or os.path.join("~", ".minari", "datasets")
+    folder = os.path.expanduser(name)
+    if not name.startswith(("/", ".", "~")):
+        if not _ID.fullmatch(name):
+            raise ExperienceError(
+                f"input: {text[:120]} names no dataset. Write minari://NAMESPACE/NAME-vN or minari://FOLDER."
+            )
+        folder = os.path.join(os.path.expanduser(root), name)
+    path = Path(folder, "data", "main_data.hdf5")
+    if path.is_file():
+        return [Found("minari", path, name, path.stat().st_size)]
+    if path.parent.is_dir():
+        raise ExperienceError(f"input: {text}: only datasets in HDF5 are read, and {path} is missing.")
+    raise ExperienceError(
+        f"input: there is no dataset {name[:120]} in {os.path.expanduser(root)}.{_installed(name, root)} Download it with: "
+        f"pip install 'drl-cli[minari]' && minari download {name[:120]}"
+    )
+
+
+def _installed(name, root):
+    """What is like it, in Minari's folder."""
+    files = glob.glob(os.path.join(os.path.expanduser(root), "**", "data", "metadata.json"), recursive=True)
+    found = [os.path.relpath(Path(file).parent.parent, os.path.expanduser(root)) for file in files[:1000]]
+    return suggestion(name, found) or (f" There are: {', '.join(sorted(found)[:5])}." if found else "")

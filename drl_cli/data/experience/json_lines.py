@@ -19,7 +19,9 @@ class JsonFile:
 
     def __init__(self, file, layout, mark=None):
         """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin, as ``mark`` returned it."""
-        mark = mark or {"offset": 0, "line": 0, "given": 0}
+        mark = {"offset": 0, "line": 0, "given": 0} if mark is None else mark
+        if min(mark["offset"], mark["line"], mark["given"]) < 0:
+            raise ValueError("a place before the file's beginning")
         self._path, self._layout = file.path, layout
         self.notes = []
         try:
@@ -79,7 +81,8 @@ class JsonFile:
             if not text.endswith(b"\n"):
                 self.notes.append(f"{where}: the last line is not complete (is it being written?) and is passed over")
                 return None
-            raise ExperienceError(f"{where}: is no JSON ({str(error)[:120]}).") from error
+            what = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)[:120]
+            raise ExperienceError(f"{where}: is no JSON ({what}).") from error
         if not isinstance(data, dict):
             raise ExperienceError(f"{where}: is no JSON object. {_KNOWN}")
         return data

@@ -12,6 +12,9 @@ from drl_cli.data.experience.finding import find
 from drl_cli.data.experience.json_lines import JsonFile
 from drl_cli.data.randomness import generator
 from drl_cli.errors import CheckpointError, ExperienceError
+from drl_cli.loading import load
+
+MINARI = "drl_cli.data.experience.minari:MinariDataset"
 
 
 class Source:
@@ -21,8 +24,9 @@ class Source:
         """``paths``: a file, folder, glob or minari://ID, or a list of them; ``layout``: a Layout.
 
         ``passes``: how often all files are read, None: for ever. ``share``: (index, count): of the pieces of each pass those
-        that are the ``index``-th in a row of ``count``, so that ``count`` sources read everything once between them: whole
-        files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold nothing.
+        that are the ``index``-th in a row of ``count``, so that ``count`` sources of one seed read everything once between
+        them: whole files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold
+        nothing.
         """
         self.files = find(paths)
         self._layout, self._seed, self._passes = layout, seed, passes
@@ -31,7 +35,10 @@ class Source:
         self._index, self._count = index, count
         self.passed = 0  # whole passes so far
         self.notes = []  # texts for the user about what was passed over; whoever reads takes them away
-        self._place, self._number = 0, 0  # which file of the pass, and which piece of it comes next
+        self._place, self._number = (
+            0,
+            0,
+        )  # which file of the pass is read, and how many pieces the pass has brought so far
         self._order, self._open = None, None
         self._seen = False  # whether this pass has brought a piece
 
@@ -76,7 +83,10 @@ class Source:
         self.close()
         self.passed, self._place, self._number, self._seen = place
         self._order = None
-        self._open = self._opened(mark) if mark is not None else None
+        try:
+            self._open = self._opened(mark) if mark is not None else None
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state of what reads experience fits no file ({error}).") from error
 
     def close(self):
         """Close the file that is open."""
@@ -89,16 +99,25 @@ class Source:
             order = generator(self._seed, "files", self.passed).permutation(len(self.files)).tolist()
             self._order = order[self._index :: self._count] if self._by_file else order
         file = self.files[self._order[self._place]]
-        return JsonFile(file, self._layout, mark)
+        if file.kind == "json":
+            return JsonFile(file, self._layout, mark)
+        rng = generator(self._seed, "files", self.passed, self._order[self._place])
+        return load(MINARI)(file, self._layout, mark, rng)
 
     def _next_file(self):
         self.close()
-        self._place, self._number = self._place + 1, 0
+        self._place += 1
         if self._place < len(self._order):
             return
-        if not self._seen and self._by_file:
-            raise ExperienceError(f"{self.files[0].path}: holds no step that could be learnt from.")
-        self.passed, self._place, self._order, self._seen = self.passed + 1, 0, None, False
+        if not self._seen:
+            raise ExperienceError(self._nothing())
+        self.passed, self._place, self._order, self._seen, self._number = self.passed + 1, 0, None, False, 0
+
+    def _nothing(self):
+        """Say why a whole pass has brought nothing."""
+        if self._number:
+            return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
+        return f"{self.files[0].path}: holds no step that could be learnt from."
 
     def _take_notes(self):
         self.notes += self._open.notes
@@ -110,7 +129,5 @@ def check(paths, layout):
     source = Source(paths, layout, passes=1)
     try:
         return next(source)
-    except StopIteration:
-        raise ExperienceError(f"{source.files[0].path}: holds no step that could be learnt from.") from None
     finally:
         source.close()
