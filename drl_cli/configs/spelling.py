@@ -87,6 +87,7 @@ WITHOUT_EFFECT = {
     ("monitor",): (False,),
     ("soft_horizon",): (False,),
     ("evaluation_num_workers",): (0,),
+    ("evaluation_config", "input"): ("sampler",),
 }
 """Keys that ask, with one of these values, for what happens here anyway."""
 
