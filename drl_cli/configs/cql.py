@@ -34,7 +34,7 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
         ge=1,
         le=1000,
         rllib=10,
-        why="an update costs a third, and is as good on small tasks",
+        why="an update of 2x64 nets costs 4 times SAC's instead of 11, and the pendulum takes as many of them",
     )
     lagrangian: bool = key(
         False, "Learn a factor of the penalty that keeps the gap between soft maximum and data at lagrangian_thresh."
