@@ -14,7 +14,7 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, terminal
+from drl_cli.cli import console, group, options, search_options, terminal
 from drl_cli.cli.view import RunView
 from drl_cli.errors import DrlError
 from drl_cli.loading import load
@@ -33,12 +33,19 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 
 @click.command("train", cls=group.Command, examples=EXAMPLES)
 @options.train_options
+@search_options.search_options
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
     flags = {name: _given(value) for name, value in flags.items()}
-    show = Show(session, as_json, bool(flags.pop("quiet")), bool(flags["verbose"]), imports)
-    chosen, told = _specs(config_file, {**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    wishes = {name: flags.pop(name) for name in search_options.NAMES}
+    quiet, verbose = bool(flags.pop("quiet")), bool(flags["verbose"])
+    flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    many = load("drl_cli.cli.search:run")(session, config_file, flags, wishes, (as_json, quiet, verbose))
+    if many is not None:
+        return many
+    show = Show(session, as_json, quiet, verbose, imports)
+    chosen, told = _specs(config_file, flags)
     first_failure = 0
     for spec in chosen:
         try:
@@ -54,13 +61,18 @@ def train(session, config_file, imports, as_json, **flags):
     return first_failure
 
 
-def _specs(config_file, flags):
-    """Return the specs that were asked for, and the events that came up while they were read."""
-    told = []
+def _typed(flags):
+    """Return the flags as ``experiment.spec`` lists them."""
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
     flags["resume"] = True if flags["resume"] == options.NEWEST else flags["resume"]
+    return flags
+
+
+def _specs(config_file, flags):
+    """Return the specs that were asked for, and the events that came up while they were read."""
+    told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
         specs = load("drl_cli.experiment.spec")

@@ -1,0 +1,194 @@
+"""``drl train`` as a search: from what was typed to many runs side by side, and the best of them.
+
+Computes nothing: ``experiment.search`` reads what was asked for, ``tune.searching`` runs it, ``search_screen`` shows it. The
+table of the end, or JSON lines, go to stdout, all else to stderr.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+from drl_cli import events, process
+from drl_cli.cli import figures, search_screen, terminal
+from drl_cli.cli.search_view import SearchView
+from drl_cli.cli.train import command, json_line
+from drl_cli.errors import ConfigError, RunFolderError
+from drl_cli.loading import load
+
+MAKERS = {"spec": "drl_cli.experiment.search:spec_of", "steps": "drl_cli.experiment.driving:stepwise"}
+BEST = 5  # trials that the end names
+
+
+TIME = re.compile(r"_(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_")
+KEPT = ("resume", "local_dir", "experiment_name", "verbose", "imports", "command")  # flags that may stand beside --resume
+
+
+def run(session, config_file, flags, wishes, output):
+    """Run what was asked for if it is a search, and return its exit code; None for a single run.
+
+    ``flags`` as ``experiment.spec`` lists them, ``wishes`` as ``experiment.search`` does; ``output``: (json, quiet, verbose).
+    """
+    record = to_resume(flags, wishes)
+    if record:
+        return Search(session, *output).resume(record)
+    if flags.get("resume"):
+        return None
+    found = load("drl_cli.experiment.search:asked")(config_file, flags, wishes)
+    return None if found is None else Search(session, *output).start(found)
+
+
+def to_resume(flags, wishes):
+    """Return the record of the search that ``--resume`` means, or None where it means a run or is not there.
+
+    Without a name it is what was started last, of the experiment's unfinished searches and runs. Raises InputError.
+    """
+    target = flags.get("resume")
+    if target is None:
+        return None
+    if target is True:
+        path = _newest(flags)
+    else:
+        path = Path(target).expanduser()
+        path = path if path.suffix == ".json" and path.name.startswith("search_") else None
+    given = [name for name, value in {**flags, **wishes}.items() if value and name not in KEPT]
+    if path is not None and given:
+        raise ConfigError(f"--{given[0].replace('_', '-')}: a resumed search keeps its settings. Leave it out.")
+    return path
+
+
+def _newest(flags):
+    home = load("drl_cli.experiment.defaults:results_folder")(flags.get("local_dir"))
+    name = flags.get("experiment_name") or "default"
+    path = load("drl_cli.tune.record:newest")(home / name)
+    if path is None:
+        return None
+    try:
+        run = load("drl_cli.experiment.folder:find_unfinished")(home, name)
+    except RunFolderError:
+        return path
+    own = f"_{path.stem.rpartition('_')[2]}_" in run.name
+    return path if own or TIME.findall(path.name)[-1] >= TIME.findall(run.name)[-1] else None
+
+
+class Search:
+    """One search and how it is shown."""
+
+    def __init__(self, session, as_json, quiet, verbose):
+        self._session, self._as_json, self._quiet, self._plain = session, as_json, quiet, verbose
+        self._output = terminal.Output(session, keep_going=True)
+        self._diversion = terminal.Diversion()
+
+    def start(self, found):
+        """Run a new search (``experiment.search.Search``); returns the exit code."""
+        return self._run(load("drl_cli.tune.record:Record").new(found.data), found.notices)
+
+    def resume(self, path):
+        """Go on with the search of a record; returns the exit code."""
+        record = load("drl_cli.tune.record:Record").read(path)
+        return self._run(record, [f"going on with the search {record.data['id']}"])
+
+    def _run(self, record, notices):
+        view = SearchView(record.data, _title(record.data), str(record.path))
+        watcher = search_screen.open_watcher(view, self._session, self._plain, self._quiet)
+        request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
+        unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
+        self._diversion.into(str(record.path.with_suffix(".log")))
+        try:
+            for text in notices:
+                events.report("notice", text=text)
+            for number, trial in record.trials.items():
+                events.report("trial", trial=number, **trial)
+            typed = shlex.join(load("drl_cli.configs.secrets:redact_command")(["drl", *self._session.arguments]))
+            outcome = load("drl_cli.tune.searching").run(record, request, MAKERS, typed)
+        finally:
+            self._diversion.end()
+            for stop in unsubscribe:
+                stop()
+            watcher.close()
+            request.remove()
+        self._close(outcome, record, view)
+        return outcome.exit_code
+
+    def _listen(self, kind, fields):
+        if kind == "trial" and self._as_json and fields["state"] != "pending":
+            told = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
+            self._output.line(json_line({**told, "values": fields["point"]["values"], "seed": fields["point"]["seed"]}))
+
+    def _close(self, outcome, record, view):
+        failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
+        for number, trial in list(failed.items())[:BEST]:
+            terminal.say(f"Error: trial {number} failed: {trial.get('text')}", self._session, "red")
+        if len(failed) > BEST:
+            terminal.say(f"… and {len(failed) - BEST} more, see {record.path}")
+        if self._as_json:
+            self._output.line(json_line({"search": _told(outcome, record)}))
+        elif not self._quiet:
+            for line in summary(outcome, record, view):
+                self._output.line(line)
+
+
+def summary(outcome, record, view):
+    """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
+    ranked = load("drl_cli.tune.ranking:ranked")(record.data, record.trials)
+    lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
+    if ranked:
+        lines += ["", *_table(view, ranked[:BEST])]
+        best = record.trials[ranked[0]]
+        again = load("drl_cli.tune.ranking:rescored")(record.data, record.trials)
+        for number, scores, _ in again:
+            lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
+        lines += ["", f"  Results   {record.path}"]
+        lines.append(f"  Best      {best.get('run_folder')}")
+    if outcome.written:
+        lines.append(f"  Written   {outcome.written}")
+        lines.append(f"  Run it    {command('train', '-f', outcome.written)}")
+    elif ranked:
+        lines.append(f"  Play it   {command('rollout', best.get('run_folder'))}")
+        lines.append(f"  Score it  {command('evaluate', best.get('run_folder'))}")
+    if outcome.state != "finished":
+        lines.append(f"  Go on     {command('train', '--resume', record.path)}")
+    return lines
+
+
+def _table(view, numbers):
+    cells = {number: line for number, _, line in view.rows()}
+    lines = [view.header(), *(cells[number] for number in numbers)]
+    wide = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
+    rows = ["  ".join(cell.ljust(size) for cell, size in zip(line, wide, strict=True)) for line in lines]
+    return [figures.shorten(f"  {row.rstrip()}", max(terminal.width(), 60)) for row in rows]
+
+
+def _title(data):
+    first = data["experiments"][0]["mapping"]
+    names = [str(first.get(name)) for name in ("run", "env") if not isinstance(first.get(name), dict)]
+    if len(data["experiments"]) > 1:
+        names = [f"{len(data['experiments'])} experiments"]
+    how = data["search"] or data["scheduler"]["name"]
+    return " · ".join([*names, f"{data['num_trials']} trials", *([how] if how != "FIFO" else [])])
+
+
+def _told(outcome, record):
+    """Return what ``--json`` says of the end."""
+    ranking = load("drl_cli.tune.ranking")
+    trials = record.trials
+    best = [
+        {
+            "trial": number,
+            "score": ranking.score_of(record.data, trials[number]["result"]),
+            "values": trials[number]["point"]["values"],
+            "seed": trials[number]["point"]["seed"],
+            "run_folder": trials[number].get("run_folder"),
+        }
+        for number in ranking.ranked(record.data, trials)
+    ]
+    again = [{"trial": n, "scores": scores} for n, scores, _ in ranking.rescored(record.data, trials)]
+    return {
+        "state": outcome.state,
+        "exit_code": outcome.exit_code,
+        "record": str(record.path),
+        "metric": record.data["metric"],
+        "ranking": best,
+        "rescored": again,
+        "written": outcome.written and str(outcome.written),
+        "failed": {number: trial.get("text") for number, trial in trials.items() if trial["state"] == "failed"},
+    }
