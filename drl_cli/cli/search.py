@@ -4,13 +4,14 @@ Computes nothing: ``experiment.search`` reads what was asked for, ``tune.searchi
 table of the end, or JSON lines, go to stdout, all else to stderr.
 """
 
+import contextlib
 import re
 import shlex
+import sys
 from pathlib import Path
 
 from drl_cli import events, process
-from drl_cli.cli import figures, search_screen, terminal
-from drl_cli.cli.search_view import SearchView
+from drl_cli.cli import console, figures, search_screen, search_view, terminal
 from drl_cli.cli.train import command, json_line
 from drl_cli.errors import ConfigError, RunFolderError
 from drl_cli.loading import load
@@ -75,7 +76,7 @@ class Search:
 
     def __init__(self, session, as_json, quiet, verbose):
         self._session, self._as_json, self._quiet, self._plain = session, as_json, quiet, verbose
-        self._output = terminal.Output(session, keep_going=True)
+        self._output, self._stdout = terminal.Output(session, keep_going=True), sys.stdout
         self._diversion = terminal.Diversion()
 
     def start(self, found):
@@ -88,7 +89,7 @@ class Search:
         return self._run(record, [f"going on with the search {record.data['id']}"])
 
     def _run(self, record, notices):
-        view = SearchView(record.data, _title(record.data), str(record.path))
+        view = search_view.SearchView(record.data, _title(record.data), str(record.path))
         watcher = search_screen.open_watcher(view, self._session, self._plain, self._quiet)
         request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
@@ -99,7 +100,8 @@ class Search:
             for number, trial in record.trials.items():
                 events.report("trial", trial=number, **trial)
             typed = shlex.join(load("drl_cli.configs.secrets:redact_command")(["drl", *self._session.arguments]))
-            outcome = load("drl_cli.tune.searching").run(record, request, MAKERS, typed)
+            with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
+                outcome = load("drl_cli.tune.searching").run(record, request, MAKERS, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:
@@ -112,7 +114,9 @@ class Search:
     def _listen(self, kind, fields):
         if kind == "trial" and self._as_json and fields["state"] != "pending":
             told = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
-            self._output.line(json_line({**told, "values": fields["point"]["values"], "seed": fields["point"]["seed"]}))
+            told |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
+            with contextlib.redirect_stdout(self._stdout):
+                self._output.line(json_line(told))
 
     def _close(self, outcome, record, view):
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
@@ -152,10 +156,14 @@ def summary(outcome, record, view):
 
 def _table(view, numbers):
     cells = {number: line for number, _, line in view.rows()}
-    lines = [view.header(), *(cells[number] for number in numbers)]
-    wide = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
-    rows = ["  ".join(cell.ljust(size) for cell, size in zip(line, wide, strict=True)) for line in lines]
-    return [figures.shorten(f"  {row.rstrip()}", max(terminal.width(), 60)) for row in rows]
+    header, rows = view.header(), [cells[number] for number in numbers]
+    chosen = search_view.fitting(header, rows, max(terminal.width(), console.MIN_SCREEN[0]) - 2)
+    wide = {index: max(len(line[index]) for line in [header, *rows]) for index in chosen}
+    words = [header[index] in search_view.WORDS for index in range(len(header))]
+    return [
+        "  " + "  ".join(line[i].ljust(wide[i]) if words[i] else line[i].rjust(wide[i]) for i in chosen).rstrip()
+        for line in [header, *rows]
+    ]
 
 
 def _title(data):

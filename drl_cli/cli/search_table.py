@@ -10,12 +10,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import figures, search_screen, terminal
+from drl_cli.cli import figures, search_screen, search_view, terminal
 from drl_cli.process import seconds_since_start
 
 TONES = {"running": "cyan", "failed": "red", "finished": "green", "stopped": "dim", "pending": "dim", "interrupted": "yellow"}
 AROUND = 8  # lines that are no row of the table: title, folder, header, what is told below
-LEFT = ("trial", "run", "state")  # columns of words
 
 
 class LiveTable:
@@ -81,30 +80,16 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
 
 def _table(view, shown, width, plain):
     header = view.header()
-    columns = _fitting(header, [cells for _, _, cells in shown], width)
+    columns = search_view.fitting(header, [cells for _, _, cells in shown], width)
     table = Table(box=box.ASCII if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     best = view.best()
     for index in columns:
-        words = header[index] in LEFT
+        words = header[index] in search_view.WORDS
         table.add_column(header[index], justify="left" if words else "right", no_wrap=True, overflow="ellipsis")
     for number, state, cells in shown:
         chosen = [Text(cells[index], style=TONES.get(state, "") if header[index] == "state" else "") for index in columns]
         table.add_row(*chosen, style="bold" if number == best else "")
     return table
-
-
-def _fitting(header, rows, width):
-    """Return the columns that fit: what is dropped first is time, iterations and the seed, then values from the right."""
-    wide = [max(len(line[index]) for line in [header, *rows]) + 2 for index in range(len(header))]
-    chosen = list(range(len(header)))
-    kept = {"trial", "state", header[-1], "steps"}
-    values = [index for index, name in enumerate(header) if name not in (*LEFT, "seed", "iter", "steps", "time", header[-1])]
-    order = [header.index(name) for name in ("time", "iter", "seed")] + values[::-1]
-    for index in order:
-        if sum(wide[i] for i in chosen) <= width or header[index] in kept:
-            continue
-        chosen.remove(index)
-    return chosen
 
 
 def _now(view, spinner, interrupted):

@@ -6,7 +6,8 @@ from drl_cli.cli import figures
 from drl_cli.loading import load
 
 SHOWN_STATE = {"pending": "waiting", "interrupted": "stopped early"}
-ORDER = ("running", "pending", "finished", "stopped", "failed", "interrupted")
+WORDS = ("trial", "run", "state")  # columns of words
+ORDER = ("running", "paused", "pending", "finished", "stopped", "failed", "interrupted")
 
 
 @dataclass
@@ -82,7 +83,8 @@ class SearchView:
         if trial.get("failures"):
             state += f" x{trial['failures'] + 1}"
         values = [short(point["values"].get(name)) for name in self.names()]
-        seed = point["values"].get("seed", point["seed"])
+        given = (self.data["experiments"][point["experiment"]]["mapping"].get("config") or {}).get("seed")
+        seed = point["values"].get("seed", given if point["seed"] is None else point["seed"])
         name = [self.data["experiments"][point["experiment"]]["name"]] if several else []
         score = result.get(self.data["metric"])
         score = figures.reward(score)
@@ -105,3 +107,17 @@ def short(value):
         return f"{value:.4g}"
     text = "-" if value is None else str(value).replace("'", "").replace(", ", ",")
     return text if len(text) <= 24 else text[:23] + "…"
+
+
+def fitting(header, rows, width):
+    """Return the indices of the columns that fit ``width``: what is dropped first is time, iterations and the seed, then values from the right."""
+    wide = [max(len(line[index]) for line in [header, *rows]) + 2 for index in range(len(header))]
+    chosen = list(range(len(header)))
+    kept = {"trial", "state", header[-1], "steps"}
+    values = [index for index, name in enumerate(header) if name not in (*WORDS, "seed", "iter", "steps", "time", header[-1])]
+    order = [header.index(name) for name in ("time", "iter", "seed")] + values[::-1]
+    for index in order:
+        if sum(wide[i] for i in chosen) <= width or header[index] in kept:
+            continue
+        chosen.remove(index)
+    return chosen

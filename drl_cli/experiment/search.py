@@ -35,6 +35,7 @@ EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 SEARCHES = {"grid": None, "random": None, "tpe": "tpe"}
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
 FLAGS_OF_TRIALS += ("ray_object_store_memory",)
+WORKERS = ("num_workers", "num_rollout_workers", "num_env_runners")
 RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
 CHECKED = 200  # points that are checked as whole runs; beyond, every listed value and both ends of each range are
 _SEEDS = re.compile(r"(\d{1,10})(?:\.\.(\d{1,10}))?")
@@ -63,6 +64,8 @@ def asked(path_or_name, flags, wishes):
     options = ("scheduler", "scheduler_config", "search", "write", "resources_per_trial", "max_failures", "seeds")
     if len(asked) == 1 and not asked[0].is_searched and all(wishes.get(name) is None for name in options):
         return None
+    for one in asked:
+        one.spread()
     return _Drawing(asked, flags, wishes, str(path_or_name or "the command")).search()
 
 
@@ -122,6 +125,16 @@ class _Asked:
     def has_seed(self):
         """Whether the experiment says its seed, or searches over it."""
         return (self.layers.data.get("config") or {}).get("seed") is not None
+
+    def spread(self):
+        """Leave workers out of trials that do not say their number: whole trials side by side use the machine better."""
+        config = self.layers.data.setdefault("config", {})
+        named = isinstance(config, dict) and not any(name in config for name in (*WORKERS, "learner_actor"))
+        if named:
+            config["num_workers"] = 0
+            self.layers.notices.append(
+                "num_workers: 0 in each trial, since none was given: trials run side by side, each in one process."
+            )
 
     def mutate(self, mutations):
         """Take in the keys that PBT changes; return {name: Sampler} of them. Their start is drawn unless it is given."""

@@ -51,10 +51,11 @@ def fit(data, work, record, stop_request, makers):
         stop_file = Path(folder, "stop")
         plain = {**data, "scheduler": {"name": "FIFO", "config": {}}} if work["fifo"] else data
         watch = Watch(record, stop_request, stop_file)
-        run = {"makers": makers, "stop_file": str(stop_file), "closes_when_saved": schedulers.closes_when_saved(plain)}
+        run = {"makers": makers, "stop_file": str(stop_file)}
         # What every trial needs, as text: Tune would multiply the grids that it finds in a mapping.
-        told = json.dumps({name: data[name] for name in ("id", "experiments", "flags", "metric")})
-        space = {"search": told, "run": run}
+        own = {point["trial"]: point["seed"] for point in work["points"]}
+        told = {name: data[name] for name in ("id", "experiments", "flags", "metric")} | {"own_seeds": own}
+        space = {"search": json.dumps(told), "run": run}
         searcher = None
         if work["new"]:
             searcher = load("drl_cli.tune.tpe:ParzenSearcher")(data, watch.next_point, work["points"], work["told"])
@@ -69,6 +70,8 @@ def fit(data, work, record, stop_request, makers):
                 num_samples=work["new"] + len(work["points"]) if work["new"] else 1,
                 max_concurrent_trials=_at_once(work["points"] or [data]) if work["new"] else None,
                 reuse_actors=True,
+                trial_name_creator=_name,
+                trial_dirname_creator=_name,
             ),
             run_config=tune.RunConfig(
                 name="search",
@@ -121,12 +124,12 @@ class Watch(tune.Callback):
     def on_trial_start(self, iteration, trials, trial, **info):
         """A trial got its process."""
         self.running.add(trial.trial_id)
-        self._change(_number(trial), state="running", point=trial.config["point"])
+        self._change(_number(trial), state="running", point=self._point(trial))
 
     def on_trial_result(self, iteration, trials, trial, result, **info):
         """A trial made an iteration, or says how it ended."""
         known = {name: value for name, value in result.items() if isinstance(value, (int, float)) and name != "done"}
-        facts = {"run_folder": result.get("run_folder"), "point": trial.config["point"]}
+        facts = {"run_folder": result.get("run_folder"), "point": self._point(trial)}
         if known.get("timesteps_total") is not None:
             facts["result"] = known
         if result.get("best"):
@@ -135,11 +138,21 @@ class Watch(tune.Callback):
             facts |= {"ended": result["state"], "text": result.get("text"), "exit_code": result.get("exit_code") or 0}
         self._change(_number(trial), **{name: value for name, value in facts.items() if value is not None})
 
+    def on_step_end(self, iteration, trials, **info):
+        """Tune tells nobody when a trial is paused."""
+        for trial in trials:
+            number = _number(trial)
+            if trial.status == "PAUSED" and self._record.trials[number]["state"] == "running":
+                self.running.discard(trial.trial_id)
+                self._change(number, state="paused")
+
     def on_trial_complete(self, iteration, trials, trial, **info):
         """A trial is over: by itself, by the scheduler, or because the search ends."""
         self.running.discard(trial.trial_id)
         noted = self._record.trials[_number(trial)]
         state = noted.pop("ended", None) or ("interrupted" if self._stop_request else "stopped")
+        if state == "interrupted" and not noted.get("run_folder"):
+            state = "pending"  # not started
         text = noted.get("text") or f"stopped by {self._record.data['scheduler']['name']}"
         self._change(_number(trial), state=state, text=text)
 
@@ -153,6 +166,11 @@ class Watch(tune.Callback):
         """A trial failed for good."""
         self.running.discard(trial.trial_id)
         self._change(_number(trial), state="failed", text=_why(trial))
+
+    def _point(self, trial):
+        """Return the point that a trial runs now: PBT changes its values."""
+        point = self._record.trials[_number(trial)]["point"]
+        return {**point, "values": trial.config["point"]["values"]}
 
     def _change(self, number, **facts):
         if facts.get("state") == "running":
@@ -179,8 +197,14 @@ class Ending(Stopper):
         return self._watch.is_stopping() and not self._watch.running
 
 
+def _name(trial):
+    """A trial goes by its number, which stays when PBT gives it the config of another one."""
+    return f"{trial.config['point']['trial']:05d}"
+
+
 def _number(trial):
-    return trial.config["point"]["trial"]
+    return int(trial.custom_trial_name)
+
 
 
 def _why(trial):
@@ -191,7 +215,7 @@ def _why(trial):
         return "its process died"
     last = lines[-1] if lines else ""
     name, _, text = last.partition(": ")
-    if "ActorDied" in " ".join(lines[-12:]) or "ActorUnavailable" in " ".join(lines[-12:]):
+    if any("The actor is dead" in line or "ActorUnavailable" in line for line in lines[-12:]):
         return "its process died"
     return (text if name.startswith("drl_cli.errors.") else last)[:400] or "it failed"
 

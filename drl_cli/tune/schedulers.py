@@ -11,7 +11,6 @@ from ray.tune import schedulers
 
 from drl_cli.configs.sampling import Sampler
 
-PAUSING = ("HyperBand", "MedianStoppingRule")
 REMEMBERING = ("AsyncHyperBand", "MedianStoppingRule")
 
 
@@ -32,12 +31,6 @@ def make(data, rows):
     if name in REMEMBERING:
         _remember(made, rows)
     return made
-
-
-def closes_when_saved(data):
-    """Whether a trial that is saved may go on in another process."""
-    scheduler = data["scheduler"]
-    return scheduler["name"] in PAUSING or bool(scheduler["config"].get("synch"))
 
 
 def _population(data, config, compared):
@@ -80,7 +73,7 @@ def _remember(scheduler, rows):
 
     def added(tune_controller, trial):
         add(tune_controller, trial)
-        tell(trial, rows["live"].pop(trial.config["point"]["trial"], ()))
+        tell(trial, rows["live"].pop(int(trial.custom_trial_name), ()))
 
     for number, told in rows["over"].items():
         gone = _Gone(number)

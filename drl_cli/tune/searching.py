@@ -67,6 +67,9 @@ def _fit(record, stop_request, makers, rescored):
     new = max(0, data["num_trials"] - len(searching)) if data["search"] and not rescored else 0
     if not points and not new:
         return
+    for point in points:
+        record.trials[point["trial"]] |= {"state": "pending", "text": None}
+        events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
     record.write("running")
     events.report("phase", text="training the best again" if rescored else "starting trials")
     over = {n: _rows(t, data["metric"]) for n, t in record.trials.items() if t["state"] in OVER and not rescored}

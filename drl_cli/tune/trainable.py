@@ -25,12 +25,12 @@ class Trial(tune.Trainable):
         process.prepare()
         # A terminal sends Ctrl-C to the whole process group; only the driver decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._trial = _made(config)
+        self._trial = self._made(config)
 
     def reset_config(self, new_config):
         """End this trial and take on the next one: TensorFlow is loaded already."""
         self._trial.end()
-        self._trial = _made(new_config)
+        self._trial = self._made(new_config)
         return True
 
     def step(self):
@@ -54,6 +54,8 @@ class Trial(tune.Trainable):
         filled = super().get_auto_filled_metrics(*arguments, **keywords)
         return {name: filled[name] for name in ("trial_id", "date", "hostname", "node_ip") if name in filled}
 
-
-def _made(config):
-    return TrialRun(json.loads(config["search"]), config["point"], **config["run"])
+    def _made(self, config):
+        # The name stays when PBT hands a trial the config of another one.
+        data, number = json.loads(config["search"]), int(self.trial_name)
+        own = {"trial": number, "seed": data["own_seeds"].get(str(number), config["point"]["seed"])}
+        return TrialRun(data, {**config["point"], **own}, **config["run"])

@@ -45,14 +45,10 @@ class Request:
 class TrialRun:
     """The run of one point. ``step`` trains an iteration, ``save`` and ``copy_from`` move it, ``end`` closes it."""
 
-    def __init__(self, data, point, makers, stop_file, closes_when_saved=False):
-        """``data`` and ``point`` are the search's; ``makers``: dotted names of dict(spec=…, steps=…).
-
-        ``closes_when_saved``: the scheduler pauses trials, so that another process may go on with what was saved.
-        """
+    def __init__(self, data, point, makers, stop_file):
+        """``data`` and ``point`` are the search's; ``makers``: dotted names of dict(spec=…, steps=…)."""
         self._data, self._point, self._makers = data, point, makers
         self._request = Request(stop_file)
-        self._closes = closes_when_saved
         self._spec = self._steps = self._moment = self._source = None
         self._row = {data["metric"]: float("nan")}
 
@@ -78,14 +74,16 @@ class TrialRun:
         return dict(self._row)
 
     def save(self, folder):
-        """Write a checkpoint of the run, and into ``folder`` where it is. Raises RunFailed when the disk refused."""
+        """Write a checkpoint of the run, and into ``folder`` where it is; close the run. Raises RunFailed.
+
+        Tune saves what it pauses, and does not say so: another process may be the one that goes on.
+        """
         path = self._moment.save() if self._moment else None
         if path is None:
             raise RunFailed(f"trial {self._point['trial']}: no checkpoint could be written")
         pointer = {"trial": self._point["trial"], "path": str(path)}
         Path(folder, POINTER).write_text(json.dumps(pointer), encoding="ascii")
-        if self._closes:
-            self.end((STOPPED, "paused by the scheduler"))
+        self.end((STOPPED, "paused by the scheduler"))
 
     def copy_from(self, folder):
         """Go on from the checkpoint that ``folder`` names: another trial's is copied into a new run at the next step."""
