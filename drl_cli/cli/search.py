@@ -21,7 +21,14 @@ BEST = 5  # trials that the end names
 
 
 TIME = re.compile(r"_(\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d)_")
-KEPT = ("resume", "local_dir", "experiment_name", "verbose", "imports", "command")  # flags that may stand beside --resume
+KEPT = (
+    "resume",
+    "local_dir",
+    "experiment_name",
+    "verbose",
+    "imports",
+    "command",
+)  # flags that may stand beside --resume
 
 
 def run(session, config_file, flags, wishes, output):
@@ -124,6 +131,8 @@ class Search:
             terminal.say(f"Error: trial {number} failed: {trial.get('text')}", self._session, "red")
         if len(failed) > BEST:
             terminal.say(f"… and {len(failed) - BEST} more, see {record.path}")
+        if outcome.text:
+            terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
             self._output.line(json_line({"search": _told(outcome, record)}))
         elif not self._quiet:
@@ -140,7 +149,9 @@ def summary(outcome, record, view):
         best = record.trials[ranked[0]]
         again = load("drl_cli.tune.ranking:rescored")(record.data, record.trials)
         for number, scores, _ in again:
-            lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
+            lines.append(
+                f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}"
+            )
         lines += ["", f"  Results   {record.path}"]
         lines.append(f"  Best      {best.get('run_folder')}")
     if outcome.written:

@@ -13,7 +13,14 @@ from rich.text import Text
 from drl_cli.cli import figures, search_screen, search_view, terminal
 from drl_cli.process import seconds_since_start
 
-TONES = {"running": "cyan", "failed": "red", "finished": "green", "stopped": "dim", "pending": "dim", "interrupted": "yellow"}
+TONES = {
+    "running": "cyan",
+    "failed": "red",
+    "finished": "green",
+    "stopped": "dim",
+    "pending": "dim",
+    "interrupted": "yellow",
+}
 AROUND = 8  # lines that are no row of the table: title, folder, header, what is told below
 
 
@@ -87,7 +94,9 @@ def _table(view, shown, width, plain):
         words = header[index] in search_view.WORDS
         table.add_column(header[index], justify="left" if words else "right", no_wrap=True, overflow="ellipsis")
     for number, state, cells in shown:
-        chosen = [Text(cells[index], style=TONES.get(state, "") if header[index] == "state" else "") for index in columns]
+        chosen = [
+            Text(cells[index], style=TONES.get(state, "") if header[index] == "state" else "") for index in columns
+        ]
         table.add_row(*chosen, style="bold" if number == best else "")
     return table
 

@@ -110,11 +110,13 @@ def short(value):
 
 
 def fitting(header, rows, width):
-    """Return the indices of the columns that fit ``width``: what is dropped first is time, iterations and the seed, then values from the right."""
+    """Return the indices of the columns that fit ``width``: first time, iterations and seed go, then values from the right."""
     wide = [max(len(line[index]) for line in [header, *rows]) + 2 for index in range(len(header))]
     chosen = list(range(len(header)))
     kept = {"trial", "state", header[-1], "steps"}
-    values = [index for index, name in enumerate(header) if name not in (*WORDS, "seed", "iter", "steps", "time", header[-1])]
+    values = [
+        index for index, name in enumerate(header) if name not in (*WORDS, "seed", "iter", "steps", "time", header[-1])
+    ]
     order = [header.index(name) for name in ("time", "iter", "seed")] + values[::-1]
     for index in order:
         if sum(wide[i] for i in chosen) <= width or header[index] in kept:

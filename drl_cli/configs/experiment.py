@@ -45,7 +45,11 @@ class ExperimentKeys(Section):
     )
     restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
     num_samples: Whole = key(
-        1, "Repetitions of the experiment, or of each point of its grid, with other drawn values.", "trials", ge=1, le=10_000
+        1,
+        "Repetitions of the experiment, or of each point of its grid, with other drawn values.",
+        "trials",
+        ge=1,
+        le=10_000,
     )
     max_failures: Whole = key(
         0,

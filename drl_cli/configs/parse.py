@@ -198,7 +198,7 @@ def _wrong_values(error, schema, known, where):
         for name in path:
             value = value[name]
         if isinstance(value, dict) and set(value) & {"grid_search", "eval"}:
-            cause = "searches over values are not supported yet"
+            cause = "values are searched over by drl train only"
         why = f": {cause}" if cause else ""
         problems[path] = (
             f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."

@@ -70,7 +70,9 @@ class PopulationBasedTrainingKeys(FIFOKeys):
     hyperparam_mutations: PlainMapping = key(
         {}, 'Config key → how it changes: {"uniform": [0, 1]} and its like, or a list of values in their order.'
     )
-    quantile_fraction: float = key(0.25, "Share of trials that are copied, and that take a copy.", "share", ge=0, le=0.5)
+    quantile_fraction: float = key(
+        0.25, "Share of trials that are copied, and that take a copy.", "share", ge=0, le=0.5
+    )
     resample_probability: float = key(0.25, "Chance that a value is drawn anew instead of changed.", ge=0, le=1)
     perturbation_factors: Range = key((1.2, 0.8), "What a number is multiplied by, one or the other.")
     synch: bool = key(False, "Compare all trials at the same time_attr.")

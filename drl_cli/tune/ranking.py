@@ -1,15 +1,17 @@
 """Which trial is best, and the file that says so. Used by ``tune.searching`` and for the table.
 
-A trial's score is its last value of the search's metric. Where the stop rules name a goal for it, all trials that reached it are
-equally good, and the one that needed fewer env steps comes first.
+A trial's score is its last value of the search's metric. Where the stop rules name a goal for it, all trials that reached it
+are equally good, and the one that needed fewer env steps comes first.
 """
 
 import math
 import statistics
+import textwrap
 
 import yaml
 
 from drl_cli.configs import variants
+from drl_cli.configs.secrets import redact
 
 
 def key(data, result):
@@ -65,7 +67,11 @@ def rescored(data, trials):
             groups.setdefault(trial["point"]["rescore"], []).append(number)
     found = []
     for origin, numbers in groups.items():
-        good = [n for n in numbers if trials[n]["state"] == "finished" and score_of(data, trials[n].get("result")) is not None]
+        good = [
+            n
+            for n in numbers
+            if trials[n]["state"] == "finished" and score_of(data, trials[n].get("result")) is not None
+        ]
         if len(good) == len(numbers):
             order = sorted(good, key=lambda number: key(data, trials[number]["result"]))
             keys = [key(data, trials[number]["result"]) for number in good]
@@ -73,6 +79,21 @@ def rescored(data, trials):
             scores = [score_of(data, trials[number]["result"]) for number in numbers]
             found.append((mean, origin, scores, order[len(order) // 2]))
     return [entry[1:] for entry in sorted(found)]
+
+
+def missed(data, trials):
+    """Return one line for each of the experiments' ``pass_criteria`` that the mean over its finished trials does not reach."""
+    lines = []
+    for index, experiment in enumerate(data["experiments"]):
+        done = [t for t in trials.values() if t["point"]["experiment"] == index and t["state"] == "finished"]
+        done = [t.get("result") or {} for t in done if "rescore" not in t["point"]]
+        for field, least in (experiment["mapping"].get("pass_criteria") or {}).items():
+            values = [row[field] for row in done if isinstance(row.get(field), (int, float))]
+            mean = statistics.fmean(values) if values else None
+            if mean is None or not mean >= least:
+                told = "unknown" if mean is None else f"{mean:.6g} on average over {len(values)} trials"
+                lines.append(f"{experiment['name']}: {field} is {told}, below {least:g}")
+    return lines
 
 
 def file_text(data, trials, command):
@@ -93,9 +114,13 @@ def file_text(data, trials, command):
         f"This is trial {origin}. With the seed below it ended at {score_of(data, result):.6g} "
         f"after {result.get('timesteps_total'):,.0f} env steps.",
     ]
-    lines += _doubts(data, experiment, mapping)
-    body = yaml.safe_dump({experiment["name"]: mapping}, sort_keys=False, allow_unicode=True, width=120)
-    return "".join(f"# {line}\n" for line in lines) + body
+    lines += _doubts(data, mapping)
+    told = redact(mapping)
+    if told != mapping:
+        lines.append("A secret in it is not written down; put it in the place of ***.")
+    body = yaml.safe_dump({experiment["name"]: told}, sort_keys=False, allow_unicode=True, width=120)
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 118, break_on_hyphens=False)]
+    return "".join(f"# {line}\n" for line in wrapped) + body
 
 
 def _summary(scores):
@@ -103,9 +128,9 @@ def _summary(scores):
     return f"{statistics.fmean(scores):.6g}{spread} ({', '.join(f'{score:.6g}' for score in scores)})"
 
 
-def _doubts(data, experiment, mapping):
-    """Return lines on why a run of the file may end elsewhere."""
-    lines = []
+def _doubts(data, mapping):
+    """Return lines on what a run of the file needs, and why it may end elsewhere."""
+    lines = [f"It needs: --import {name}" for name in data["flags"].get("imports") or ()]
     if (mapping.get("config") or {}).get("num_workers"):
         lines.append("With workers no two runs are the same: expect a score like the ones above.")
     if any(field.startswith("time_") for field in mapping.get("stop") or {}):

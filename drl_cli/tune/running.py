@@ -206,11 +206,12 @@ def _number(trial):
     return int(trial.custom_trial_name)
 
 
-
 def _why(trial):
     """Return in one line why a trial failed, from the text that Tune wrote of it."""
     try:
-        lines = [line.strip() for line in Path(trial.error_file).read_text("utf-8", "replace").splitlines() if line.strip()]
+        lines = [
+            line.strip() for line in Path(trial.error_file).read_text("utf-8", "replace").splitlines() if line.strip()
+        ]
     except (OSError, TypeError):
         return "its process died"
     last = lines[-1] if lines else ""

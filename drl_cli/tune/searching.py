@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drl_cli import events, loggers, process
 from drl_cli.checkpoint import replace_file
-from drl_cli.errors import InputError, RunFailed
+from drl_cli.errors import CriterionMissed, InputError, RunFailed
 from drl_cli.loading import load
 from drl_cli.tune import ranking
 from drl_cli.tune.record import OVER
@@ -22,11 +22,14 @@ CLUSTER = "drl_cli.runtime.ray_cluster:RayCluster"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a search ended: ``state`` "finished" or "interrupted", ``exit_code``, and ``written``, the path of a file or None."""
+    """How a search ended: ``state`` "finished" or "interrupted", ``exit_code``, ``written``, the path of a file or None;
+    ``text``: what was demanded and missed.
+    """
 
     state: str
     exit_code: int
     written: Path | None = None
+    text: str = ""
 
 
 def run(record, stop_request, makers, command):
@@ -50,7 +53,9 @@ def run(record, stop_request, makers, command):
         install = getattr(stop_request, "install", None)
         if install:
             install()  # Ray replaces the SIGTERM handler while it starts
-        load("drl_cli.tune.running:check_resources")([point for point in every if "bundles" in point and "trial" in point])
+        load("drl_cli.tune.running:check_resources")(
+            [point for point in every if "bundles" in point and "trial" in point]
+        )
         _fit(record, stop_request, makers, rescored=False)
         written = None
         if data["write"] and not stop_request:
@@ -115,5 +120,7 @@ def _ended(record, stop_request, written):
     record.write("finished")
     states = [trial["state"] for trial in record.trials.values()]
     good = any(state in ("finished", "stopped") for state in states)
-    wanted = written is not None or not record.data["write"]
-    return Outcome("finished", 0 if good and wanted else RunFailed.exit_code, written)
+    if not good or (record.data["write"] and written is None):
+        return Outcome("finished", RunFailed.exit_code, written, "" if good else "no trial came to its end")
+    missed = ranking.missed(record.data, record.trials)
+    return Outcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))

@@ -120,7 +120,9 @@ class TrialRun:
         """Return the newest folder of this trial's runs, or None."""
         parent = self._spec.local_dir / self._spec.name
         # The time in the name sorts; of two in one second the later one was made later.
-        found = sorted(parent.glob(f"*_{self._spec.trial}_*"), key=lambda path: (path.name[-28:-9], path.stat().st_mtime))
+        found = sorted(
+            parent.glob(f"*_{self._spec.trial}_*"), key=lambda path: (path.name[-28:-9], path.stat().st_mtime)
+        )
         return found[-1] if found else None
 
     def _exhaust(self):
