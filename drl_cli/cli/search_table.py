@@ -88,7 +88,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
 def _table(view, shown, width, plain):
     header = view.header()
     columns = search_view.fitting(header, [cells for _, _, cells in shown], width)
-    table = Table(box=box.ASCII if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     best = view.best()
     for index in columns:
         words = header[index] in search_view.WORDS

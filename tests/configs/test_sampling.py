@@ -22,7 +22,7 @@ def test_uniform_stays_between_its_bounds_and_fills_them():
 def test_loguniform_draws_as_many_below_the_geometric_middle_as_above():
     drawn = values({"loguniform": [1e-4, 1e-2]}, 1000)
     assert 0.45 < sum(value < 1e-3 for value in drawn) / 1000 < 0.55
-    assert 1e-4 <= min(drawn) and max(drawn) <= 1e-2
+    assert min(drawn) >= 1e-4 and max(drawn) <= 1e-2
 
 
 def test_quniform_rounds_to_its_step_without_noise_of_floats():

@@ -104,7 +104,10 @@ def test_trials_that_do_not_say_their_workers_have_none(write):
 
 def test_workers_that_are_given_are_asked_of_ray():
     found = asked({"config": "{num_workers: {grid_search: [0, 2]}}"})
-    assert [point["bundles"] for point in found.data["points"]] == [[{"CPU": 1}], [{"CPU": 1}, {"CPU": 1.0}, {"CPU": 1.0}]]
+    assert [point["bundles"] for point in found.data["points"]] == [
+        [{"CPU": 1}],
+        [{"CPU": 1}, {"CPU": 1.0}, {"CPU": 1.0}],
+    ]
 
 
 def test_resources_per_trial_take_the_place_of_what_follows_from_workers():
@@ -140,8 +143,14 @@ def test_point_whose_keys_do_not_go_together_is_named():
     [
         ({"scheduler": "ASHAA"}, "--scheduler: 'ASHAA' is no scheduler. Did you mean 'ASHA'?"),
         ({"scheduler": "ASHA", "scheduler_config": "{grace_perod: 1}"}, "Did you mean 'grace_period'?"),
-        ({"scheduler_config": "{max_t: 1}"}, "max_t: a key of AsyncHyperBand, HyperBand, not of FIFO (--scheduler-config)."),
-        ({"scheduler_config": "{metric: reward_mean}"}, "metric: 'reward_mean' is no field of a result (--scheduler-config)."),
+        (
+            {"scheduler_config": "{max_t: 1}"},
+            "max_t: a key of AsyncHyperBand, HyperBand, not of FIFO (--scheduler-config).",
+        ),
+        (
+            {"scheduler_config": "{metric: reward_mean}"},
+            "metric: 'reward_mean' is no field of a result (--scheduler-config).",
+        ),
         ({"scheduler": "ASHA", "scheduler_config": "{grace_period: 200}"}, "grace_period: 200 is beyond max_t 100"),
         ({"scheduler": "PBT"}, "hyperparam_mutations is missing: what may PBT change?"),
         (
@@ -155,7 +164,10 @@ def test_point_whose_keys_do_not_go_together_is_named():
         ({"search": "tpee"}, "--search: 'tpee' is no search. Did you mean 'tpe'?"),
         ({"seeds": "4..1"}, "--seeds: '4..1' is no seed and no range of seeds. Write 0..4, or 1,5,9."),
         ({"seeds": "1,1"}, "--seeds: '1,1' names a seed twice"),
-        ({"resources_per_trial": "{cpus: 1}"}, "resources_per_trial.cpus: unknown key (--resources-per-trial). Did you mean 'cpu'?"),
+        (
+            {"resources_per_trial": "{cpus: 1}"},
+            "cpus: unknown key (--resources-per-trial). Did you mean 'cpu'?",
+        ),
         ({"resources_per_trial": "{cpu: x}"}, 'resources_per_trial.cpu: "x" is not a number from 0 to 1024'),
         ({"write": "/nowhere/best.yaml"}, "--write: /nowhere/best.yaml: there is no such folder."),
         ({"write": __file__}, "exists already. Name another file, or remove it."),
