@@ -142,27 +142,35 @@ class Search:
 
 def summary(outcome, record, view):
     """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
-    ranked = load("drl_cli.tune.ranking:ranked")(record.data, record.trials)
+    groups = _groups(record)
     lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
-    if ranked:
-        lines += ["", *_table(view, ranked[:BEST])]
-        best = record.trials[ranked[0]]
-        again = load("drl_cli.tune.ranking:rescored")(record.data, record.trials)
-        for number, scores, _ in again:
-            lines.append(
-                f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}"
-            )
-        lines += ["", f"  Results   {record.path}"]
-        lines.append(f"  Best      {best.get('run_folder')}")
+    if groups:
+        lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
+    for number, scores, _ in load("drl_cli.tune.ranking:rescored")(record.data, record.trials):
+        lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
+    lines += ["", f"  Results   {record.path}"]
+    folders = [record.trials[group[0]].get("run_folder") for group in groups]
+    lines += [f"  Best      {folder}" for folder in folders]
     if outcome.written:
         lines.append(f"  Written   {outcome.written}")
         lines.append(f"  Run it    {command('train', '-f', outcome.written)}")
-    elif ranked:
-        lines.append(f"  Play it   {command('rollout', best.get('run_folder'))}")
-        lines.append(f"  Score it  {command('evaluate', best.get('run_folder'))}")
+    elif folders:
+        lines.append(f"  Play it   {command('rollout', folders[0])}")
+        lines.append(f"  Score it  {command('evaluate', *folders)}")
     if outcome.state != "finished":
         lines.append(f"  Go on     {command('train', '--resume', record.path)}")
     return lines
+
+
+def _groups(record):
+    """Return the trials that have a run, best first, in a list for each experiment: other environments' scores say nothing."""
+    ranked = load("drl_cli.tune.ranking:ranked")(record.data, record.trials)
+    runs = [n for n, t in record.trials.items() if t.get("run_folder") and t["state"] != "failed"]
+    ranked += [n for n in runs if n not in ranked and "rescore" not in record.trials[n]["point"]]
+    groups = {}
+    for number in ranked:
+        groups.setdefault(record.trials[number]["point"]["experiment"], []).append(number)
+    return [groups[index] for index in sorted(groups)]
 
 
 def _table(view, numbers):

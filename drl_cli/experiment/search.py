@@ -197,6 +197,9 @@ class _Drawing:
     # -- the record ---------------------------------------------------------------------------------------------
 
     def _data(self, points, specs):
+        if self._wishes.get("write") and len({spec.env for spec in specs}) > 1:
+            names = ", ".join(sorted({spec.env for spec in specs}))
+            raise ConfigError(f"--write: there are several environments ({names}), whose scores do not compare.")
         settings = self._settings.model_dump(mode="json")
         evaluated = all(spec.config.evaluation_interval for spec in specs)
         metric = settings.pop("metric") or (EVALUATED if evaluated else TRAINED)

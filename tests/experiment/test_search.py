@@ -235,3 +235,9 @@ def test_data_is_plain_and_makes_the_same_spec_in_another_process(tmp_path):
 def test_secrets_of_the_command_are_not_recorded():
     found = asked({"command": ["drl", "--config", "{env_config: {api_key: abc}}"]}, {"num_samples": 2})
     assert "abc" not in json.dumps(found.data["flags"])
+
+
+def test_best_of_several_environments_is_not_written(tmp_path):
+    flags = {"env": None, "config": "{env: {grid_search: [CartPole-v1, Acrobot-v1]}, num_workers: 0}"}
+    text = refusal(flags, {"write": str(tmp_path / "best.yaml")})
+    assert text == "--write: there are several environments (Acrobot-v1, CartPole-v1), whose scores do not compare."
