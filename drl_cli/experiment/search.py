@@ -238,7 +238,10 @@ class _Drawing:
         return int(one.layers.data.get("max_failures") or 0)
 
     def _experiment(self, one):
+        # Trials run elsewhere, and a resumed search may be typed in another folder.
         mapping = {**one.layers.data, "local_dir": str(defaults.results_folder(one.layers.data.get("local_dir")))}
+        if isinstance(mapping.get("restore"), str):
+            mapping["restore"] = str(Path(mapping["restore"]).expanduser().absolute())
         return {"name": one.name, "mapping": mapping, "paths": one.paths}
 
 

@@ -84,6 +84,7 @@ def from_flags(flags):
         name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
     draft = Draft(name, with_flags(mapping, where, flags), flags, recorded)
     refuse(draft.problems(), "the command")
+    draft.note_what_only_searches_read()
     return draft.finish()
 
 
@@ -101,6 +102,8 @@ def from_file(path_or_name, flags):
     ]
     problems = [line for draft in drafts for line in draft.problems()]
     refuse(list(dict.fromkeys(problems)), str(path_or_name))
+    for draft in drafts:
+        draft.note_what_only_searches_read()
     return [draft.finish() for draft in drafts]
 
 
@@ -191,6 +194,17 @@ class Draft:
             hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
+
+    def note_what_only_searches_read(self):
+        """Say which keys have no effect because this is a single run."""
+        keys = self._keys
+        if keys.max_failures:
+            self._notices.append(
+                "max_failures restarts the trials of a search; this is a single run. A run that "
+                "failed goes on with drl train --resume."
+            )
+        if keys.resources_per_trial is not None:
+            self._notices.append("resources_per_trial is for the trials of a search; this is a single run.")
 
     def _hints(self):
         """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file."""

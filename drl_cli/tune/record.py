@@ -4,8 +4,11 @@ Used by ``tune.searching`` and by ``drl train --resume``. Written atomically whe
 few seconds for results. Nothing of Ray Tune's own state is kept: what it holds follows from this file and from the runs.
 """
 
+import contextlib
 import datetime
+import fcntl
 import math
+import os
 import time
 from pathlib import Path
 
@@ -58,6 +61,18 @@ class Record:
             raise ConfigError(f"{path}: a secret of the search was not recorded; start it anew.")
         trials = {int(number): trial for number, trial in found["trials"].items()}
         return cls(path, found["data"], trials, found["state"])
+
+    @contextlib.contextmanager
+    def held(self):
+        """Hold the search for this process. Raises RunFolderError when another one runs it."""
+        lock = os.open(self.path.with_name(f".{self.path.stem}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError as error:
+            raise RunFolderError(f"{self.path}: another process runs this search. Wait for it or stop it") from error
+        finally:
+            os.close(lock)
 
     def change(self, number, **facts):
         """Note facts about a trial (state, point, result, run_folder, text, failures) and write when it is time."""

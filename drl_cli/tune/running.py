@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import ray
@@ -20,6 +21,8 @@ from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.loading import load
 from drl_cli.tune import schedulers
 from drl_cli.tune.trainable import Trial
+
+PATIENCE_S = 60.0  # of a stop with the trials that run
 
 
 def check_resources(points):
@@ -187,14 +190,18 @@ class Ending(Stopper):
 
     def __init__(self, watch):
         self._watch = watch
+        self._since = None  # when the stop was seen
 
     def __call__(self, trial_id, result):
         """No single trial is stopped here."""
         return False
 
     def stop_all(self):
-        """Whether all is over."""
-        return self._watch.is_stopping() and not self._watch.running
+        """Whether all is over: no trial runs, or one has had its time (on another machine it does not see the file)."""
+        if not self._watch.is_stopping():
+            return False
+        self._since = time.monotonic() if self._since is None else self._since
+        return not self._watch.running or time.monotonic() - self._since > PATIENCE_S
 
 
 def _name(trial):

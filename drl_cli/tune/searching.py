@@ -39,6 +39,11 @@ def run(record, stop_request, makers, command):
     (data, point) → ExperimentSpec, and (spec, request) → its run as a generator; ``command`` the line for the file's header.
     Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
     """
+    with record.held():
+        return _run(record, stop_request, makers, command)
+
+
+def _run(record, stop_request, makers, command):
     data = record.data
     process.prepare_ray()
     load("drl_cli.tune.running:environment")()

@@ -433,3 +433,10 @@ def test_spec_imports_neither_ray_nor_tensorflow():
         "print([name for name in ('tensorflow', 'ray', 'click', 'rich') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_keys_that_only_searches_read_are_said_to_have_no_effect(write, notices):
+    path = write("a: {run: SAC, env: Pendulum-v1, max_failures: 3, resources_per_trial: {cpu: 1}}")
+    spec.from_file(path, {})
+    assert any(text.startswith("max_failures restarts the trials of a search") for text in notices)
+    assert "resources_per_trial is for the trials of a search; this is a single run." in notices

@@ -69,3 +69,11 @@ def test_folder_that_cannot_be_made_is_told(tmp_path):
     with pytest.raises(RunFolderError) as caught:
         Record.new(searches.data(folder=str(tmp_path / "file" / "cartpole")))
     assert "Choose another folder with --local-dir" in str(caught.value)
+
+
+def test_search_that_another_process_runs_is_not_run_twice(made):
+    with made.held(), pytest.raises(RunFolderError) as caught, Record.read(made.path).held():
+        pass
+    assert str(caught.value) == f"{made.path}: another process runs this search. Wait for it or stop it"
+    with made.held():
+        assert made.path.exists()
