@@ -24,6 +24,7 @@ from typing import Any
 
 from drl_cli.acting import envs, preprocessing
 from drl_cli.algorithms import table
+from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.parse import read, read_section, refuse
@@ -32,7 +33,7 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, files, resuming, stop
+from drl_cli.experiment import defaults, estimated, files, offline, resuming, stop
 from drl_cli.experiment.flags import with_flags
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -79,7 +80,7 @@ def from_flags(flags):
     recorded = None
     mapping, where = {}, Where("the command")
     if flags.get("resume"):
-        folder = resuming.find_run(flags["resume"], defaults.results_folder(flags.get("local_dir")), name)
+        folder = resuming.find_run(flags["resume"], results_folder(flags.get("local_dir")), name)
         recorded = resuming.Recorded(folder)
         name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
     draft = Draft(name, with_flags(mapping, where, flags), flags, recorded)
@@ -160,7 +161,7 @@ class Draft:
         given, where = self._mapping.get("config", {}), self._where.inside("config")
         self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
         self._notices += notices
-        return problems
+        return problems or offline.problems(self._row, self._config, self._mapping, self._where)
 
     def _read_environment(self):
         name = self._mapping.get("env")
@@ -224,6 +225,9 @@ class Draft:
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
         config = defaults.complete(self._config, env.id)
+        facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
+        offline.check_files(config, facts)
+        estimated.check(self._row, config, facts)
         ray = defaults.ray_settings(self._flags)
         for text in dict.fromkeys(self._notices):
             report("notice", text=text)
@@ -239,7 +243,7 @@ class Draft:
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,
             checkpoint_score_attr=keys.checkpoint_score_attr,
-            local_dir=defaults.results_folder(keys.local_dir),
+            local_dir=results_folder(keys.local_dir),
             restore=Path(os.path.abspath(os.path.expanduser(keys.restore))) if keys.restore else None,
             resume=self._recorded.folder if self._recorded else None,
             ray=ray,

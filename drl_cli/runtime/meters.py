@@ -15,6 +15,7 @@ class Meters:
         self.has_sampled = self.has_learnt = False  # in this process
         self.lag = 0  # versions behind the newest, of the last fragment
         self.version = 1  # of the newest weights that were pushed
+        self.read = None  # where files are read: what has been (``loops.pace.Tally``)
         self._exploring = {}  # worker -> what its newest fragment said of its exploration
         self._reset()
 
@@ -33,9 +34,10 @@ class Meters:
         self._new_episodes += len(token.episodes)
         self.bad_transitions += token.bad_transitions
         self._steps += stored
-        self.lag = max(0, self.version - token.meta.version)
-        self._lags.append(self.lag)
-        self._exploring[token.meta.worker] = token.exploration
+        if token.reading is None:  # what is read is of nobody's weights
+            self.lag = max(0, self.version - token.meta.version)
+            self._lags.append(self.lag)
+            self._exploring[token.meta.worker] = token.exploration
         for name, value in token.seconds.items():
             self._seconds[name] += value
 

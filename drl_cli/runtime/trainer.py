@@ -14,11 +14,14 @@ from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
+from drl_cli.configs.offline import reads_only
+from drl_cli.configs.output import output_folder
+from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
 from drl_cli.runtime.cluster import PartFailed, PartLost
-from drl_cli.runtime.scoring import Scoring, Snapshot
+from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
@@ -32,12 +35,13 @@ class Trainer:
     def __init__(self, algorithm, config, env, options=None, stop_requested=None, cluster=None):
         """``config``: the algorithm's config with its seed set; ``env``: dict(id, asked, env_config, spaces, imports).
 
-        ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster).
+        ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster, folder: the run's
+        for ``output: logdir``, or None).
         ``stop_requested``: callable that becomes true when the run should end soon. ``cluster``: to be used instead of
         one that ``start`` makes.
         """
         self.row, self.config, self.env = table.find(algorithm), config, env
-        self._options = {"goal": None, "ray": {}} | (options or {})
+        self._options = {"goal": None, "ray": {}, "folder": None} | (options or {})
         self._stop_requested = stop_requested or (lambda: False)
         self._cluster = cluster
         self.iteration = 0
@@ -56,10 +60,11 @@ class Trainer:
     def start(self):
         """Make the parts. Sampling and loading TensorFlow go on in the background when this returns."""
         self._began = time.monotonic()
+        output = self._recording_folder()
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
         self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
-        self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster)
+        self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
         self._tester = None
@@ -69,6 +74,13 @@ class Trainer:
             saving.restore(self, *self._restored)
         self._start_seconds = time.monotonic() - self._began
         self._last_progress, self._progress_marks = 0.0, (time.monotonic(), self.loop.sampled, self.loop.updates)
+
+    def _recording_folder(self):
+        folder = output_folder(self.config, self._options["folder"])
+        if folder is not None:
+            writing.prepare(folder)
+            events.report("notice", text=f"recording every env step to {folder}")
+        return folder
 
     def _make_tester(self):
         if self._tester is None:
@@ -208,7 +220,7 @@ class Trainer:
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
-            "evaluation": self.scored_result() or {},  # no empty column before the first
+            **self._scores(),
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
             "perf": self._perf(),
             "done": False,
@@ -224,6 +236,12 @@ class Trainer:
             "learner": {DEFAULT_POLICY: learner},
         } | self.loop.info()
         return result
+
+    def _scores(self):
+        """The newest evaluation, and what recorded episodes say of the same weights; no empty column before the first."""
+        scored = dict(self.scored_result() or {})
+        estimates = scored.pop(ESTIMATES, {})
+        return {"evaluation": scored} | ({ESTIMATES: estimates} if estimates else {})
 
     def _warn_of_edges(self, mass):
         if mass is None or mass <= EDGE_MASS or self._edges_warned:
@@ -265,6 +283,8 @@ class Trainer:
             waiting=self.loop.waiting(),
             training_iteration=self.iteration,
             workers=self.parts.pool.healthy,
+            read=meters.read and meters.read.info(),
+            only_reads=reads_only(self.config),
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
 
