@@ -65,7 +65,7 @@ def to_resume(flags, wishes):
 
 
 def _newest(flags):
-    home = load("drl_cli.experiment.defaults:results_folder")(flags.get("local_dir"))
+    home = load("drl_cli.checkpoint.run_folder:results_folder")(flags.get("local_dir"))
     name = flags.get("experiment_name") or "default"
     path = load("drl_cli.tune.record:newest")(home / name)
     if path is None:

@@ -17,6 +17,7 @@ import secrets
 from pathlib import Path
 
 from drl_cli import events
+from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import sampling, variants
 from drl_cli.configs.allowed import shown
 from drl_cli.configs.parse import refuse
@@ -239,7 +240,7 @@ class _Drawing:
 
     def _experiment(self, one):
         # Trials run elsewhere, and a resumed search may be typed in another folder.
-        mapping = {**one.layers.data, "local_dir": str(defaults.results_folder(one.layers.data.get("local_dir")))}
+        mapping = {**one.layers.data, "local_dir": str(results_folder(one.layers.data.get("local_dir")))}
         if isinstance(mapping.get("restore"), str):
             mapping["restore"] = str(Path(mapping["restore"]).expanduser().absolute())
         return {"name": one.name, "mapping": mapping, "paths": one.paths}

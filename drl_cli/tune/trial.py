@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from drl_cli import checkpoint, loggers
+from drl_cli.checkpoint.run_folder import read_record
 from drl_cli.configs.results import NUMBER_FIELDS
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.loading import load
@@ -106,7 +107,7 @@ class TrialRun:
         if self._source:
             spec = dataclasses.replace(spec, restore=self._source)
         elif found:
-            status = _record(found / "status.json")
+            status = read_record(found / "status.json") or {}
             rows = loggers.read_rows(found)
             if status.get("state") == "finished" and rows and rows[-1].get("done"):
                 row = row_of(rows[-1], self._data["metric"])
@@ -161,16 +162,8 @@ def _going_on(spec, folder):
         newest = checkpoint.newest_valid(folder, parts=("state",))[0]
     except CheckpointError:
         return spec
-    before = _record(folder / "params.json").get("config")
+    before = (read_record(folder / "params.json") or {}).get("config")
     now = json.loads(json.dumps(spec.config.model_dump(mode="json", by_alias=True)))
     if before == now:
         return dataclasses.replace(spec, resume=folder)
     return dataclasses.replace(spec, restore=newest.path)
-
-
-def _record(path):
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
