@@ -146,11 +146,12 @@ def summary(outcome, record, view):
     lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
     if groups:
         lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
-    for number, scores, _ in load("drl_cli.tune.ranking:rescored")(record.data, record.trials):
+    again = load("drl_cli.tune.ranking:rescored")(record.data, record.trials)
+    for number, scores, _ in again:
         lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
-    lines += ["", f"  Results   {record.path}"]
-    folders = [record.trials[group[0]].get("run_folder") for group in groups]
-    lines += [f"  Best      {folder}" for folder in folders]
+    best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
+    folders = [record.trials[number].get("run_folder") for number in best]
+    lines += ["", f"  Results   {record.path}", *(f"  Best      {folder}" for folder in folders)]
     if outcome.written:
         lines.append(f"  Written   {outcome.written}")
         lines.append(f"  Run it    {command('train', '-f', outcome.written)}")

@@ -110,7 +110,7 @@ def file_text(data, trials, command):
     lines = [
         f"Found by: {command}",
         f"Compared {compared} trials by {data['metric']} at their end; the best were trained again on seeds {seeds}:",
-        *(f"  trial {number}: {_summary(scores)}" for number, scores, _ in ranking),
+        *(f"  trial {number}: {_summary(scores)}{_steps(trials, number)}" for number, scores, _ in ranking),
         f"This is trial {origin}. With the seed below it ended at {score_of(data, result):.6g} "
         f"after {result.get('timesteps_total'):,.0f} env steps.",
     ]
@@ -126,6 +126,12 @@ def file_text(data, trials, command):
 def _summary(scores):
     spread = f" ± {statistics.stdev(scores):.3g}" if len(scores) > 1 else ""
     return f"{statistics.fmean(scores):.6g}{spread} ({', '.join(f'{score:.6g}' for score in scores)})"
+
+
+def _steps(trials, origin):
+    """Return the mean of the env steps that the runs of a trial took."""
+    own = [t["result"]["timesteps_total"] for t in trials.values() if t["point"].get("rescore") == origin]
+    return f" after {statistics.fmean(own):,.0f} env steps on average"
 
 
 def _doubts(data, mapping):

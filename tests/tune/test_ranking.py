@@ -68,8 +68,8 @@ def test_file_holds_the_values_and_the_seed_that_shows_the_score(again):
     }
     head = [line for line in text.splitlines() if line.startswith("#")]
     assert head[0] == "# Found by: drl train -f x"
-    assert "#   trial 2: 70 ± 10 (60, 80, 70)" in head
-    assert "#   trial 1: 20 ± 10 (10, 20, 30)" in head
+    assert "#   trial 2: 70 ± 10 (60, 80, 70) after 1,000 env steps on average" in head
+    assert "#   trial 1: 20 ± 10 (10, 20, 30) after 1,000 env steps on average" in head
     assert "# This is trial 2. With the seed below it ended at 70 after 1,000 env steps." in head
 
 
