@@ -241,3 +241,8 @@ def test_best_of_several_environments_is_not_written(tmp_path):
     flags = {"env": None, "config": "{env: {grid_search: [CartPole-v1, Acrobot-v1]}, num_workers: 0}"}
     text = refusal(flags, {"write": str(tmp_path / "best.yaml")})
     assert text == "--write: there are several environments (Acrobot-v1, CartPole-v1), whose scores do not compare."
+
+
+def test_misspelt_sampler_is_named():
+    text = refusal({"set": ["lr={lgouniform: [0.1, 0.2]}"]}, {"num_samples": 2})
+    assert 'lr: {"lgouniform": [0.1, 0.2]} is not allowed: to search over it, write {loguniform: …}' in text
