@@ -24,6 +24,8 @@ Kinds and their fields:
     worker_started     worker, incarnation
     worker_lost        worker, incarnation, text
     stopping     text
+    trial        trial, point, state ("pending" | "running" | "paused" | "finished" | "stopped" | "failed" | "interrupted"),
+                 and what is known: result (numbers by flat field), run_folder, text, failures, best     (of a search)
     finished     state ("finished" | "interrupted" | "failed"), text, exit_code, run, final, best
 """
 

@@ -44,14 +44,29 @@ class ExperimentKeys(Section):
         None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
     )
     restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
-    num_samples: Whole = key(1, "Repetitions of the experiment.", allowed="1 (more are not supported yet)", ge=1, le=1)
+    num_samples: Whole = key(
+        1,
+        "Repetitions of the experiment, or of each point of its grid, with other drawn values.",
+        "trials",
+        ge=1,
+        le=10_000,
+    )
+    max_failures: Whole = key(
+        0,
+        "How often a trial of a search that failed or was killed goes on from its newest checkpoint; -1 for ever.",
+        "restarts",
+        ge=-1,
+    )
+    resources_per_trial: PlainMapping | None = key(
+        None,
+        "What each trial of a search asks of Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its workers; null "
+        "takes one CPU and what num_workers and its neighbours ask for.",
+    )
 
 
 NOT_YET = {
     "upload_dir": "",
-    "max_failures": "lost workers are restarted; a run that failed goes on with drl train --resume.",
     "export_formats": "",
-    "resources_per_trial": "they follow from num_workers and its neighbours in config.",
     "sync_on_checkpoint": "",
     "loggers": "",
     "trial_name_creator": "",
@@ -59,8 +74,8 @@ NOT_YET = {
     "log_to_file": "each run has its drl.log.",
     "time_budget_s": "write stop: {time_total_s: …}.",
     "frameworks": "",
-    "scheduler": "",
-    "search_alg": "",
+    "scheduler": "type --scheduler.",
+    "search_alg": "type --search.",
     "resume": "type drl train --resume.",
     "verbose": "type -v or -vv.",
     "experiment_name": "the experiment's name is the key above it.",

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown
 from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
+from drl_cli.configs.sampling import FORMS, name_of
 from drl_cli.configs.schema import MisfitError
 from drl_cli.configs.spelling import renamed
 from drl_cli.configs.where import origin
@@ -197,13 +198,21 @@ def _wrong_values(error, schema, known, where):
         value = known
         for name in path:
             value = value[name]
-        if isinstance(value, dict) and set(value) & {"grid_search", "eval"}:
-            cause = "searches over values are not supported yet"
+        if isinstance(value, dict) and not cause:
+            cause = _as_search(value)
         why = f": {cause}" if cause else ""
         problems[path] = (
             f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."
         )
     return list(problems.values())
+
+
+def _as_search(value):
+    """Return what is wrong with a mapping in the place of a value if it was meant to be searched over, else None."""
+    if name_of(value):
+        return "values are searched over by drl train only"
+    close = nearest(next(iter(value)), FORMS, count=1) if len(value) == 1 else ()
+    return f"to search over it, write {{{close[0]}: …}}" if close else None
 
 
 def _field_at(schema, loc):

@@ -49,7 +49,7 @@ def open_run(spec):
         return _resume(spec)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoint.load(checkpoint.find(spec.restore), optional=True) if spec.restore else None
-    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env), found)
+    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
     try:
         _write(opening.folder, "params.json", records.params(spec))
         _write(opening.folder, "versions.json", records.versions(spec))

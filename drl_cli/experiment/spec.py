@@ -10,7 +10,7 @@ stop rules gets some; a seed is drawn and recorded.
     config                       text of --config, or a list of texts, laid over one another
     set                          list of "a.b=c"
     stop                         list of objects or "field=threshold"
-    checkpoint_freq, keep_checkpoints_num   int      checkpoint_at_end   bool      strict_env   bool
+    checkpoint_freq, keep_checkpoints_num, num_samples, max_failures   int      checkpoint_at_end   bool      strict_env   bool
     resume                       True for the newest unfinished run of the experiment, or the path of a run
     ray_address                  str    ray_num_cpus, ray_num_gpus, ray_object_store_memory   numbers
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
@@ -45,7 +45,7 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria`` are demanded at the end.
+    ``pass_criteria`` are demanded at the end. ``trial`` stands in the name of the run's folder.
     """
 
     name: str
@@ -67,6 +67,7 @@ class ExperimentSpec:
     imports: list
     command: list
     env_facts: dict
+    trial: str = "0"
 
 
 def from_flags(flags):
@@ -74,7 +75,7 @@ def from_flags(flags):
 
     Raises ConfigError, EnvError or another InputError with everything that is wrong.
     """
-    _import_modules(flags)
+    import_modules(flags)
     name = flags.get("experiment_name") or "default"
     recorded = None
     mapping, where = {}, Where("the command")
@@ -82,8 +83,9 @@ def from_flags(flags):
         folder = resuming.find_run(flags["resume"], results_folder(flags.get("local_dir")), name)
         recorded = resuming.Recorded(folder)
         name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
-    draft = _Draft(name, with_flags(mapping, where, flags), flags, recorded)
+    draft = Draft(name, with_flags(mapping, where, flags), flags, recorded)
     refuse(draft.problems(), "the command")
+    draft.note_what_only_searches_read()
     return draft.finish()
 
 
@@ -94,17 +96,20 @@ def from_file(path_or_name, flags):
     """
     if flags.get("resume"):
         raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
-    _import_modules(flags)
+    import_modules(flags)
     drafts = [
-        _Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags, is_from_file=True)
+        Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags, is_from_file=True)
         for name, mapping, where in files.load(path_or_name)
     ]
     problems = [line for draft in drafts for line in draft.problems()]
     refuse(list(dict.fromkeys(problems)), str(path_or_name))
+    for draft in drafts:
+        draft.note_what_only_searches_read()
     return [draft.finish() for draft in drafts]
 
 
-def _import_modules(flags):
+def import_modules(flags):
+    """Import the modules of ``--import``, which register environments."""
     for module in flags.get("imports") or ():
         envs.import_module(module)
 
@@ -113,7 +118,7 @@ def _placed(error, place):
     return f"{str(error).rstrip('.')} ({place})."
 
 
-class _Draft:
+class Draft:
     """An experiment on its way to a spec: first all problems, then the finished thing."""
 
     def __init__(self, name, layers, flags, recorded=None, is_from_file=False):
@@ -190,6 +195,17 @@ class _Draft:
             hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
+
+    def note_what_only_searches_read(self):
+        """Say which keys have no effect because this is a single run."""
+        keys = self._keys
+        if keys.max_failures:
+            self._notices.append(
+                "max_failures restarts the trials of a search; this is a single run. A run that "
+                "failed goes on with drl train --resume."
+            )
+        if keys.resources_per_trial is not None:
+            self._notices.append("resources_per_trial is for the trials of a search; this is a single run.")
 
     def _hints(self):
         """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file."""

@@ -79,7 +79,7 @@ def message(mapping, where="--config", name="SAC"):
         ),
         (
             {"gamma": {"grid_search": [0.9, 0.99]}},
-            'gamma: {"grid_search": [0.9, 0.99]} is not allowed: searches over values are not supported yet; it '
+            'gamma: {"grid_search": [0.9, 0.99]} is not allowed: values are searched over by drl train only; it '
             "takes a "
             "number in [0, 1] (--config).",
         ),
