@@ -20,6 +20,8 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "train": ("drl_cli.cli.train:train", "Train an agent, watch it learn, keep its checkpoints."),
     "rollout": ("drl_cli.cli.rollout:rollout", "Play a checkpoint: rewards, a window, videos, transitions."),
     "evaluate": ("drl_cli.cli.evaluate:evaluate", "Score checkpoints on stated seeds, with intervals."),
+    "example": ("drl_cli.cli.example:example", "The tuned files that come with drl: list, show, run."),
+    "algorithms": ("drl_cli.cli.algorithms:algorithms", "What runs, on which spaces; every key of one algorithm."),
 }
 
 EXAMPLES = """
