@@ -22,6 +22,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "evaluate": ("drl_cli.cli.evaluate:evaluate", "Score checkpoints on stated seeds, with intervals."),
     "example": ("drl_cli.cli.example:example", "The tuned files that come with drl: list, show, run."),
     "algorithms": ("drl_cli.cli.algorithms:algorithms", "What runs, on which spaces; every key of one algorithm."),
+    "explain": ("drl_cli.cli.explain:explain", "Each value of a run or a file, and where it came from."),
 }
 
 EXAMPLES = """

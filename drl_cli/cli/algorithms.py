@@ -58,7 +58,7 @@ def summary(row):
     short, _ = load("drl_cli.algorithms.dataflow").of(row)
     return {
         "name": row.name,
-        "about": (schema.__doc__ or "").strip().splitlines()[0],
+        "about": " ".join((schema.__doc__ or "").split()).replace("``", ""),
         "actions": list(row.actions),
         "observations": ["vectors" if kind == "Box1d" else "images" for kind in row.observations],
         "dataflow": short,

@@ -14,14 +14,19 @@ MIN_LAST = 24  # columns that the last, wrapped column keeps when the table is w
 def grid(headings, rows, width, right=(), color=False):
     """Return the lines of a table: columns as wide as needed, the last one wrapped into what is left of ``width``.
 
-    ``right``: numbers of the columns that are set flush right. ``color``: bold headings.
+    A first cell longer than half of the width has a line of its own, the rest of its row stands below. ``right``: numbers of the columns that are set flush right. ``color``: bold headings.
     """
     texts = [[str(cell) for cell in row] for row in rows]
+    half = max(width // 2, len(headings[0]))
     sizes = [max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)]
+    sizes[0] = max([len(headings[0]), *(len(row[0]) for row in texts if len(row[0]) <= half)])
     before = sum(sizes[:-1]) + GAP * (len(sizes) - 1)
     room = max(min(sizes[-1], MIN_LAST), width - before)
     lines = []
     for number, row in enumerate([list(headings), *texts]):
+        if len(row[0]) > sizes[0]:
+            lines.append(row[0])
+            row = ["", *row[1:]]
         wrapped = [row[-1]] if len(row[-1]) <= room else textwrap.wrap(row[-1], room, break_on_hyphens=False) or [""]
         for depth, last in enumerate(wrapped):
             cells = [*(row[:-1] if depth == 0 else [""] * (len(row) - 1)), last]

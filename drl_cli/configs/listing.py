@@ -1,10 +1,10 @@
 """The keys of a schema as plain rows: what ``drl algorithms``, ``drl explain`` and tables of the documentation print."""
 
-from drl_cli.configs.allowed import allowed, leaves
+from drl_cli.configs.allowed import allowed, key_name, leaves
 
 
 def keys(schema):
-    """Return one dict for each key of a Section class, those of its sections included, in the order of declaration.
+    """Return one dict for each key of a Section class, those of its sections included: what is most its own first.
 
     key: dotted name. default: plain data. unit: text or None. allowed: in words. meaning. section: first part of the name
     or None. needs: [other key, least value] without which it has no effect, or None. rllib and why: RLlib 1.0.1's default
@@ -26,7 +26,14 @@ def keys(schema):
         if "rllib" in notes:
             row |= {"rllib": notes["rllib"], "why": notes["why"]}
         rows.append(row)
-    return rows
+    return sorted(rows, key=lambda row: _depth(schema, row["key"].partition(".")[0]))
+
+
+def _depth(schema, name):
+    """Return how far up the bases of ``schema`` the class is that says something of the key ``name``."""
+    fields = {key_name(own, field): own for own, field in schema.model_fields.items()}
+    own = fields[name]
+    return next(n for n, base in enumerate(schema.__mro__) if own in base.__dict__.get("__annotations__", {}))
 
 
 def value_at(mapping, path):

@@ -18,7 +18,7 @@ stop rules gets some; a seed is drawn and recorded.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,9 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, files, resuming, stop
+from drl_cli.experiment import defaults, files, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
+from drl_cli.loading import load
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
 
@@ -44,7 +45,7 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria`` are demanded at the end.
+    ``pass_criteria`` are demanded at the end. ``origins``: {dotted key: where it was given}, see ``provenance``.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ExperimentSpec:
     imports: list
     command: list
     env_facts: dict
+    origins: dict = field(default_factory=dict)
 
 
 def from_flags(flags):
@@ -237,4 +239,5 @@ class _Draft:
                 "spaces": spaces,
                 "preprocessing": plan,
             },
+            origins=provenance.collect(self._mapping, self._where, load(self._row.config)),
         )
