@@ -22,6 +22,8 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "evaluate": ("drl_cli.cli.evaluate:evaluate", "Score checkpoints on stated seeds, with intervals."),
     "example": ("drl_cli.cli.example:example", "The tuned files that come with drl: list, show, run."),
     "algorithms": ("drl_cli.cli.algorithms:algorithms", "What runs, on which spaces; every key of one algorithm."),
+    "envs": ("drl_cli.cli.envs:envs", "The installed environments, their spaces, which algorithms fit."),
+    "env": ("drl_cli.cli.env:env", "Check one environment: seeds, spaces, ends, speed."),
     "explain": ("drl_cli.cli.explain:explain", "Each value of a run or a file, and where it came from."),
 }
 

@@ -117,7 +117,7 @@ def sheet(one, text, width):
     facts = [("goal", [one.goal]), ("seeds", [one.seeds]), ("took", one.took), ("machine", [one.machine])]
     for name, entries in [*facts, ("file", [one.path])]:
         for number, entry in enumerate(entries):
-            lines += tables.paragraph(entry, width, 10, name if number == 0 else "")
+            lines += tables.paragraph(entry, width, 10, name if number == 0 else None)
     settings = [line for line in text.splitlines() if not line.startswith("#")]
     return [*lines, "", *settings, "", f"Run it   drl example run {one.name}"]
 

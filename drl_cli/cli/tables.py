@@ -14,7 +14,8 @@ MIN_LAST = 24  # columns that the last, wrapped column keeps when the table is w
 def grid(headings, rows, width, right=(), color=False):
     """Return the lines of a table: columns as wide as needed, the last one wrapped into what is left of ``width``.
 
-    A first cell longer than half of the width has a line of its own, the rest of its row stands below. ``right``: numbers of the columns that are set flush right. ``color``: bold headings.
+    A first cell longer than half of the width has a line of its own, the rest of its row stands below.
+    ``right``: numbers of the columns that are set flush right. ``color``: bold headings.
     """
     texts = [[str(cell) for cell in row] for row in rows]
     half = max(width // 2, len(headings[0]))
@@ -43,9 +44,12 @@ def _set(cell, size, is_right, is_last, room):
 
 
 def paragraph(text, width, indent=0, first=None):
-    """Return the lines of ``text`` wrapped to ``width`` behind ``indent`` blanks; ``first``: what stands in front."""
+    """Return the lines of ``text`` wrapped to ``width`` behind ``indent`` blanks.
+
+    ``first``: what stands in the first line instead of the blanks; "" for nothing at all.
+    """
     blanks = " " * indent
-    head = blanks if first is None else first.ljust(indent)
+    head = blanks if first is None else first.ljust(indent) if first else ""
     return textwrap.wrap(
         " ".join(text.split()),
         max(width, indent + MIN_LAST),
