@@ -19,5 +19,5 @@ def lines_of(findings, width, color=False, quiet=False):
             body[0] = click.style(state, fg=TONES[one.state]) + body[0][6:]
         lines += body
         if one.mend:
-            lines += tables.paragraph(one.mend, width, 8 + size, " " * (6 + size) + "$ ")
+            lines.append(" " * (6 + size) + f"$ {one.mend}")  # never wrapped: it is to be pasted
     return lines
