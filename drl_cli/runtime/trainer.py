@@ -16,7 +16,8 @@ from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
-from drl_cli.runtime import assembly, saving
+from drl_cli.runtime import assembly, machine, saving
+from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.scoring import Scoring, Snapshot
 
@@ -50,6 +51,9 @@ class Trainer:
         self._edges_warned = False
         self._busy_before = None
         self._stop_heard = None  # when a request to stop was first seen
+        self._saving_s = 0.0  # in which everything stood still
+        setting = Setting(self.row.loop.rpartition(".")[2], getattr(config, "num_workers", 0), machine.cores())
+        self._bottleneck = Bottleneck(setting)
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -249,6 +253,7 @@ class Trainer:
         if elapsed >= 2.0:
             self._progress_marks = (now, self.loop.sampled, self.loop.updates)
         meters = self.loop.meters
+        self._bottleneck.look(now, self._spent(), self.parts.pool.healthy)
         events.report(
             "progress",
             seconds=now - self._began,
@@ -263,10 +268,19 @@ class Trainer:
             weight_version=meters.version,
             weight_lag=meters.lag,
             waiting=self.loop.waiting(),
+            bottleneck=self._bottleneck.text,
             training_iteration=self.iteration,
             workers=self.parts.pool.healthy,
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
+
+    def _spent(self):
+        """Return the seconds that went into each thing so far, None before the first update."""
+        if not self.loop.meters.has_learnt:
+            return None
+        # Beside Ray actors an evaluation holds nothing up.
+        evaluate = 0.0 if self._cluster.is_remote else self.scoring.seconds
+        return self.loop.meters.spent | {"evaluate": evaluate, "save": self._saving_s}
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -274,7 +288,9 @@ class Trainer:
         """Write a checkpoint of the present moment, for ``reason`` ("periodic", "best", "final"); returns its path."""
         if self._saved is not None and self._saved[:2] == (run_folder, self.iteration) and self._saved[2].exists():
             return self._saved[2]
+        began = time.monotonic()
         path = saving.save(self, run_folder)
+        self._saving_s += time.monotonic() - began
         self._saved = (run_folder, self.iteration, path)
         return path
 
