@@ -14,7 +14,7 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, terminal
+from drl_cli.cli import console, group, options, plan, terminal
 from drl_cli.cli.view import RunView
 from drl_cli.errors import DrlError
 from drl_cli.loading import load
@@ -33,12 +33,18 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 
 @click.command("train", cls=group.Command, examples=EXAMPLES)
 @options.train_options
+@plan.option
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
     flags = {name: _given(value) for name, value in flags.items()}
+    is_plan = flags.pop("plan")
     show = Show(session, as_json, bool(flags.pop("quiet")), bool(flags["verbose"]), imports)
     chosen, told = _specs(config_file, {**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    if is_plan:
+        for text in [fields["text"] for kind, fields in told if kind in ("notice", "warning")]:
+            terminal.say(text)
+        return plan.show(session, chosen, as_json, show.is_quiet)
     first_failure = 0
     for spec in chosen:
         try:
@@ -76,7 +82,7 @@ class Show:
         self._session = session
         self._imports = imports
         self._as_json = as_json
-        self._quiet = quiet
+        self._quiet = self.is_quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Output(session, keep_going=True)
         self._diversion = terminal.Diversion()

@@ -4,7 +4,7 @@ Rules, each with what it measures and how far from normal it must be; a rule spe
 still holds. They are made to stay silent where a run is merely slow or noisy: what has reached its goal is never stuck.
 
 - *no episode*: none has ended in several times the time limit, so that there is no reward to look at.
-- *no movement*: neither an env step nor an update for a minute.
+- *no movement*: neither an env step nor an update for a minute; or no news at all for three, which a thread looks after.
 - *entropy*: the policy hardly draws any more (Discrete: below 1 % of ln n; Box: below what a deviation of 0.01 has), and
   rewards have stopped rising.
 - *values*: Q values or the value's error are ten times what the rewards seen can add up to: returns of whole episodes, or
@@ -15,6 +15,7 @@ still holds. They are made to stay silent where a run is merely slow or noisy: w
 """
 
 import math
+import threading
 import time
 from collections import deque
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from drl_cli.acting import envs
 AGAIN_S = 600.0
 IN_A_ROW = 3  # results that must agree
 STILL_S = 60.0
+SILENT_S, LISTEN_S = 180.0, 5.0  # the longest evaluations and checkpoints take minutes
 EPISODES_OVERDUE = 3  # time limits without an end
 WITHOUT_LIMIT = 20_000  # steps of each environment without an end, where there is no time limit
 NO_CHOICE, NO_NOISE = 0.01, 0.01  # share of the largest entropy; deviation, in units of half the action range
@@ -102,13 +104,16 @@ class Diagnosis:
         self._evaluations = deque(maxlen=FALLEN)  # (iteration, mean, least, largest, env steps, training reward)
         self._scored = 0  # evaluations so far
         self._first = self._best = None  # mean of the first; the best mean and its iteration
-        self._moved = None  # (env steps, updates, when they last changed)
+        self._moved = None  # (env steps and updates, when they last changed)
         self._longest = 0.0
+        self._heard = clock()  # any news
 
     # -- between results ----------------------------------------------------------------------------------------
 
     def hear(self, kind, fields):
         """Listen to ``progress``: a run in which nothing moves has no results."""
+        if kind != "diagnosis":
+            self._heard = self._clock()
         if kind == "result":
             self._moved = None  # what follows may be an evaluation or a checkpoint
         if kind != "progress":
@@ -125,6 +130,14 @@ class Diagnosis:
             who = f" (what waits: {waiting})" if waiting else ""
             text = f"Looks stuck: no env step and no update for {still:.0f} s{who}. Does env.step hang?"
             self._say("no movement", text)
+
+    def check_silence(self):
+        """Say so when there has been no news for long: whoever should have them is in one call all the time."""
+        silent = self._clock() - self._heard
+        if silent >= SILENT_S:
+            ends = "" if self._facts.limit else " (there is no time limit: set horizon)"
+            text = f"Looks stuck: no news for {silent:.0f} s: an env.step that hangs, an evaluation whose episodes do not end"
+            self._say("silence", f"{text}{ends}, or one very long call of the learner.")
 
     # -- results ------------------------------------------------------------------------------------------------
 
@@ -283,3 +296,27 @@ class Diagnosis:
             f"Looks as if it diverges: evaluations had reached {best:.4g} (iteration {number}), the last {FALLEN} were {highest:.4g} "
             "at most. Lower the learning rates; the best checkpoint is kept."
         )
+
+
+class Listening:
+    """A thread that lets a Diagnosis look after silence every few seconds, from ``start`` to ``stop``."""
+
+    def __init__(self, diagnosis, every_s=LISTEN_S):
+        """``diagnosis``: whose ``check_silence`` is called."""
+        self._diagnosis, self._every_s = diagnosis, every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="silence", daemon=True)
+
+    def start(self):
+        """Begin; returns the function that ends it."""
+        self._thread.start()
+        return self.stop
+
+    def stop(self):
+        """End the thread."""
+        self._over.set()
+        self._thread.join(timeout=1.0)
+
+    def _listen(self):
+        while not self._over.wait(self._every_s):
+            self._diagnosis.check_silence()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiment.diagnosis import Diagnosis, situation
+from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
 from drl_cli.experiment.keeping import Keeping
@@ -108,6 +108,7 @@ class _Drive:
             stack.callback(loggers.close)
             self._diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
             stack.callback(events.subscribe(self._diagnosis.hear))
+            stack.callback(Listening(self._diagnosis).start())
             reason = self._loop(trainer, ending, loggers)
             saved = self._result is None or self._keeping.final(self._result)
             return self._ended(reason, saved)

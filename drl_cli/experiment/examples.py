@@ -88,6 +88,12 @@ def find(name):
     return read(known[plain])
 
 
+def measured(spec):
+    """Return the Example that an ExperimentSpec is a run of, if something was measured for it; else None."""
+    one = read(path) if (path := files.shipped().get(spec.name)) else None
+    return one if one and one.median_s is not None and one.run == spec.run else None
+
+
 def matching(examples, words=(), run=None, env=None):
     """Return those of ``examples`` that have every one of ``words`` in name, algorithm or environment.
 

@@ -35,6 +35,7 @@ from drl_cli.events import report
 from drl_cli.experiment import defaults, files, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
+from drl_cli.runtime import footprint
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
 
@@ -209,6 +210,7 @@ class _Draft:
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
+        footprint.check_replay(self._row, self._config, spaces, rules)
         config = defaults.complete(self._config, env.id)
         ray = defaults.ray_settings(self._flags)
         for text in dict.fromkeys(self._notices):
