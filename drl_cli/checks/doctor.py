@@ -43,7 +43,9 @@ def isolated(name, probe):
     try:
         return probe()
     except Exception as error:  # whatever half a system raises
-        return [Finding(name, FAIL, f"could not be looked at: {type(error).__name__}: {' '.join(str(error).split())[:200]}")]
+        return [
+            Finding(name, FAIL, f"could not be looked at: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+        ]
 
 
 def _libraries(said):

@@ -97,7 +97,9 @@ class _Check:
             return False
         self._tell({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
         self._find("interface", OK, "reset and step answer as gymnasium wants it")
-        told = ", ".join(seen["fits"]) or "none; make the actions one Box with finite bounds or one Discrete in a wrapper"
+        told = (
+            ", ".join(seen["fits"]) or "none; make the actions one Box with finite bounds or one Discrete in a wrapper"
+        )
         self._find("algorithms", OK if seen["fits"] else FAIL, told)
         return True
 
@@ -130,7 +132,9 @@ class _Check:
             self._find("used again", OK, "a reset with a seed forgets all that was before")
         else:
             text = f"a used one with seed {self._asked['seed']} differs from a new one {place}: reset leaves something behind"
-            self._find("used again", NOTE, f"{text}. drl makes a new one for every episode, so that runs repeat all the same")
+            self._find(
+                "used again", NOTE, f"{text}. drl makes a new one for every episode, so that runs repeat all the same"
+            )
 
     def _repeats_elsewhere(self):
         question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}

@@ -1,6 +1,6 @@
-"""A random policy's episodes of an environment, looked at step by step, and what they say about it. Used by ``checks.env_check``.
+"""A random policy's episodes of an environment, looked at step by step, and what they say about it.
 
-Nothing here is drawn from the program's own way of making environments: it is the environment as its package made it.
+Used by ``checks.env_check``; the environment is as its package made it.
 """
 
 import time
@@ -124,7 +124,9 @@ def _ends(played, limit):
     same = len(ended) >= SAME_LENGTH and len(set(ended)) == 1 and ended[0] >= LEAST_LENGTH
     if same and len(ended) == len(ends):
         text = f"all {len(ends)} episodes terminated after exactly {ended[0]} steps. If that is a time limit, return truncated"
-        found.append(Finding("truncation", WARN, f"{text} instead: told as an end, it teaches that the world stops there"))
+        found.append(
+            Finding("truncation", WARN, f"{text} instead: told as an end, it teaches that the world stops there")
+        )
     late = [length for length in lengths if limit is not None and length > limit]
     if late:
         found.append(Finding("truncation", FAIL, f"an episode lasted {max(late):,} steps, its time limit is {limit:,}"))

@@ -5,7 +5,6 @@ purpose with ``ray start``, which is told as well.
 """
 
 import os
-import tempfile
 from pathlib import Path
 
 from drl_cli.checks.findings import NOTE, OK, WARN, Finding
@@ -33,23 +32,28 @@ def processes(proc=Path("/proc"), own=None):
             (orphans if parent == 1 else living).append(int(folder.name))
     if orphans:
         pids = " ".join(map(str, sorted(orphans)))
-        text = f"{len(orphans)} Ray daemons without the program that started them (processes {pids}). A cluster started with ray "
-        return Finding("Ray's processes", WARN, text + "start looks the same: end them only if you started none", f"kill {pids}")
+        text = f"{len(orphans)} Ray daemons without the program that started them (processes {pids}). A cluster started with "
+        text += "ray start looks the same: end them only if you started none"
+        return Finding("Ray's processes", WARN, text, f"kill {pids}")
     told = f"{len(living)} daemons, of runs that go on" if living else "none left over"
     return Finding("Ray's processes", OK, told)
 
 
-def sessions(folder=None):
-    """Return a Finding about the folders of Ray's sessions that no process uses."""
-    top = Path(folder or os.path.join(tempfile.gettempdir(), "ray"))
-    try:
-        found = [path for path in top.iterdir() if path.name.startswith("session_2") and path.is_dir()]
-    except OSError:
-        return Finding("Ray's folders", OK, f"nothing in {top}")
+def sessions(tops=None):
+    """Return a Finding about the folders of Ray's sessions; ``tops``: where they are, by default ours and Ray's own."""
+    tops = tops or [Path(f"/tmp/drl-{os.getuid()}"), Path("/tmp/ray")]
+    found = []
+    for top in tops:
+        try:
+            found += [path for path in top.iterdir() if path.is_dir() and not path.is_symlink()]
+        except OSError:
+            continue
     size, is_whole = _size(found)
-    told = f"{len(found)} sessions in {top}, {'' if is_whole else 'more than '}{size / 2**20:,.0f} MB"
+    where = " and ".join(map(str, tops))
+    told = f"{len(found)} sessions in {where}, {'' if is_whole else 'more than '}{size / 2**20:,.0f} MB"
     if size >= MANY_BYTES:
-        return Finding("Ray's folders", NOTE, f"{told}; while no Ray runs they can go", f"rm -r {top}/session_2*")
+        mend = "rm -r " + " ".join(f"{top}/*" for top in tops if top.is_dir())
+        return Finding("Ray's folders", NOTE, f"{told}; while no Ray runs they can go", mend)
     return Finding("Ray's folders", OK, told)
 
 

@@ -21,7 +21,6 @@ LEAST_SHARED = 300 * 2**20  # the object store of a run's own Ray is 256 MB
 LEAST_DISK, GOOD_DISK = 0.5 * GB, 5 * GB
 LEAST_FILES, GOOD_FILES = 1024, 4096  # Ray opens some hundreds for each worker
 LEAST_PROCESSES = 1000  # with the threads of Ray's daemons
-LONGEST_SOCKET = 107  # characters of a Unix socket's path; Ray adds about 60 to the temporary folder
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -48,7 +47,11 @@ def processors():
         told = f"{text} can be seen, the container may use the time of {quota:g}: more processes than that take turns"
         return [Finding("CPU", WARN, told, mend)]
     if cores < 2:
-        return [Finding("CPU", NOTE, f"{text}: workers would only take turns with the learner", "drl train … -s num_workers=0")]
+        return [
+            Finding(
+                "CPU", NOTE, f"{text}: workers would only take turns with the learner", "drl train … -s num_workers=0"
+            )
+        ]
     return [Finding("CPU", OK, text)]
 
 
@@ -59,7 +62,11 @@ def memory():
         return [Finding("memory", NOTE, "cannot be read here")]
     text = f"{_size(free)} free of {_size(total)}{', a limit of the container' if limit == total else ''}"
     if free < LEAST_MEMORY:
-        return [Finding("memory", FAIL, f"{text}; a run with two workers takes about 1.5 GB", "drl train … -s num_workers=0")]
+        return [
+            Finding(
+                "memory", FAIL, f"{text}; a run with two workers takes about 1.5 GB", "drl train … -s num_workers=0"
+            )
+        ]
     if free < GOOD_MEMORY:
         return [Finding("memory", WARN, f"{text}; a large replay will not fit: drl train … --plan says", None)]
     return [Finding("memory", OK, text)]
@@ -69,7 +76,11 @@ def shared_memory():
     """/dev/shm, in which Ray keeps what processes hand one another."""
     total, free = machine.shared_memory()
     if total is None:
-        return [Finding("/dev/shm", WARN, "is not there: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm")]
+        return [
+            Finding(
+                "/dev/shm", WARN, "is not there: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"
+            )
+        ]
     text = f"{_size(free)} free of {_size(total)}"
     if free < LEAST_SHARED:
         mend = "docker run --shm-size=2g …"
@@ -123,15 +134,13 @@ def results(folder):
 
 
 def temporary():
-    """The folder of temporary files, where Ray keeps its sockets and logs."""
-    folder = tempfile.gettempdir()
-    found = [_writable("temporary", Path(folder))]
-    if len(folder) + 60 > LONGEST_SOCKET:
-        text = f"{folder}: so long a path that Ray's sockets in it exceed {LONGEST_SOCKET} characters"
-        found.append(Finding("temporary", WARN, text, "export TMPDIR=/tmp"))
-    free = machine.disk_free(folder)
-    if free is not None and free < LEAST_DISK:
-        found.append(Finding("temporary", FAIL, f"{folder}: {_size(free)} free", "export TMPDIR=/another/disk"))
+    """The folders of temporary files: the system's, and /tmp, where Ray keeps its sockets and logs."""
+    found = []
+    for folder in dict.fromkeys(["/tmp", tempfile.gettempdir()]):
+        finding, free = _writable("temporary", Path(folder)), machine.disk_free(folder)
+        if finding.state == OK and free is not None and free < LEAST_DISK:
+            finding = Finding("temporary", FAIL, f"{folder}: {_size(free)} free", f"du -sh {folder}/* | sort -h | tail")
+        found.append(finding)
     return found
 
 

@@ -94,7 +94,7 @@ def _fits_memory(told):
 
 
 def _smaller(largest):
-    words = {"replay": "-s buffer_size=…", "processes": "-s num_workers=…", "batches": "-s updates_per_call=… or train_batch_size"}
+    words = {"replay": "-s buffer_size=…", "processes": "-s num_workers=…", "batches": "-s train_batch_size=…"}
     return f"drl train … {words[largest]}"
 
 
@@ -161,7 +161,9 @@ def _processors(row, config):
     if config.num_workers > cores:
         text = f"{config.num_workers} workers and the learner share {cores} cores"
         return [Finding("CPU", WARN, text, f"drl train … -s num_workers={cores}")]
-    return [Finding("CPU", OK, f"{busy} busy process{'es' if busy > 1 else ''} on {cores} core{'s' if cores > 1 else ''}")]
+    return [
+        Finding("CPU", OK, f"{busy} busy process{'es' if busy > 1 else ''} on {cores} core{'s' if cores > 1 else ''}")
+    ]
 
 
 def _iterations(spec):
@@ -251,5 +253,7 @@ def _evaluating(config, steps, probe):
     count = steps / config.timesteps_per_iteration / config.evaluation_interval
     rounds = math.ceil(config.evaluation_num_episodes / 16)  # as many as the tester plays side by side
     length = probe["episode_len_mean"]
-    each = config.evaluation_num_episodes * length * probe["env_s_per_step"] + rounds * length * probe["policy_s_per_call"]
+    each = (
+        config.evaluation_num_episodes * length * probe["env_s_per_step"] + rounds * length * probe["policy_s_per_call"]
+    )
     return count * each

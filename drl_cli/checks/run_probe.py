@@ -66,7 +66,9 @@ def measure(trainer, seconds, clock=time.perf_counter):
         "updates_per_s": updates / learn_s if updates and learn_s > 0 else None,
         "updates_per_env_step": loop.updates / loop.sampled if loop.sampled and loop.updates else None,
         "env_s_per_step": spent["env"] / loop.sampled if loop.sampled else None,
-        "policy_s_per_call": spent["policy"] / (loop.sampled / trainer.config.num_envs_per_worker) if loop.sampled else None,
+        "policy_s_per_call": spent["policy"] / (loop.sampled / trainer.config.num_envs_per_worker)
+        if loop.sampled
+        else None,
         "episode_len_mean": closed["episode_len_mean"],
         "seconds": clock() - began,
     }

@@ -15,9 +15,8 @@ from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 _NEED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(.*)$")
 _CLAUSE = re.compile(r"^(>=|<=|==|!=|<|>)\s*([\w.]+)$")
 OPTIONAL = {
-    "ale-py": "Atari games: pip install 'drl-cli[atari]'",
-    "mujoco": "MuJoCo's environments: pip install 'gymnasium[mujoco]'",
-    "envpool": "environments in C++: pip install envpool",
+    "ale-py": ("Atari games", "pip install 'drl-cli[atari]'"),
+    "mujoco": ("MuJoCo's environments", "pip install 'gymnasium[mujoco]'"),
 }
 
 
@@ -112,10 +111,9 @@ def probe():
             good.append(f"{package} {version}")
     if good:
         found.insert(0, Finding("packages", OK, ", ".join(good)))
-    for package, what in OPTIONAL.items():
-        version = installed(package)
-        if version is None and package not in needed():
-            found.append(Finding(package, NOTE, f"is not installed, which is for {what.partition(':')[0]}", what.partition(": ")[2]))
+    for package, (use, mend) in OPTIONAL.items():
+        if installed(package) is None and package not in needed():
+            found.append(Finding(package, NOTE, f"is not installed, which is for {use}", mend))
     return found
 
 

@@ -9,7 +9,6 @@ import sys
 import click
 
 from drl_cli.cli import group, options, tables, terminal
-from drl_cli.configs.allowed import shown
 from drl_cli.errors import InputError, suggestion
 from drl_cli.loading import load
 
@@ -107,18 +106,16 @@ def key_lines(key, width, color=False):
     """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
     unit = f" {key['unit']}" if key["unit"] else ""
     name = click.style(key["key"], bold=True) if color else key["key"]
+    shown = load("drl_cli.configs.allowed:shown")
     lines = [f"{name} = {shown(key['default'])}{unit}"]
     lines += tables.paragraph(key["meaning"], width, INDENT)
     lines += tables.paragraph(f"Takes {key['allowed']}.", width, INDENT)
     if key["needs"]:
         lines += tables.paragraph(f"Has no effect while {key['needs'][0]} is below {key['needs'][1]}.", width, INDENT)
     if "why" in key:
-        lines += tables.paragraph(f"RLlib: {_rllib(key['rllib'])}; here {key['why']}.", width, INDENT)
+        rllib = key["rllib"] if isinstance(key["rllib"], str) else shown(key["rllib"])
+        lines += tables.paragraph(f"RLlib: {rllib}; here {key['why']}.", width, INDENT)
     return lines
-
-
-def _rllib(value):
-    return value if isinstance(value, str) else shown(value)
 
 
 def _actions(kinds):

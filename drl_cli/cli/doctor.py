@@ -19,7 +19,9 @@ drl doctor --json | jq '.findings[] | select(.state == "fail")'
 
 
 @click.command("doctor", cls=group.Command, examples=EXAMPLES)
-@group.option("--quick", is_flag=True, group="How", help="Leave out what takes seconds: loading TensorFlow, Ray and others.")
+@group.option(
+    "--quick", is_flag=True, group="How", help="Leave out what takes seconds: loading TensorFlow, Ray and others."
+)
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @group.option("-q", "--quiet", is_flag=True, help="Only what is not as it should be.")
 @options.speech_options

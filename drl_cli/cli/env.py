@@ -37,7 +37,13 @@ def env(context):
 @click.command("check", cls=group.Command, examples=CHECK_EXAMPLES)
 @click.argument("env_id", metavar="ID")
 @group.option(
-    "--episodes", type=options.POSITIVE, metavar="N", default=20, show_default=True, group="How", help="Random episodes."
+    "--episodes",
+    type=options.POSITIVE,
+    metavar="N",
+    default=20,
+    show_default=True,
+    group="How",
+    help="Random episodes.",
 )
 @group.option(
     "--seconds", type=click.FloatRange(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",

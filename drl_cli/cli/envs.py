@@ -23,9 +23,7 @@ drl envs --import my_package my_package/ --json
 @click.command("envs", cls=group.Command, examples=EXAMPLES)
 @click.argument("pattern", required=False)
 @group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
-@group.option(
-    "--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest."
-)
+@group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
 @options.import_option("Which")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
@@ -73,7 +71,9 @@ def listing(found, width, color=False):
         lines += tables.grid(headings, rows, width, (3, 4), color)
         lines.append("")
         for names, letter in letters.items():
-            text = ", ".join(names) or "no algorithm takes these actions; make them one Box or one Discrete in a wrapper"
+            text = (
+                ", ".join(names) or "no algorithm takes these actions; make them one Box or one Discrete in a wrapper"
+            )
             lines += tables.paragraph(text, width, 4, letter)
     reasons = {}
     for one in bad:

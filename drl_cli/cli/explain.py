@@ -10,7 +10,6 @@ import sys
 import click
 
 from drl_cli.cli import group, options, tables, terminal
-from drl_cli.configs.allowed import shown
 from drl_cli.errors import InputError, suggestion
 from drl_cli.loading import load
 
@@ -113,11 +112,11 @@ def whence(row, is_short=False):
     if "stands_for" in row:
         told += f", stands for {row['stands_for']:g}"
     if "why" in row:
-        rllib = row["rllib"] if isinstance(row["rllib"], str) else shown(row["rllib"])
+        rllib = row["rllib"] if isinstance(row["rllib"], str) else load("drl_cli.configs.allowed:shown")(row["rllib"])
         told += f" (RLlib: {rllib})"
     return told
 
 
 def _value(row):
-    text = shown(row["value"])
+    text = load("drl_cli.configs.allowed:shown")(row["value"])
     return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

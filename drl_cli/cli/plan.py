@@ -7,7 +7,6 @@ import json
 import sys
 
 from drl_cli.cli import figures, findings, group, options, tables, terminal
-from drl_cli.configs.allowed import shown
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.loading import load
 
@@ -61,6 +60,7 @@ def sheet(told, width, color=False):
     size = load("drl_cli.runtime.footprint:sized")
     value_at = load("drl_cli.configs.listing:value_at")
     lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
+    shown = load("drl_cli.configs.allowed:shown")
     config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
     stops = " or ".join(f"{field} reaches {value:,g}" for field, value in told["stop"].items()) or "never"
     parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]

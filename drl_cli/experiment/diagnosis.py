@@ -293,8 +293,8 @@ class Diagnosis:
         if best - first <= 0.1 * max(1.0, abs(best), abs(first)) or highest >= 0.5 * (best + first):
             return None
         return (
-            f"Looks as if it diverges: evaluations had reached {best:.4g} (iteration {number}), the last {FALLEN} were {highest:.4g} "
-            "at most. Lower the learning rates; the best checkpoint is kept."
+            f"Looks as if it diverges: evaluations had reached {best:.4g} (iteration {number}), the last {FALLEN} were "
+            f"{highest:.4g} at most. Lower the learning rates; the best checkpoint is kept."
         )
 
 
