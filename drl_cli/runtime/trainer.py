@@ -270,7 +270,7 @@ class Trainer:
             waiting=self.loop.waiting(),
             bottleneck=self._bottleneck.text,
             training_iteration=self.iteration,
-            workers=self.parts.pool.healthy,
+            workers=self.parts.pool.healthy if self.config.num_workers else 0,  # 0: the only one is in this process
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
 
