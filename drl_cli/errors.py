@@ -9,6 +9,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   ├── ConfigError             a key, a value, a file of keys
     │   ├── EnvError                an environment that is unknown, broken, or does not fit
     │   ├── CheckpointError         missing, damaged, foreign or newer
+    │   ├── ExperienceError         files of recorded steps: missing, malformed, or of another environment
     │   └── RunFolderError          cannot be written, or another run holds it
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
@@ -43,6 +44,10 @@ class EnvError(InputError):
 
 class CheckpointError(InputError):
     """A checkpoint is missing, damaged, foreign, newer than this version, or does not fit the run."""
+
+
+class ExperienceError(InputError):
+    """Files of recorded experience are missing, malformed or hostile, or do not fit the environment."""
 
 
 class RunFolderError(InputError):
@@ -82,12 +87,20 @@ class ClusterUnavailable(DrlError):
 
 
 def nearest(word, choices, count=3):
-    """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first."""
-    by_lower = {}
+    """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first.
+
+    Of equally close ones those come first that have more letters in the same places: A4C is nearer to A3C than to SAC.
+    """
+    word, by_lower = str(word).lower(), {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
-    found = difflib.get_close_matches(str(word).lower(), list(by_lower), n=count, cutoff=0.6)
-    return [by_lower[name] for name in found]
+    found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=0.6)
+    found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), -_same_places(name, word)))
+    return [by_lower[name] for name in found[:count]]
+
+
+def _same_places(one, other):
+    return sum(mine == yours for mine, yours in zip(one, other, strict=False))
 
 
 def suggestion(word, choices):

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "click": ("cli/",),
     "rich": ("cli/",),
     "matplotlib": ("analysis/plots.py",),
+    "plotext": ("analysis/terminal_plots.py",),
 }
 # Rooms that must load without the heavy libraries, and what heavy means for them.
 LIGHT = {"errors", "loading", "process", "configs", "events"}

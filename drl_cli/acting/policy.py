@@ -46,6 +46,11 @@ class NumpyPolicy:
             self.set_weights(weights)
 
     @property
+    def is_drawn_from(self):
+        """Whether actions have log-probabilities: all but those of a Box that the policy names outright."""
+        return self.spec.distribution != "deterministic"
+
+    @property
     def has_weights(self):
         """Whether weights have been set."""
         return self._forward is not None
@@ -181,6 +186,19 @@ class NumpyPolicy:
         action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
         return action, self.noted(state, action), self.scores(heads, action)
 
+    def logp(self, heads, action, **drawing):
+        """Return the log-probability of ``action`` [N, …] as it is recorded (``recorded``) under ``heads``, float64 [N].
+
+        Of a Box it is the log-density in the environment's units. ``drawing``: epsilon, temperature of a policy over action
+        values. Only for policies that ``is_drawn_from``.
+        """
+        if not self.is_box:
+            return self._distribution.logp(heads, action, **drawing).astype(np.float64)
+        if not self.spec.action.normalize:
+            return self._distribution.logp(heads, action).astype(np.float64)
+        own = (action - self._middle) / self._half
+        return self._distribution.logp(heads, own).astype(np.float64) - np.log(self._half.astype(np.float64)).sum()
+
     def scores(self, heads, action):
         """Return the columns that tell how likely ``action`` was under ``heads``: "logp" float32 [N] of scored policies."""
         return {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
@@ -200,12 +218,19 @@ class NumpyPolicy:
         """Return the columns of ``act`` for uniform actions: the "logp" float32 [N] of scored policies."""
         if not self.spec.scored:
             return {}
+        return {"logp": self._random_logp(obs, *(self.bounds() if self.is_box else ()))}
+
+    def random_logp(self, obs):
+        """Return the log-probability of uniform actions at ``obs`` [N, …] as they are recorded, float32 [N]."""
+        return self._random_logp(obs, self._env_low, self._env_high) if self.is_box else self._random_logp(obs)
+
+    def _random_logp(self, obs, low=None, high=None):
         if self.is_box:
-            return {"logp": np.full(len(obs), -np.log(self._high - self._low).sum(), np.float32)}
+            return np.full(len(obs), -np.log(high - low).sum(), np.float32)
         counts = (
             self.allowed(obs).sum(axis=-1) if self.spec.mask else np.full(len(obs), np.prod(self._counts, dtype=float))
         )
-        return {"logp": -np.log(counts).astype(np.float32)}
+        return -np.log(counts).astype(np.float32)
 
     def bounds(self):
         """Return (low, high), float32 [A] each, in which a policy over a Box acts."""
@@ -220,10 +245,24 @@ class NumpyPolicy:
             return action.astype(np.int8)
         if not self.is_box:
             return action.astype(np.int64) + np.asarray(self.spec.action.start, np.int64)
-        if self.spec.action.normalize:
-            action = action * self._half + self._middle
+        action = self.recorded(action)
         if self.spec.action.clip:
             action = np.minimum(np.maximum(action, self._env_low), self._env_high)
+        return action
+
+    def recorded(self, action):
+        """Return the policy's ``action`` [N, …] as recordings hold it: a Box in the environment's units, not clipped.
+
+        Whole numbers stay as they are: they count from 0, whatever the environment's ``start``.
+        """
+        if self.is_box and self.spec.action.normalize:
+            return action * self._half + self._middle
+        return action
+
+    def as_acted(self, action):
+        """Return a recorded ``action`` [N, …] as the policy chose it, the inverse of ``recorded``."""
+        if self.is_box and self.spec.action.normalize:
+            return ((action - self._middle) / self._half).astype(np.float32)
         return action
 
 

@@ -10,7 +10,7 @@ replay holds raw ones, because what was divided by yesterday's deviation would s
 
 import numpy as np
 
-from drl_cli.configs.replay import ReplayKeys
+from drl_cli.configs.replay import BufferKeys
 from drl_cli.data.filters import Moments, discounted, merged, moments, nothing
 from drl_cli.networks import filtering
 
@@ -18,11 +18,11 @@ from drl_cli.networks import filtering
 class Differences:
     """What the fragments of one worker add to the statistics."""
 
-    def __init__(self, config, spec):
-        """``config``: of an algorithm; ``spec``: PolicySpec."""
+    def __init__(self, config, spec, streams):
+        """``config``: of an algorithm; ``spec``: PolicySpec; ``streams``: the environments N of a fragment."""
         self._spec, self._gamma = spec, config.gamma
-        self._replayed = isinstance(config, ReplayKeys)
-        self._running = np.zeros(config.num_envs_per_worker)  # discounted return of each running episode
+        self._replayed = isinstance(config, BufferKeys)
+        self._running = np.zeros(streams)  # discounted return of each running episode
 
     def note(self, columns, weights):
         """Return (what ``Token.seen`` is for the fragment ``columns``, by what its rewards are still to be divided).

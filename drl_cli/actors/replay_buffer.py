@@ -11,12 +11,13 @@ import math
 import numpy as np
 
 from drl_cli import checkpoint
-from drl_cli.configs.replay import learnt_steps, shards, span
+from drl_cli.configs.replay import is_prioritized, learns_returns, learnt_steps, shards, span
 from drl_cli.data.priorities import Priorities
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.data.ring import Ring
 from drl_cli.data.schedules import value_at
 from drl_cli.data.sequences import Sequences
+from drl_cli.data.whole_returns import WholeReturns
 from drl_cli.errors import CheckpointError, ConfigError
 
 ROWS = 256  # of a replay that is made to be measured
@@ -26,7 +27,7 @@ class ReplayBuffer:
     """Replay of n-step transitions, drawn uniformly or by priority; one shard of it where there are several."""
 
     def __init__(self, config, spec, seed, index=0):
-        """``config``: one with ReplayKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
+        """``config``: one with BufferKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
 
         ConfigError when the shard's share of buffer_size is too small for its environments.
         """
@@ -36,7 +37,7 @@ class ReplayBuffer:
         self._ring = _storage(config, spec, capacity)
         self._in_sequences = bool(spec.state)
         self._priorities = None
-        if config.prioritized_replay:
+        if is_prioritized(config):
             self._priorities = Priorities(self._ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
         self._rng = generator(seed, "replay", index)
         self._stored = 0  # env steps
@@ -82,7 +83,7 @@ class ReplayBuffer:
         """
         config = self._config
         most, size = config.updates_per_call, config.train_batch_size
-        window = (config.n_step, config.gamma, self._rng)
+        window = (getattr(config, "n_step", None), config.gamma, self._rng)
         smallest = None
         if self._priorities is None:
             drawn = self._ring.draw(count * size, *window)
@@ -165,17 +166,19 @@ class ReplayBuffer:
 def bytes_per_step(config, spec):
     """Return the bytes of memory that one env step takes in a replay of ``config``, observations counted uncompressed."""
     store = _storage(config.model_copy(update={"compress_observations": False}), spec, ROWS)
-    tree = 2 * 8 if config.prioritized_replay else 0  # a leaf and an inner node of the sum tree
+    tree = 2 * 8 if is_prioritized(config) else 0  # a leaf and an inner node of the sum tree
     return store.reserved() / ROWS + tree
 
 
 def _storage(config, spec, capacity):
-    """Return the Ring of ``capacity`` rows, or the Sequences over one for a recurrent policy."""
+    """Return the Ring of ``capacity`` rows, or what is drawn over one: Sequences, WholeReturns."""
     dtypes = (spec.obs_dtype, spec.action.dtype)
     backwards = bool(spec.state)
     ring = Ring(
         capacity, spec.obs_shape, spec.action.shape, dtypes, spec.frames, config.compress_observations, backwards
     )
+    if learns_returns(config):
+        return WholeReturns(ring, config.gamma)
     if not spec.state:
         return ring
     return Sequences(ring, config.burn_in, learnt_steps(config), () if config.zero_init_states else spec.state)

@@ -13,6 +13,7 @@ from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.actors.fragment import Fragment
 from drl_cli.actors.observed import Differences
+from drl_cli.actors.recorder import Recorder
 from drl_cli.data.columns import Meta, Token
 from drl_cli.data.randomness import generator, set_state, state_of
 from drl_cli.errors import CheckpointError, RunFailed
@@ -29,9 +30,9 @@ class RolloutWorker:
     def __init__(self, config, env, spec, identity, server):
         """``env``: dict(id, env_config, imports, preprocessing).
 
-        ``identity``: dict(seed, index, incarnation), and its place in the run, see ``exploration.make``: random_steps,
-        stream, streams, base. ``server`` is a handle of the parameter server: ``server.call("pull", version)`` returns a
-        reference.
+        ``identity``: dict(seed, index, incarnation), its place in the run, see ``exploration.make``: random_steps, stream,
+        streams, base; and maybe output: the folder to record into. ``server`` is a handle of the parameter server:
+        ``server.call("pull", version)`` returns a reference.
         """
         for module in env.get("imports", ()):
             envs.import_module(module)
@@ -44,7 +45,9 @@ class RolloutWorker:
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
-        self._differences = Differences(config, spec)
+        self._differences = Differences(config, spec, config.num_envs_per_worker)
+        folder = identity.get("output")
+        self._recorder = Recorder(config, folder, identity, self._policy) if folder else None
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
@@ -79,6 +82,8 @@ class RolloutWorker:
         columns, episodes, seconds, seen = self._fragment()
         self._sequence += 1
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
+        if self._recorder:
+            notes, self._recorder.notes = (*notes, *self._recorder.notes), []
         bad, self._envs.bad_steps = self._envs.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
@@ -121,6 +126,8 @@ class RolloutWorker:
         for step in range(0 if self._whole_episodes else shape[0]):
             self._step(step, fragment, episodes, seconds)
         columns = fragment.close(envs.obs(), self._state, lengths)
+        if self._recorder:
+            self._recorder.add(columns)
         columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
         seen, scale = self._differences.note(columns, policy.weights)
         if judged:
@@ -154,6 +161,8 @@ class RolloutWorker:
         envs, policy, state = self._envs, self._policy, self._state
         obs = envs.stacked()
         action, self._state, scores = self._exploration.act(policy, obs, state, self._rng, self._steps)
+        if self._recorder:
+            self._recorder.scored(step, self._exploration.logp(policy, obs, state, action, self._steps))
         env_action = policy.to_env(action)
         acted = time.perf_counter()
         fragment.acted(step, obs, action, scores)
@@ -191,6 +200,9 @@ class RolloutWorker:
             state = tuple(part[env : env + 1].copy() for part in self._state)
             chosen, after, scores = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
             fragment.acted(step, obs, chosen, scores, env)
+            if self._recorder:
+                found = self._exploration.logp(self._policy, obs, state, chosen, self._steps, env)
+                self._recorder.scored(step, found, env)
             if state:
                 fragment.remember(step, 0, state if self._keeps_states else (), env)
             for part, new in zip(self._state, after, strict=True):
@@ -228,6 +240,9 @@ class RolloutWorker:
         explored, exploring = self._exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         facts = {"rng": state_of(self._rng), "envs": envs, "sequence": self._sequence, "steps": self._steps}
+        if self._recorder:
+            recorded, facts["recorder"] = self._recorder.state()
+            arrays |= {f"recorder/{name}": array for name, array in recorded.items()}
         return arrays, facts | {"place": self._place, "exploration": exploring}
 
     def load(self, arrays, facts):
@@ -246,9 +261,9 @@ class RolloutWorker:
         self._returns, self._lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         self._sequence, self._steps = sequence, steps
         self._explore_at(place)
-        prefix = "exploration/"
-        explored = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
-        self._exploration.load(explored, exploring)
+        self._exploration.load(_under("exploration/", arrays), exploring)
+        if self._recorder and "recorder" in facts:
+            self._recorder.load(_under("recorder/", arrays), facts["recorder"])
 
     def _remember(self, arrays):
         """Take over the recurrent state of ``state``."""
@@ -259,8 +274,15 @@ class RolloutWorker:
             part[...] = arrays[name]
 
     def close(self):
-        """Close the environments."""
+        """Close the environments, and the recording."""
         self._envs.close()
+        if self._recorder:
+            self._recorder.close()
+
+
+def _under(prefix, arrays):
+    """Return the arrays whose names begin with ``prefix``, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def clipped_rewards(reward, rule):

@@ -46,7 +46,7 @@ def policy_spec(config, spaces):
         heads=(*heads, VALUE_HEAD) if is_shared else heads,
         lstm=cells,
         free_heads=free,
-        sde=action.kind == "Box" and getattr(config, "use_sde", False),  # a key of PPO and A2C
+        sde=action.kind == "Box" and getattr(config, "use_sde", False),  # a key of PPO, A2C and TRPO
         **seen,
     )
     judging = NetSpec(name="value", layers=describing.layers(model), heads=(VALUE_HEAD,), **seen)

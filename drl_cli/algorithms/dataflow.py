@@ -26,12 +26,16 @@ DATAFLOW = {
         "Workers play episodes with perturbed weights and send their returns; a round is closed when all of its "
         "directions were tried, then the learner makes one step, in NumPy.",
     ),
-    "offline": ("offline", "The learner draws from files of recorded experience; nobody samples."),
+    "reading": (
+        "files",
+        "Recorded experience is read from files into a replay, which the learner draws from; nobody samples, unless input "
+        "names a mix of both.",
+    ),
 }
-"""Name of a loop's module → (its short name, a sentence or two)."""
+"""Name of a loop's module, "reading" for what learns from files → (its short name, a sentence or two)."""
 
 
 def of(row):
     """Return (short name, sentences) of the loop of a row of the table."""
-    name = row.loop.rpartition(".")[2]
+    name = "reading" if row.reads else row.loop.rpartition(".")[2]
     return DATAFLOW.get(name, (name, ""))

@@ -12,6 +12,7 @@ Deviations:
 - n-step targets: ``reward`` and ``discount`` arrive summed over the real number of steps; no off-policy correction.
 - ``policy_delay`` updates actor and temperature on every k-th update only, counted over all calls.
 - Importance weights enter all three losses (RLlib's SAC: none, which biases it); statistics are of the batch as drawn.
+- ``backup_entropy: false`` leaves the entropy out of the critics' targets (not out of the actor's loss).
 - A row's priority is the mean over the critics of |target − expected return|.
 """
 
@@ -90,7 +91,8 @@ class SoftUpdate:
 
     def _critic_gradients(self, batch, number, policy, critic, alpha):
         following = self._actor.choice(policy, batch["next_obs"], (number, NEXT_ACTION))
-        judged = self._critics.judge(critic, batch, following, alpha)
+        # Without an entropy to count, the targets are those of a temperature of zero.
+        judged = self._critics.judge(critic, batch, following, alpha if self._config.backup_entropy else 0.0)
         # loss: the sum over the critics of the mean over the batch
         loss = tf.reduce_sum(_mean(judged.losses, batch))  # scalar
         weights = [critic[name] for name in self._critics.trained]

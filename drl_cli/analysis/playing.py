@@ -17,6 +17,7 @@ from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed
 
 EPISODES_FORMAT = "drl-episodes-1"
+CHOICES = "choices"  # what ``Player`` keeps beside transitions
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class Episode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
-    limit of steps cut it, so that ``complete`` is False. obs [length + 1, *obs_shape] (single frames), action [length,
-    *action_shape], rewards [length]: filled only when transitions are kept.
+    limit of steps cut it, so that ``complete`` is False. Filled only when transitions are kept: obs [length + 1, *obs_shape]
+    (single frames), action [length, *action_shape] as the environment got it, rewards [length]; with ``CHOICES`` also chosen
+    [length, …], the action as recordings hold it (``NumpyPolicy.recorded``), and its logp [length], None where it was not
+    drawn.
     """
 
     number: int
@@ -48,7 +51,9 @@ class Episode:
     truncated: bool = False
     obs: list = field(default_factory=list)
     action: list = field(default_factory=list)
+    chosen: list = field(default_factory=list)
     rewards: list = field(default_factory=list)
+    logp: list = field(default_factory=list)
 
     @property
     def complete(self):
@@ -60,8 +65,8 @@ class Player:
     """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``video``). keep: whether transitions are kept. reuse: one environment for all episodes. frames:
-    how many of the last observations the policy acts on.
+    ``abort()`` (see ``video``). keep: whether transitions are kept, or ``CHOICES``. reuse: one environment for all
+    episodes. frames: how many of the last observations the policy acts on.
     """
 
     def __init__(self, policy, make_env, explore=False, recorder=None, keep=False, reuse=False, frames=1):
@@ -117,7 +122,8 @@ class Player:
         stack.begin(0, obs)
         self._show(env, video)
         while episode.length < most and not episode.complete:
-            chosen, state, _ = self._policy.act(stack.stacked(), state, rng, self._explore)
+            seen, before = stack.stacked(), state
+            chosen, state, _ = self._policy.act(seen, state, rng, self._explore)
             action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
             after, reward, terminated, truncated = _guarded(
                 env, episode, lambda action=action: _stepped(env, stack, action)
@@ -130,6 +136,9 @@ class Player:
                 episode.obs.append(obs)
                 episode.action.append(action)
                 episode.rewards.append(float(reward))
+            if self._keep == CHOICES:
+                episode.chosen.append(self._policy.recorded(chosen)[0])
+                episode.logp.append(self._logp(seen, before, chosen))
             self._policy.rewarded(state, reward)
             episode.reward += float(reward)
             episode.length += 1
@@ -139,6 +148,13 @@ class Player:
             self._show(env, video)
         if self._keep:
             episode.obs.append(obs)
+
+    def _logp(self, obs, state, chosen):
+        """How likely the action was; None where it was not drawn, or where noise in the net drew it."""
+        policy = self._policy
+        if not self._explore or not policy.is_drawn_from or policy.spec.distribution == "q" or policy.spec.is_noisy:
+            return None
+        return float(policy.logp(policy.stepped(obs, state)[0], policy.recorded(chosen))[0])
 
     def _show(self, env, video):
         if video:

@@ -71,6 +71,6 @@ def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
 def results_folder():
     """Return where results go; what the program itself uses, or plainly the home folder where that is broken."""
     try:
-        return load("drl_cli.experiment.defaults:results_folder")(None)
-    except Exception:  # pydantic or gymnasium are missing, say: that is told elsewhere
+        return load("drl_cli.checkpoint.run_folder:results_folder")()
+    except Exception:  # NumPy is missing, say: that is told elsewhere
         return Path("~/ray_results").expanduser()

@@ -10,6 +10,7 @@ import math
 from drl_cli.algorithms import table
 from drl_cli.checks.asking import SILENT, Asked
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
+from drl_cli.configs.offline import reads_only
 from drl_cli.configs.replay import intensity
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, footprint, machine
@@ -48,7 +49,7 @@ def plan(spec, probe=True, said=lambda text: None):
     told["disk"], more = _disk(spec, weights, told["memory"])
     findings += more + _processors(row, config)
     told["probe"], told["time"] = None, None
-    if probe and all(one.state != FAIL for one in findings):
+    if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
         said("measuring for some seconds how fast it is")
         told["probe"], problem = _probed(spec)
         if problem:

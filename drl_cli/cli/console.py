@@ -20,14 +20,17 @@ STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving).
 COLORS = {"warning": "yellow", "goal": "green"}
 
 
-def open_watcher(view, session, plain=False, quiet=False):
-    """Return a LiveScreen when stderr is a terminal to draw on, else a PlainConsole; quiet ones only show warnings."""
+def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_start):
+    """Return a LiveScreen when stderr is a terminal to draw on, else a PlainConsole; quiet ones only show warnings.
+
+    ``clock`` returns the seconds that the run has gone on for.
+    """
     stream = terminal.private_stderr()
     size = os.get_terminal_size(stream.fileno()) if terminal.is_terminal(stream) else (0, 0)
     fits = min(size[0], terminal.width()) >= MIN_SCREEN[0] and size[1] >= MIN_SCREEN[1]
     if plain or quiet or not fits or terminal.in_ci():
-        return PlainConsole(stream, view, quiet=quiet, color=terminal.use_color(stream, session))
-    return load("drl_cli.cli.screen:LiveScreen")(terminal.rich_console(stream, session), view)
+        return PlainConsole(stream, view, clock, quiet=quiet, color=terminal.use_color(stream, session))
+    return load("drl_cli.cli.screen:LiveScreen")(terminal.rich_console(stream, session), view, clock)
 
 
 class PlainConsole:
@@ -48,9 +51,9 @@ class PlainConsole:
         self._interrupted = False
         self._lock = threading.Lock()
 
-    def __call__(self, kind, fields):
-        """Take one event and write its line, if it has one."""
-        seconds = self._clock()
+    def __call__(self, kind, fields, seconds=None):
+        """Take one event, of now or of ``seconds`` on this clock, and write its line, if it has one."""
+        seconds = self._clock() if seconds is None else seconds
         with self._lock:
             best_before = self.view.best if self.view.is_scored else None
             self.view.take(kind, fields, seconds)
@@ -99,6 +102,8 @@ class PlainConsole:
             return self.view.notices[-1][1] if fields.get("incarnation") else ""
         if kind == "evaluation":
             return _evaluation_line(fields, best_before)
+        if kind == "estimates":
+            return f"by recorded episodes: {figures.estimates(fields)}"
         if kind == "held":
             return f"held: mean {fields['value']:.1f} over {fields['evaluations']} evaluations after the target"
         if kind == "checkpoint":
@@ -121,6 +126,12 @@ def _iteration_line(result):
     elapsed = result.get("time_this_iter_s") or 0
     steps = result.get("timesteps_this_iter") or 0
     speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
+    if "num_passes" in info:  # nothing but files is learnt from
+        passes = "" if info["num_passes"] is None else f", each {info['num_passes']:,.3g} times"
+        return (
+            f"iteration {result.get('training_iteration')}: {figures.count(info.get('num_steps_read'))} steps read{passes}, "
+            f"{figures.count(result.get('timesteps_total'))} timesteps{speed}, {figures.count(info.get('num_updates'))} updates"
+        )
     return (
         f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}, "
         f"{figures.count(result.get('episodes_total'))} episodes, "

@@ -32,6 +32,16 @@ def reward(value):
     return f"{value:,.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
+def estimates(found):
+    """What recorded episodes say of a policy (``off_policy_estimator`` of a result): the steadier estimate, and how sure."""
+    method = "wis" if "wis" in found else "is"
+    name = method.upper()
+    mean, low, high = (found[method].get(f"V_step_{name}{end}") for end in ("", "_low", "_high"))
+    between = f" [{reward(low)}, {reward(high)}]" if low is not None and high is not None else ""
+    size = found["effective_sample_size"]
+    return f"{name} {reward(mean)}{between} discounted, worth {reward(size)} of {found['episodes']:,} episodes"
+
+
 def clock(seconds):
     """Seconds → ``0:42``, ``12:05``, ``3:07:12``; ``-`` for None."""
     if seconds is None:
@@ -42,10 +52,25 @@ def clock(seconds):
 
 
 def ago(seconds):
-    """Seconds → ``8 s``, ``3 min``, ``2 h``."""
+    """Seconds → ``8 s``, ``3 min``, ``2 h``, ``4 d``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+
+
+def size(count_of_bytes):
+    """Bytes → ``512 B``, ``46 kB``, ``1.2 GB`` (powers of 1000); ``-`` for None."""
+    if count_of_bytes is None:
+        return "-"
+    if count_of_bytes < 1000:
+        return f"{count_of_bytes} B"
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count_of_bytes >= scale * 0.9995:
+            value = count_of_bytes / scale
+            return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+    return f"{count_of_bytes} B"
 
 
 def bar(share, width, ascii_only=False):

@@ -20,6 +20,7 @@ drl rollout ~/ray_results/default/RUN
 drl rollout ~/ray_results/default/RUN --latest --episodes 3 --video-dir videos
 drl rollout ~/ray_results/default/RUN/checkpoint_000010 --explore --seed 1
 drl rollout ~/ray_results/default/RUN --steps 10000 --out transitions.jsonl
+drl rollout ~/ray_results/default/RUN --explore --episodes 100 --out experience.json
 """
 DEFAULT_EPISODES = 10
 LENGTH, WHERE, SEE = "How long", "What plays, and where", "What to see and keep"
@@ -70,7 +71,7 @@ _rollout_options = options.apply(
             "--out",
             metavar="FILE",
             group=SEE,
-            help="Write transitions, one JSON object per episode and line; - for stdout.",
+            help="Write transitions, one JSON object per episode and line; - for stdout. FILE.json gets RLlib's batches.",
         ),
         options.speech_options,
     ]
@@ -86,6 +87,9 @@ def rollout(session, checkpoint, imports, **asked):
 
     A line of --out is {"format": "drl-episodes-1", "env", "episode", "seed", "obs", "action", "reward", "terminated",
     "truncated"}: lists with one entry per step, and in obs one more, the observation after the last step.
+
+    With a name that ends in .json it is one of RLlib's batches, {"type": "SampleBatch", "obs", "actions", …}, with the
+    log-probabilities of what --explore drew. Both can be learnt from: input: FILE.
     """
     mode = _render_mode(asked["render"], asked["video_dir"])
     options.import_modules(imports)
@@ -103,19 +107,30 @@ def rollout(session, checkpoint, imports, **asked):
     output = terminal.Output(session)
     lines = terminal.say if asked["out"] == "-" else output.line
     playing = load("drl_cli.analysis.playing")
-    kept = asked["out"] and playing.EpisodeFile(asked["out"], subject.env, output.line if asked["out"] == "-" else None)
+    kept = asked["out"] and _kept(asked["out"], playing, subject, output)
     player = playing.Player(
         subject.policy,
         lambda: subject.make_env(mode),
         explore=asked["explore"],
         recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed),
-        keep=bool(kept),
+        keep=playing.CHOICES if _is_batches(asked["out"]) else bool(kept),
         reuse=mode == "human",
         frames=subject.frames,
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
     limits = playing.Limits(episodes, asked["steps"], subject.horizon)
     _play(player.play(limits, seed), kept, lines)
+
+
+def _is_batches(out):
+    return bool(out) and out.lower().endswith(".json")
+
+
+def _kept(out, playing, subject, output):
+    """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
+    if _is_batches(out):
+        return load("drl_cli.analysis.recording").BatchFile(out)
+    return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
 def _play(episodes, kept, lines):

@@ -45,10 +45,13 @@ class LiveScreen:
         )
         self._live.start()
 
-    def __call__(self, kind, fields):
-        """Take one event; a phase is drawn at once, since what follows may keep the interpreter busy."""
+    def __call__(self, kind, fields, seconds=None):
+        """Take one event of now, or of ``seconds`` on this screen's clock.
+
+        A phase is drawn at once, since what follows may keep the interpreter busy.
+        """
         with self._lock:
-            self.view.take(kind, fields, self._clock())
+            self.view.take(kind, fields, self._clock() if seconds is None else seconds)
         if kind in ("phase", "stopping"):
             self._live.refresh()
 
@@ -87,6 +90,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
         )
     rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
     used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
+    used += bool(view.estimates) and width + 1 < WIDE
     space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
     return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
 
@@ -135,6 +139,8 @@ def _learning(view, seconds, width, chart_height, plain):
         bounds[0], bounds[-1] = figures.reward(max(view.curve.points)), figures.reward(min(view.curve.points))
     rows += [_row(f"{bound:>{LABEL - 2}}", (line, "cyan")) for bound, line in zip(bounds, lines, strict=True)]
     rows.append(_row("evaluation", *_evaluation(view, seconds)))
+    if view.estimates:
+        rows.append(_row("recorded", f"   {figures.estimates(view.estimates)}"))
     return Group(*rows)
 
 
@@ -153,10 +159,11 @@ def _evaluation(view, seconds):
 
 def _figures(view, seconds, width, plain):
     now = view.progress
-    episodes = [f"{figures.count(now.get('episodes')):>8}", (f"   iteration {view.iteration}", "dim")]
     rows = [
-        _row("episodes", *episodes),
-        _row("env steps", *_counter(now.get("env_steps"), now.get("env_steps_per_s"))),
+        _row("read" if view.only_reads else "episodes", *_episodes(view, now)),
+        _row(
+            "timesteps" if view.only_reads else "env steps", *_counter(now.get("env_steps"), now.get("env_steps_per_s"))
+        ),
         _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(now)),
         _row("replay", *_replay(now, width, plain)),
         _row("weights", *_weights(now)),
@@ -166,6 +173,17 @@ def _figures(view, seconds, width, plain):
     text = Text("\n").join(rows)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
+
+
+def _episodes(view, now):
+    iteration = (f"   iteration {view.iteration}", "dim")
+    if not view.only_reads:
+        return [f"{figures.count(now.get('episodes')):>8}", iteration]
+    read = now["read"]
+    what = (
+        f" steps, {figures.count(read['num_episodes_read'])} episodes, mean {figures.reward(read['read_reward_mean'])}"
+    )
+    return [f"{figures.count(read['num_steps_read']):>8}", (what, ""), iteration]
 
 
 def _counter(value, per_second):
@@ -191,7 +209,7 @@ def _weights(now):
     version = now.get("weight_version")
     if version is None:
         return ["-"]
-    lag = now.get("weight_lag")
+    lag = None if now.get("only_reads") else now.get("weight_lag")
     behind = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", samples are of the newest"
     return [f"version {figures.count(version)}", (behind, "dim")]
 

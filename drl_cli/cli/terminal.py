@@ -215,6 +215,11 @@ def width():
     return max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)
 
 
+def lines():
+    """Lines to draw in: LINES, else the terminal's, else 24."""
+    return shutil.get_terminal_size((80, 24)).lines
+
+
 def is_unicode(stream):
     """True when ``stream`` can carry block characters."""
     return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")

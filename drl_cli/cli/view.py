@@ -53,6 +53,7 @@ class RunView:
     notices: deque = field(default_factory=lambda: deque(maxlen=NOTICES))
     iteration: int = 0
     evaluation: dict | None = None
+    estimates: dict | None = None
     best: float | None = None
     is_scored: bool = False  # whether best means greedy evaluations, as it does in best.json
     checkpoint: dict | None = None
@@ -69,6 +70,11 @@ class RunView:
     def reward(self):
         """The newest mean reward of training episodes, or None."""
         return self.progress.get("episode_reward_mean")
+
+    @property
+    def only_reads(self):
+        """Whether all that is learnt from was recorded: no episodes are played but those of evaluations."""
+        return bool(self.progress.get("only_reads"))
 
     def next_checkpoint(self):
         """The iteration of the next periodic checkpoint, or None when only the best and the last are kept."""
@@ -121,7 +127,12 @@ class RunView:
         if not self.is_scored:
             self.best, self.is_scored = None, True
         self.evaluation = {**fields, "seconds": seconds}
+        if self.only_reads and value is not None:
+            self.curve.add(value)
         self._see_best(value, from_training=False)
+
+    def _take_estimates(self, fields, _seconds):
+        self.estimates = fields
 
     def _take_best_before(self, fields, _seconds):
         self.best, self.is_scored = fields["value"], True

@@ -10,10 +10,12 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from drl_cli.configs.environment import EnvironmentKeys
+from drl_cli.configs.estimates import EstimateKeys
 from drl_cli.configs.evaluation import EvaluationKeys
 from drl_cli.configs.iteration import IterationKeys
 from drl_cli.configs.model import Vision
-from drl_cli.configs.replay import ReplayKeys, learnt_steps, span
+from drl_cli.configs.offline import InputKeys, reads_only
+from drl_cli.configs.replay import BufferKeys, ReplayKeys, learns_returns, learnt_steps, span
 from drl_cli.configs.resources import ResourceKeys
 from drl_cli.configs.rollout import RolloutKeys
 from drl_cli.configs.schema import MisfitError, Section, Whole, key
@@ -51,24 +53,16 @@ class DelayKeys(Section):
     policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)
 
 
-class OffPolicyKeys(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, IterationKeys, ResourceKeys):
-    """What every algorithm with a replay has."""
+class BufferedKeys(
+    EnvironmentKeys, RolloutKeys, InputKeys, EstimateKeys, BufferKeys, EvaluationKeys, IterationKeys, ResourceKeys
+):
+    """What every algorithm has that learns from a buffer, which workers fill or files."""
 
-    model: Vision = key(Vision(), "How observations that are images are seen.")
     grad_clip: Annotated[float, Field(gt=0, le=1e9)] | None = key(
         None,
         "Largest global norm of the gradients of each part (policy, critics, …); null never clips. RLlib's is the norm "
         "of each variable.",
         "norm",
-    )
-    policy_average: float = key(
-        0.0,
-        "Share that the past keeps, at each update, in a running average of the policy's weights; the average is what "
-        "acts, is scored and is checkpointed. 0 acts with the newest weights. 1 / (1 - policy_average) updates is its "
-        "memory.",
-        "share per update",
-        ge=0,
-        lt=1,
     )
 
     @model_validator(mode="after")
@@ -81,6 +75,8 @@ class OffPolicyKeys(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, It
             )
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if reads_only(self) and self.num_replay_shards > 1:
+            raise MisfitError("num_replay_shards", "files are read into one part; leave it out")
         shards = max(1, self.num_replay_shards)
         streams = math.ceil(max(1, self.num_workers) / shards) * self.num_envs_per_worker
         least = shards * streams * (span(self) + 1)
@@ -93,6 +89,23 @@ class OffPolicyKeys(EnvironmentKeys, RolloutKeys, ReplayKeys, EvaluationKeys, It
         return self
 
 
+class OffPolicyKeys(ReplayKeys, BufferedKeys):
+    """What every algorithm has that learns the values of actions from a replay."""
+
+    model: Vision = key(Vision(), "How observations that are images are seen.")
+    policy_average: float = key(
+        0.0,
+        "Share that the past keeps, at each update, in a running average of the policy's weights; the average is what "
+        "acts, is scored and is checkpointed. 0 acts with the newest weights. 1 / (1 - policy_average) updates is its "
+        "memory.",
+        "share per update",
+        ge=0,
+        lt=1,
+    )
+
+
 def _window(config):
     """Say what is drawn from the replay."""
+    if learns_returns(config):
+        return "2 steps"
     return f"n_step {config.n_step}" if learnt_steps(config) == 1 else f"{span(config)} steps"

@@ -13,6 +13,7 @@ from drl_cli.configs.dqn import DQNExploration, ValueKeys
 from drl_cli.configs.exploration import TYPE
 from drl_cli.configs.model import RecurrentNetwork
 from drl_cli.configs.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.configs.offline import reads
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
 
@@ -110,4 +111,6 @@ class R2D2Config(
             raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
         if self.worker_side_prioritization:
             raise MisfitError("worker_side_prioritization", "workers cannot judge sequences yet; leave it out")
+        if reads(self):
+            raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
         return self

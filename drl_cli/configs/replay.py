@@ -1,7 +1,8 @@
 """Keys of learning from a replay buffer: its size, how it draws, when learning starts, how many updates per env step.
 
-Mixed into the config of every algorithm with the replay loop. Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation:
-the annealing of beta, whose keys nothing reads in RLlib since 0.8.6, takes place.
+Mixed into the config of every algorithm with the replay loop; ``BufferKeys`` alone where whole returns are learnt from.
+Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation: the annealing of beta, whose keys nothing reads in RLlib since
+0.8.6, takes place.
 """
 
 from typing import Annotated
@@ -14,7 +15,7 @@ Beta = Annotated[float, Field(ge=0, le=1)]
 UPDATES_PER_ENV_STEP = 0.4  # the pace of the measured LunarLanderContinuous runs that reach 200 within a minute
 
 
-class ReplayKeys(Section):
+class BufferKeys(Section):
     """The buffer, and the pace between sampling and learning."""
 
     buffer_size: Whole = key(
@@ -39,15 +40,6 @@ class ReplayKeys(Section):
         rllib=256,
         why="2,027 updates a second on one core instead of 1,245, and small tasks learn as much from each",
     )
-    n_step: Whole = key(
-        3,
-        "Rewards summed before the value of the state behind them is trusted.",
-        "env steps",
-        ge=1,
-        le=1000,
-        rllib=1,
-        why="with 1-step returns SAC hovered on LunarLander past 150 s; with 3 it lands within 60",
-    )
     training_intensity: float | None = key(
         None,
         "Transitions trained per env step sampled; honoured both ways: too few updates hold sampling back, too few "
@@ -57,6 +49,45 @@ class ReplayKeys(Section):
         le=1e6,
         rllib="null: one update per fragment, which with more workers trains less per step",
         why="a pace that the number of workers does not change",
+    )
+    compress_observations: bool = key(
+        False,
+        "Whether the replay holds observations LZ4-compressed, each on its own: images take a fraction of the memory "
+        "and some microseconds more a draw; short vectors only grow.",
+    )
+    store_buffer_in_checkpoints: bool = key(
+        True,
+        "Whether the newest checkpoint holds the replay, so that a run goes on as if it had not stopped.",
+        rllib=False,
+        why="a run that resumes with an empty replay drops and has to recover",
+    )
+    num_replay_shards: Whole = key(
+        0,
+        "Parts of the replay: 0 is one in the run's own process; with workers 1 or more are Ray actors, each of which "
+        "holds an equal share of buffer_size.",
+        "shards",
+        ge=0,
+        le=64,
+    )
+    updates_per_call: Whole = key(
+        50, "Most updates that one call of the graph's session runs.", "updates", ge=1, le=10_000
+    )
+    publish_every: Whole = key(
+        50, "Updates between two pushes of weights to the workers.", "updates", ge=1, le=1_000_000
+    )
+
+
+class ReplayKeys(BufferKeys):
+    """What is drawn from the buffer: windows of a few steps, uniformly or by priority."""
+
+    n_step: Whole = key(
+        3,
+        "Rewards summed before the value of the state behind them is trusted.",
+        "env steps",
+        ge=1,
+        le=1000,
+        rllib=1,
+        why="with 1-step returns SAC hovered on LunarLander past 150 s; with 3 it lands within 60",
     )
     prioritized_replay: bool = key(
         False, "Whether transitions are drawn in proportion to the size of their TD error, and weighted accordingly."
@@ -87,31 +118,6 @@ class ReplayKeys(Section):
         False,
         "Whether workers compute the first priorities of their steps; without it a new step has the largest one so far.",
     )
-    compress_observations: bool = key(
-        False,
-        "Whether the replay holds observations LZ4-compressed, each on its own: images take a fraction of the memory "
-        "and some microseconds more a draw; short vectors only grow.",
-    )
-    store_buffer_in_checkpoints: bool = key(
-        True,
-        "Whether the newest checkpoint holds the replay, so that a run goes on as if it had not stopped.",
-        rllib=False,
-        why="a run that resumes with an empty replay drops and has to recover",
-    )
-    num_replay_shards: Whole = key(
-        0,
-        "Parts of the replay: 0 is one in the run's own process; with workers 1 or more are Ray actors, each of which "
-        "holds an equal share of buffer_size.",
-        "shards",
-        ge=0,
-        le=64,
-    )
-    updates_per_call: Whole = key(
-        50, "Most updates that one call of the graph's session runs.", "updates", ge=1, le=10_000
-    )
-    publish_every: Whole = key(
-        50, "Updates between two pushes of weights to the workers.", "updates", ge=1, le=1_000_000
-    )
 
     @model_validator(mode="after")
     def _has_use_for_priorities(self):
@@ -133,6 +139,16 @@ def shards(config):
     return max(1, min(config.num_replay_shards, config.num_workers))
 
 
+def is_prioritized(config):
+    """Return whether the replay draws by priority."""
+    return getattr(config, "prioritized_replay", False)
+
+
+def learns_returns(config):
+    """Return whether what is learnt from are whole returns, up to the end of each episode, instead of a few steps."""
+    return not hasattr(config, "n_step")
+
+
 def learnt_steps(config):
     """Return the steps of a drawn sequence that are learnt from: 1 where transitions are drawn."""
     if not hasattr(config, "burn_in"):
@@ -142,5 +158,10 @@ def learnt_steps(config):
 
 
 def span(config):
-    """Return the env steps of one environment that what is drawn reaches over, up to the observation behind the last."""
+    """Return the env steps of one environment that what is drawn reaches over, up to the observation behind the last.
+
+    1 where whole returns are drawn, which reach as far as their episodes do.
+    """
+    if learns_returns(config):
+        return 1
     return getattr(config, "burn_in", 0) + learnt_steps(config) + config.n_step - 1

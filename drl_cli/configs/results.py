@@ -6,6 +6,8 @@ loggers take the columns of ``progress.csv`` from here. Names are RLlib's where 
 
 _LEARNER = "info/learner/default_policy/"
 
+_ESTIMATED = ("step_{}", "step_{}_low", "step_{}_high", "episode_{}")
+
 EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
 """What an exploration says of itself, the mean over the environments."""
 
@@ -46,6 +48,13 @@ NUMBER_FIELDS = (
     "evaluation/num_updates",
     "evaluation/confirmed_reward_mean",
     "evaluation/confirmed_episodes",
+    "off_policy_estimator/episodes",
+    "off_policy_estimator/effective_sample_size",
+    *(
+        f"off_policy_estimator/{method}/{name}"
+        for method in ("is", "wis")
+        for name in ("V_prev", *(f"V_{part.format(method.upper())}" for part in _ESTIMATED), "V_gain_est")
+    ),
     "info/num_steps_sampled",
     "info/num_steps_trained",
     "info/num_updates",
@@ -59,6 +68,12 @@ NUMBER_FIELDS = (
     "info/queue_size",
     "info/queue_capacity",
     "info/num_steps_replayed",
+    "info/num_steps_read",
+    "info/num_episodes_read",
+    "info/read_reward_mean",
+    "info/read_reward_min",
+    "info/read_reward_max",
+    "info/num_passes",
     "info/replay_size",
     "info/replay_capacity",
     "info/replay_shards",
@@ -107,6 +122,9 @@ NUMBER_FIELDS = (
             "behaviour_kl",
             "mean_ratio",
             "kl_coeff",
+            "advantage_scale",
+            "mean_advantage_weight",
+            "max_advantage_weight",
         )
     ),
     "timers/start_s",

@@ -56,6 +56,8 @@ NEVER = {
     "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
     "num_data_loader_buffers": "batches reach the learner as references; it loads the next one when it has learnt from one.",
     "simple_optimizer": "num_gpus says over how many towers a batch is split.",
+    "postprocess_inputs": "returns are always made of the rewards that were read. Remove the key.",
+    "shuffle_buffer_size": "what is learnt from is drawn at random from the buffer: buffer_size steps of it.",
     "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. "
     "Remove the key.",
 }
@@ -81,17 +83,7 @@ NOT_YET = {
     "num_cpus_for_driver": "",
     "min_train_timesteps_per_reporting": "",
     "min_train_timesteps_per_iteration": "",
-    "input": "",
-    "input_config": "",
-    "actions_in_input_normalized": "",
-    "input_evaluation": "",
-    "off_policy_estimation_methods": "",
-    "postprocess_inputs": "",
-    "shuffle_buffer_size": "",
-    "output": "",
-    "output_config": "",
-    "output_compress_columns": "",
-    "output_max_file_size": "",
+    "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "multiagent": "",
     "replay_mode": "",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
@@ -114,7 +106,23 @@ OLD = {
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
+_RECORDS = (
+    "its workers try perturbed weights, a new policy for every episode; record one with drl rollout --out FILE.json"
+)
+
+_PLAYS = "it scores weights by playing with them, and files cannot play"
+_NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
+
 INSTEAD = {
+    "output": (("noise_stdev", _RECORDS),),
+    "output_compress_columns": (("noise_stdev", _RECORDS),),
+    "output_max_file_size": (("noise_stdev", _RECORDS),),
+    "input": (
+        ("vf_loss_coeff", _NEWEST),
+        ("noise_stdev", _PLAYS),
+    ),
+    "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "lr": (
         (
             "optimization",
@@ -128,6 +136,7 @@ INSTEAD = {
     "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
     "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
     "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
     "lr_schedule": (
         ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),
@@ -163,8 +172,6 @@ INSTEAD = {
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
 OTHER_ALGORITHMS = {
-    "MARWIL and BC": "beta vf_coeff replay_buffer_size bc_logstd_coeff moving_average_sqd_adv_norm_start "
-    "moving_average_sqd_adv_norm_update_rate",
     "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",
 }
 """Keys of algorithms that are not built yet."""

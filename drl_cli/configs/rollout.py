@@ -7,6 +7,7 @@ meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 from typing import Literal
 
 from drl_cli.configs.exploration import ExplorationConfig
+from drl_cli.configs.output import OutputKeys
 from drl_cli.configs.schema import Section, Whole, key
 
 
@@ -49,7 +50,7 @@ class WorkerKeys(Section):
     )
 
 
-class RolloutKeys(WorkerKeys):
+class RolloutKeys(WorkerKeys, OutputKeys):
     """Keys of the part that steps environments with one policy, and explores on top of it."""
 
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")

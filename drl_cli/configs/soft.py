@@ -54,6 +54,12 @@ class SoftKeys(Section):
         "nats",
         "'auto', null or a number in [-1e6, 1e6]",
     )
+    backup_entropy: bool = key(
+        True,
+        "Whether the critics' targets count the entropy of the next action as a reward, as SAC's do; false: the reward "
+        "alone. Counted, it pays for every step that an episode goes on, which at a gamma near 1 can be more than what "
+        "ends it.",
+    )
     optimization: Optimization = key(Optimization(), "Learning rates.")
     use_sde: bool = key(
         False,

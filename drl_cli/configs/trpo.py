@@ -7,13 +7,14 @@ algorithms, the others are those of the published implementations. Source of def
 
 from pydantic import model_validator
 
-from drl_cli.configs.on_policy import OnPolicyKeys, sequence_length
+from drl_cli.configs.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
 
 _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 
 
 class TRPOConfig(
+    StateDependentKeys,
     OnPolicyKeys,
     defaults={
         # A run makes some tens of updates, each of large operations: too few to pay for the compiler.

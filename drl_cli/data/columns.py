@@ -91,6 +91,14 @@ class Meta(NamedTuple):
     version: int  # weights that acted; 0: none yet, uniform actions
 
 
+class Reading(NamedTuple):
+    """What the driver learns of a fragment that was read from files."""
+
+    pieces: int  # parts of episodes in it, each of which ends in it
+    episodes: tuple  # (return, length) of those that are whole, raw rewards
+    ended: bool  # whether this worker has read all that it was to read in this pass
+
+
 class Token(NamedTuple):
     """What the driver learns of a fragment without reading it."""
 
@@ -102,3 +110,4 @@ class Token(NamedTuple):
     seconds: dict  # "env", "policy", "total": where the time went
     exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
     seen: dict | None = None  # what its observations and returns add to the filters' statistics (``actors.observed``)
+    reading: Reading | None = None  # where it was read, not sampled

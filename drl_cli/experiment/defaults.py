@@ -3,12 +3,11 @@
 Used by ``experiment.spec``.
 """
 
-import os
 import secrets
-from pathlib import Path
 
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
+from drl_cli.configs.offline import absolute
 from drl_cli.errors import ConfigError, DrlError
 from drl_cli.experiment import examples, files
 from drl_cli.experiment.stop import GOAL
@@ -55,15 +54,9 @@ def _is_for(text, run, env_id):
 
 
 def complete(config, env_id):
-    """Return the config with the environment's id and a seed, drawn if none was given."""
+    """Return the config with the environment's id, a seed, drawn if none was given, and files by absolute paths."""
     seed = config.seed if config.seed is not None else secrets.randbelow(2**31)
-    return config.model_copy(update={"env": env_id, "seed": seed})
-
-
-def results_folder(given):
-    """Return the folder of all results as an absolute path."""
-    chosen = given or os.environ.get("TUNE_RESULT_DIR") or "~/ray_results"
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
+    return config.model_copy(update={"env": env_id, "seed": seed} | absolute(config))
 
 
 def ray_settings(flags):

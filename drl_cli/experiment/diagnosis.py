@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from drl_cli import events
 from drl_cli.acting import envs
+from drl_cli.configs.offline import reads_only
 
 AGAIN_S = 600.0
 IN_A_ROW = 3  # results that must agree
@@ -42,7 +43,7 @@ class Situation(NamedTuple):
 
     gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; target: the reward that
     is wanted, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action;
-    scaled: rewards are learnt from in other units than they are told in.
+    scaled: rewards are learnt from in other units than they are told in; reads: all is read from files, nobody plays.
     """
 
     gamma: float = 0.99
@@ -52,6 +53,7 @@ class Situation(NamedTuple):
     choices: float | None = None
     dims: int = 1
     scaled: bool = False
+    reads: bool = False
 
 
 def situation(spec, goal=None):
@@ -66,6 +68,7 @@ def situation(spec, goal=None):
         target=goal if goal is not None else _registered(envs.reward_threshold, spec.env),
         choices=choices,
         dims=dims,
+        reads=reads_only(config),
         scaled=bool(getattr(config, "reward_scaling", False) or getattr(config, "clip_rewards", None)),
     )
 
@@ -209,7 +212,7 @@ class Diagnosis:
     def _no_episode(self, result):
         steps = ((result.get("timesteps_total") or 0) - self._ended[1]) / self._facts.streams
         limit = self._facts.limit
-        if steps <= (EPISODES_OVERDUE * limit if limit else WITHOUT_LIMIT):
+        if self._facts.reads or steps <= (EPISODES_OVERDUE * limit if limit else WITHOUT_LIMIT):
             return None
         since = "yet" if not self._ended[0] else f"since env step {self._ended[1]:,}"
         lack = "is not kept" if limit else "is missing"

@@ -96,7 +96,7 @@ class _Drive:
         ending = Ending(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
             env = {**spec.env_facts, "imports": tuple(spec.imports)}
-            options = {"goal": ending.goal, "ray": spec.ray}
+            options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
             trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
             stack.callback(trainer.close)
             if start:

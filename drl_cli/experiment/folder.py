@@ -1,6 +1,7 @@
 """A run's folder on disk: made exclusively, probed, locked for as long as the run lives.
 
-Users: ``experiment.opening`` and ``experiment.keeping``; ``find_unfinished`` also the command line.
+Users: ``experiment.opening`` and ``experiment.keeping``; ``find_unfinished`` also the command line. What anyone may read
+of it is ``checkpoint.run_folder``.
 Its lock is ``flock`` on ``.lock``: the kernel frees it when the process dies, however it dies.
 """
 
@@ -11,14 +12,18 @@ import json
 import os
 import secrets
 import socket
+import time
 from pathlib import Path
 
 from drl_cli import checkpoint, events
-from drl_cli.checkpoint.files import json_bytes, parse_json, read_small
-from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError
+from drl_cli.checkpoint.files import json_bytes
+from drl_cli.checkpoint.run_folder import NO_LOCKS, is_locked, read_record
+from drl_cli.errors import ResourcesExhausted, RunFolderError
 from drl_cli.experiment import names
 
-MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
+# Tries to take a lock, and seconds between them: whoever looks at a run (`drl runs`) holds it for microseconds.
+PROBES = 5
+PROBE_SECONDS = 0.02
 
 
 def now():
@@ -93,15 +98,18 @@ def _take(path):
     return RunFolder(path, lock)
 
 
-def _flock(lock, path):
+def _flock(lock, path, probes=PROBES):
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
+        if probes > 1:
+            time.sleep(PROBE_SECONDS)
+            return _flock(lock, path, probes - 1)
         held = _holder(lock)
         os.close(lock)
         raise RunFolderError(f"{path}: another run is using this folder ({held}). Wait for it or stop it") from error
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+        if error.errno not in NO_LOCKS:
             raise
         text = f"{path} is on a file system without locks: do not start a second run on this folder"
         events.report("warning", text=text)
@@ -127,36 +135,6 @@ def _cannot_write(path, error):
     text = f"{path}: the results folder cannot be written ({reason}). Choose another with --local-dir"
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
     return ResourcesExhausted(text) if full else RunFolderError(text)
-
-
-def read_record(path):
-    """Return the dict in a record like params.json, or None without the file. Raises RunFolderError."""
-    if not Path(path).exists():
-        return None
-    try:
-        data = parse_json(read_small(path, MAX_RECORD), path)
-    except CheckpointError as error:
-        raise RunFolderError(str(error)) from error
-    if not isinstance(data, dict):
-        raise RunFolderError(f"{path}: is not a JSON object")
-    return data
-
-
-def is_locked(path):
-    """Whether a living process holds the run folder."""
-    try:
-        lock = os.open(Path(path) / ".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return False
 
 
 def find_unfinished(local_dir, experiment):

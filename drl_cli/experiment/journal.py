@@ -1,5 +1,7 @@
 """The listeners that write a run's own records of what happens: events.jsonl, drl.log and status.json.
 
+The newest ``progress`` stands in status.json, for whoever watches the run from elsewhere.
+
 User: ``experiment.driving``. A record that cannot be written never stops training.
 """
 
@@ -58,6 +60,10 @@ class Journal:
             row = fields["result"]
             self._status["training_iteration"] = row.get("training_iteration")
             self._status["timesteps_total"] = row.get("timesteps_total")
+            if self._clock() - self._written < STATUS_SECONDS:
+                return
+        elif kind == "progress":
+            self._status["progress"] = fields
             if self._clock() - self._written < STATUS_SECONDS:
                 return
         elif kind == "checkpoint":

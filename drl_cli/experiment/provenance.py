@@ -4,14 +4,14 @@ A place is a file and line, a flag, or nothing for a default; what the program f
 """
 
 from drl_cli.algorithms import table
+from drl_cli.checkpoint.run_folder import read_record, results_folder
 from drl_cli.configs import listing
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.origins import origins
 from drl_cli.configs.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
-from drl_cli.experiment import defaults, files, records, resuming
-from drl_cli.experiment.folder import read_record
+from drl_cli.experiment import files, records, resuming
 from drl_cli.loading import load
 
 RECORD = "provenance.json"
@@ -53,7 +53,7 @@ def of_run(folder):
 
 def find(target):
     """Return ("run", its folder) or ("file", its path) of what ``target`` names. Raises InputError."""
-    local_dir = defaults.results_folder(None)
+    local_dir = results_folder()
     try:
         return "run", resuming.find_run(target, local_dir, "default")
     except RunFolderError as no_run:

@@ -24,6 +24,7 @@ from typing import Any
 
 from drl_cli.acting import envs, preprocessing
 from drl_cli.algorithms import table
+from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.parse import read, read_section, refuse
@@ -32,7 +33,7 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, files, provenance, resuming, stop
+from drl_cli.experiment import defaults, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
 from drl_cli.runtime import footprint
@@ -81,7 +82,7 @@ def from_flags(flags):
     recorded = None
     mapping, where = {}, Where("the command")
     if flags.get("resume"):
-        folder = resuming.find_run(flags["resume"], defaults.results_folder(flags.get("local_dir")), name)
+        folder = resuming.find_run(flags["resume"], results_folder(flags.get("local_dir")), name)
         recorded = resuming.Recorded(folder)
         name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
     draft = _Draft(name, with_flags(mapping, where, flags), flags, recorded)
@@ -158,7 +159,7 @@ class _Draft:
         given, where = self._mapping.get("config", {}), self._where.inside("config")
         self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
         self._notices += notices
-        return problems
+        return problems or offline.problems(self._row, self._config, self._mapping, self._where)
 
     def _read_environment(self):
         name = self._mapping.get("env")
@@ -212,6 +213,9 @@ class _Draft:
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
         footprint.check_replay(self._row, self._config, spaces, rules)
         config = defaults.complete(self._config, env.id)
+        facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
+        offline.check_files(config, facts)
+        estimated.check(self._row, config, facts)
         ray = defaults.ray_settings(self._flags)
         for text in dict.fromkeys(self._notices):
             report("notice", text=text)
@@ -227,7 +231,7 @@ class _Draft:
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,
             checkpoint_score_attr=keys.checkpoint_score_attr,
-            local_dir=defaults.results_folder(keys.local_dir),
+            local_dir=results_folder(keys.local_dir),
             restore=Path(os.path.abspath(os.path.expanduser(keys.restore))) if keys.restore else None,
             resume=self._recorded.folder if self._recorded else None,
             ray=ray,

@@ -117,6 +117,12 @@ class PolicySpec:
         return self.action.size + 1 if self.previous else 0
 
     @property
+    def is_noisy(self):
+        """Whether the acting net draws some of its weights at every act."""
+        net = self.nets[0]
+        return net.noisy_heads or any(layer.noisy for layer in (*net.layers, *net.head_layers))
+
+    @property
     def stepwise(self):
         """Names of the state's columns that a trajectory keeps for every step, not for a sequence's start alone."""
         return (f"state_{len(self.state) - 1}",) if self.previous else ()

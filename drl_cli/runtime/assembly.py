@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
+from drl_cli.configs.estimates import methods
 from drl_cli.configs.exploration import exploration_settings
+from drl_cli.configs.offline import reads, reads_only
 from drl_cli.configs.replay import shards
 from drl_cli.configs.resources import gpus
 from drl_cli.loading import load
@@ -23,6 +25,8 @@ from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.shards import Shards
 
 LEARNER = "drl_cli.actors.learner"
+READER = "drl_cli.actors.experience_reader:ExperienceReader"
+MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
@@ -82,8 +86,11 @@ def open_cluster(config, ray_options, with_tensorflow=True):
     return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(row, config, env, spec, cluster):
-    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed."""
+def make_parts(row, config, env, spec, cluster, output=None):
+    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed.
+
+    ``output``: the folder that workers record into, or None.
+    """
     initial = load(row.nets).initial_weights(config, spec, config.seed) | filtering.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
@@ -99,11 +106,13 @@ def make_parts(row, config, env, spec, cluster):
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(row.worker, config, env, spec, cluster, server)
+    make = _WorkerMaker(_worker_of(row, config), config, {**env, "output": output}, spec, cluster, server)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
-    pool = WorkerPool(cluster, make, max(1, config.num_workers), most if remote_workers else 1)
+    # A reader that has come to the end of its files must be heard before it is asked for more.
+    most = most if remote_workers and not reads_only(config) else 1
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), most)
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
-    make.sampled = lambda: loop.sampled
+    make.loop = loop
     if not cluster.is_remote:
         pushed.result()
     return Parts(server, learner, replay, pool, loop)
@@ -121,18 +130,25 @@ def _make_replay(config, spec, cluster, options):
     )
 
 
+def _worker_of(row, config):
+    """Return the dotted name of who brings fragments: what samples, what reads, or what does both."""
+    if not reads(config):
+        return row.worker
+    return READER if reads_only(config) else MIXED
+
+
 class _WorkerMaker:
-    """Spawns worker ``index`` as its ``incarnation``-th; ``sampled`` is set once there is a loop that counts env steps."""
+    """Spawns worker ``index`` as its ``incarnation``-th; ``loop`` is set once there is one."""
 
     def __init__(self, worker, config, env, spec, cluster, server):
         self._worker = worker
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
-        self.sampled = None
+        self.loop = None
 
     def __call__(self, index, incarnation):
         config = self._config
         streams = max(1, config.num_workers) * config.num_envs_per_worker
-        sampled = self.sampled()
+        sampled = self.loop.sampled
         exploring = exploration_settings(config) if hasattr(config, "exploration_config") else {}
         left = max(0, exploring.get("random_timesteps", 0) - sampled)
         identity = {
@@ -144,8 +160,15 @@ class _WorkerMaker:
             "streams": streams,
             "base": sampled,
         }
+        if self._env.get("output"):
+            identity["output"] = self._env["output"]
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")
+        if reads(config):
+            # What the loop knows of who has read how far is asked for anew by each successor.
+            more = {"number": index, "workers": max(1, config.num_workers)}
+            identity |= more | {"behind": self.loop.pace.behind(index)}
+            env["spaces"] = self._env["spaces"] | {"frames": self._spec.frames}
         resources = {
             "num_cpus": config.num_cpus_per_worker,
             "num_gpus": config.num_gpus_per_worker,
@@ -166,5 +189,6 @@ def make_tester(config, env, spec, cluster, server):
         "horizon": over.horizon if over.horizon is not None else config.horizon,
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
+        "config": config if methods(config) else None,
     }
     return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)

@@ -26,11 +26,15 @@ class Shares(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """``loop``: last part of its module's name; ``workers``: num_workers; ``cores``: that this process may use."""
+    """``loop``: last part of its module's name; ``workers``: num_workers; ``cores``: that this process may use.
+
+    ``reads``: nobody samples, workers read files.
+    """
 
     loop: str
     workers: int
     cores: int
+    reads: bool = False
 
 
 class Verdict(NamedTuple):
@@ -58,6 +62,10 @@ def judge(shares, setting):
 def _side_by_side(shares, setting):
     """Workers and learner run beside one another: whoever is idle waits for the other."""
     idle = _percent(1 - shares.learner)
+    if setting.reads:  # that readers wait is as it should be
+        text = f"learner idle {idle}: reading is slow; {_more_workers(setting)}"
+        slow = 1 - shares.learner >= IDLE and shares.workers >= BUSY
+        return Verdict("reading", text) if slow else _balanced(shares)
     if 1 - shares.learner >= IDLE and shares.workers >= BUSY:
         starved = {"replay": "replay starved", "stream": "queue empty"}.get(setting.loop, "no gradients")
         return Verdict("sampling", f"learner idle {idle}: {starved}; {_sample_faster(shares, setting)}")

@@ -7,6 +7,7 @@ parts would allocate; those of processes were measured once (2 cores, Python 3.1
 import math
 from typing import NamedTuple
 
+from drl_cli.configs.offline import reads_only
 from drl_cli.configs.replay import shards
 from drl_cli.data.columns import BATCH
 from drl_cli.errors import ResourcesExhausted
@@ -48,7 +49,7 @@ def replay(row, config, policy, stop):
 
     ``policy``: PolicySpec; ``stop``: the stop rules, of which env steps bound what is filled.
     """
-    if not assembly.has_replay(row) or not hasattr(config, "buffer_size"):
+    if not assembly.has_replay(row):
         return None
     size = load("drl_cli.actors.replay_buffer").bytes_per_step(config, policy)
     is_packed = config.compress_observations
@@ -107,7 +108,7 @@ def processes(row, config, options):
 def check_replay(row, config, spaces, stop):
     """Raise ResourcesExhausted, with the numbers, where what a run puts into its replay cannot fit into memory at all."""
     total = machine.memory_total()
-    if total is None or not assembly.has_replay(row) or not hasattr(config, "buffer_size"):
+    if total is None or not assembly.has_replay(row) or reads_only(config):  # files may be far smaller than the buffer
         return
     found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
     room = total - (TENSORFLOW if row.tensorflow else PLAIN)

@@ -17,6 +17,7 @@ class Meters:
         self.version = 1  # of the newest weights that were pushed
         # Seconds at work since this process began; those of sampling are over all workers.
         self.spent = {"learn": 0.0, "sample": 0.0, "env": 0.0, "policy": 0.0}
+        self.read = None  # where files are read: what has been (``loops.pace.Tally``)
         self._exploring = {}  # worker -> what its newest fragment said of its exploration
         self._reset()
 
@@ -35,9 +36,10 @@ class Meters:
         self._new_episodes += len(token.episodes)
         self.bad_transitions += token.bad_transitions
         self._steps += stored
-        self.lag = max(0, self.version - token.meta.version)
-        self._lags.append(self.lag)
-        self._exploring[token.meta.worker] = token.exploration
+        if token.reading is None:  # what is read is of nobody's weights
+            self.lag = max(0, self.version - token.meta.version)
+            self._lags.append(self.lag)
+            self._exploring[token.meta.worker] = token.exploration
         for name, value in token.seconds.items():
             self._seconds[name] += value
         # A worker that differentiates (A3C) does so in time of its own.

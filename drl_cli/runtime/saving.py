@@ -7,6 +7,7 @@ data (counters, random states, windows of metrics), ``workers.safetensors`` the 
 from drl_cli import __version__, checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of, from_facts
+from drl_cli.configs.offline import reads_only
 from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime.cluster import PartLost
@@ -136,7 +137,9 @@ def _goes_on(trainer, ckpt, exact):
     """Whether the workers can go on in the middle of their episodes."""
     state, before, now = ckpt.json("state"), ckpt.facts["config"], trainer.config
     same = all(before[name] == getattr(now, name) for name in ("num_workers", "num_envs_per_worker"))
-    return exact and state["exact"] and same
+    # Readers that go on where they stood do not bring again what a replay that was not stored held.
+    held = _with_replay(trainer, ckpt, state) or not reads_only(now)
+    return exact and state["exact"] and same and held
 
 
 def restore(trainer, ckpt, exact):

@@ -14,12 +14,15 @@ from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
+from drl_cli.configs.offline import reads_only
+from drl_cli.configs.output import output_folder
+from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, machine, saving
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
-from drl_cli.runtime.scoring import Scoring, Snapshot
+from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
@@ -33,12 +36,13 @@ class Trainer:
     def __init__(self, algorithm, config, env, options=None, stop_requested=None, cluster=None):
         """``config``: the algorithm's config with its seed set; ``env``: dict(id, asked, env_config, spaces, imports).
 
-        ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster).
+        ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster, folder: the run's
+        for ``output: logdir``, or None).
         ``stop_requested``: callable that becomes true when the run should end soon. ``cluster``: to be used instead of
         one that ``start`` makes.
         """
         self.row, self.config, self.env = table.find(algorithm), config, env
-        self._options = {"goal": None, "ray": {}} | (options or {})
+        self._options = {"goal": None, "ray": {}, "folder": None} | (options or {})
         self._stop_requested = stop_requested or (lambda: False)
         self._cluster = cluster
         self.iteration = 0
@@ -52,18 +56,19 @@ class Trainer:
         self._busy_before = None
         self._stop_heard = None  # when a request to stop was first seen
         self._saving_s = 0.0  # in which everything stood still
-        setting = Setting(self.row.loop.rpartition(".")[2], getattr(config, "num_workers", 0), machine.cores())
-        self._bottleneck = Bottleneck(setting)
+        loop = self.row.loop.rpartition(".")[2]
+        self._bottleneck = Bottleneck(Setting(loop, config.num_workers, machine.cores(), reads_only(config)))
 
     # -- life ---------------------------------------------------------------------------------------------------
 
     def start(self):
         """Make the parts. Sampling and loading TensorFlow go on in the background when this returns."""
         self._began = time.monotonic()
+        output = self._recording_folder()
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
         self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
-        self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster)
+        self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
         self._tester = None
@@ -73,6 +78,13 @@ class Trainer:
             saving.restore(self, *self._restored)
         self._start_seconds = time.monotonic() - self._began
         self._last_progress, self._progress_marks = 0.0, (time.monotonic(), self.loop.sampled, self.loop.updates)
+
+    def _recording_folder(self):
+        folder = output_folder(self.config, self._options["folder"])
+        if folder is not None:
+            writing.prepare(folder)
+            events.report("notice", text=f"recording every env step to {folder}")
+        return folder
 
     def _make_tester(self):
         if self._tester is None:
@@ -212,7 +224,7 @@ class Trainer:
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
-            "evaluation": self.scored_result() or {},  # no empty column before the first
+            **self._scores(),
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
             "perf": self._perf(),
             "done": False,
@@ -228,6 +240,12 @@ class Trainer:
             "learner": {DEFAULT_POLICY: learner},
         } | self.loop.info()
         return result
+
+    def _scores(self):
+        """The newest evaluation, and what recorded episodes say of the same weights; no empty column before the first."""
+        scored = dict(self.scored_result() or {})
+        estimates = scored.pop(ESTIMATES, {})
+        return {"evaluation": scored} | ({ESTIMATES: estimates} if estimates else {})
 
     def _warn_of_edges(self, mass):
         if mass is None or mass <= EDGE_MASS or self._edges_warned:
@@ -271,6 +289,8 @@ class Trainer:
             bottleneck=self._bottleneck.text,
             training_iteration=self.iteration,
             workers=self.parts.pool.healthy if self.config.num_workers else 0,  # 0: the only one is in this process
+            read=meters.read and meters.read.info(),
+            only_reads=reads_only(self.config),
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
 

@@ -50,7 +50,8 @@ def rescaled(reward, values):
 def filtered(batch, values):
     """Return a batch of transitions or sequences with its observations ``normalised`` and its rewards ``rescaled``."""
     seen = {name: normalised(batch[name], values) for name in ("obs", "next_obs") if name in batch}
-    return batch | seen | {"reward": rescaled(batch["reward"], values)}
+    rewards = {name: rescaled(batch[name], values) for name in ("reward",) if name in batch}
+    return batch | seen | rewards
 
 
 def _read(value):

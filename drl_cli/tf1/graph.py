@@ -10,6 +10,7 @@ gradients between the two, the others run them one after the other inside one se
 from collections.abc import Callable
 from typing import NamedTuple
 
+from drl_cli.configs.replay import is_prioritized
 from drl_cli.tf1 import filtering
 
 
@@ -113,7 +114,7 @@ def transition_columns(config, spec):
         "discount": ((), "float32"),
         "next_obs": (spec.stacked_shape, spec.obs_dtype),
     }
-    if config.prioritized_replay:
+    if is_prioritized(config):
         columns["weight"] = ((), "float32")
     return columns
 

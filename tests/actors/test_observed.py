@@ -78,7 +78,7 @@ def test_a_broken_episode_s_return_does_not_go_on():
 
 @pytest.mark.parametrize("known", [False, True])
 def test_rewards_that_are_not_replayed_are_divided_by_the_worker_in_its_fragment_alone(known):
-    differences = Differences(OnPolicyKeys(gamma=0.5, num_envs_per_worker=1), SPEC)
+    differences = Differences(OnPolicyKeys(gamma=0.5, num_envs_per_worker=1), SPEC, 1)
     columns = {
         "obs": np.zeros((3, 1, 2), np.float32),
         "reward": np.float32([[2], [3], [9]]),
@@ -95,7 +95,7 @@ def test_rewards_that_are_not_replayed_are_divided_by_the_worker_in_its_fragment
 
 
 def test_padding_behind_complete_episodes_is_not_seen():
-    differences = Differences(OnPolicyKeys(gamma=0.5, num_envs_per_worker=2), SPEC)
+    differences = Differences(OnPolicyKeys(gamma=0.5, num_envs_per_worker=2), SPEC, 2)
     columns = {
         "obs": np.float32([[[1, 1], [3, 5]], [[9, 9], [5, 9]], [[9, 9], [6, 1]]]),
         "reward": np.ones((3, 2), np.float32),

@@ -36,10 +36,11 @@ class Losses:
 
     def __call__(self, present, batch, noises):
         alpha, rows = np.exp(present["log_alpha"]), range(self.config.train_batch_size)
+        counted = alpha if self.config.backup_entropy else 0.0
         targets = []
         for row in rows:
             action, logp = self.act(present, batch["next_obs"][row], noises[0][row], present)
-            value = self.q(present, "target_critic", batch["next_obs"][row], action).min() - alpha * logp
+            value = self.q(present, "target_critic", batch["next_obs"][row], action).min() - counted * logp
             targets.append(batch["reward"][row] + batch["discount"][row] * value)
 
         def errors(weights):
@@ -69,6 +70,7 @@ CASES = {
     "policy delay": {"policy_delay": 2},
     "clipped": {"grad_clip": 0.05},
     "target entropy a number": {"target_entropy": 0.5},
+    "entropy not in the targets": {"backup_entropy": False},
     "bounds of the environment": {"normalize_actions": False},
     "prioritized": {"prioritized_replay": True},
     "state-dependent exploration": {"use_sde": True, "log_std_init": -0.5},

@@ -165,3 +165,18 @@ def test_policy_average_keeps_a_share_of_the_past_in_what_acts(kind):
     for name in names:
         np.testing.assert_allclose(acting[name], expected[name], rtol=1e-5, atol=1e-7)
         assert not np.array_equal(acting[name], acting["learnt_" + name])
+
+
+@each_kind
+@pytest.mark.parametrize("counted", [True, False])
+def test_temperature_reaches_the_critics_only_where_their_targets_count_entropy(kind, counted):
+    made = config(kind, backup_entropy=counted)
+    transitions = block(kind, made)
+    with machine(kind, made) as started:
+        begin, found = started.values(), []
+        for log_alpha in (-5.0, 1.0):
+            started.set(**(begin | {"log_alpha": np.float32(log_alpha)}))
+            started.run(transitions, 1)
+            found.append(started.values())
+    same = [np.array_equal(found[0][name], found[1][name]) for name in trained(found[0], "critic")]
+    assert not any(same) if counted else all(same)

@@ -41,6 +41,8 @@ def _cases():
     for row in ROWS:
         name, shared = row.name, {} if row.name == "TRPO" else {"vf_share_layers": True}  # which TRPO refuses
         yield f"{name}-Box-filter", Case(name, "Box", FILTER)
+        if "use_sde" in load(row.config).model_fields:
+            yield f"{name}-Box-smooth", Case(name, "Box", {"use_sde": True, "log_std_init": -0.5})
         yield f"{name}-Discrete-LSTM", Case(name, "Discrete", {"model": LSTM})
         yield f"{name}-MultiDiscrete-shared", Case(name, "MultiDiscrete", shared)
         yield f"{name}-MultiBinary-LSTM-filter", Case(name, "MultiBinary", FILTER | {"model": PREVIOUS})

@@ -68,6 +68,17 @@ def test_holding_the_target_is_told():
     ]
 
 
+def test_estimates_are_one_line():
+    found = {"episodes": 200, "effective_sample_size": 7.26}
+    both = {"wis": {"V_step_WIS": 84.52, "V_step_WIS_low": 76.4, "V_step_WIS_high": 88.0}, "is": {"V_step_IS": 60.0}}
+    assert written([(9.0, "estimates", {**found, **both})]) == [
+        "   0:09  by recorded episodes: WIS 84.5 [76.4, 88.0] discounted, worth 7.3 of 200 episodes"
+    ]
+    assert written([(9.0, "estimates", {**found, "is": {"V_step_IS": None}})]) == [
+        "   0:09  by recorded episodes: IS - discounted, worth 7.3 of 200 episodes"
+    ]
+
+
 def test_worse_evaluation_is_not_called_best():
     worse = {**watched.EVALUATION, "episode_reward_mean": 100.0, "confirmed": None}
     lines = written([(1.0, "evaluation", watched.EVALUATION), (2.0, "evaluation", worse)])
@@ -164,3 +175,11 @@ def test_plain_and_quiet_get_plain_lines(a_terminal):
 
 def test_pipe_gets_plain_lines():
     assert kind_opened() == "PlainConsole"
+
+
+def test_an_event_of_the_past_is_told_at_its_own_time():
+    stream = io.StringIO()
+    made = console.PlainConsole(stream, RunView(), clock=lambda: 500.0)
+    made("phase", {"text": "loading TensorFlow"}, 61.0)
+    made("phase", {"text": "stopping"})
+    assert stream.getvalue() == "   1:01  loading TensorFlow\n   8:20  stopping\n"

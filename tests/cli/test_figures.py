@@ -74,3 +74,12 @@ def test_shorten_keeps_the_end():
 
 def test_shorten_leaves_what_fits():
     assert figures.shorten("abc", 3) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(None, "-"), (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (46_029, "46 kB"), (9_960, "10 kB"), (999_700, "1.0 MB"),
+     (1_234_000_000, "1.2 GB"), (5_600_000_000_000, "5.6 TB")],
+)  # fmt: skip
+def test_size_has_two_digits_or_more(count, shown):
+    assert figures.size(count) == shown

@@ -47,7 +47,7 @@ def run_broken(statement, *arguments, **options):
     return subprocess.run([*broken(statement), *arguments], capture_output=True, text=True, timeout=60, **options)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], [], ["train", "-h"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], [], ["--version"], *([name, "-h"] for name in COMMANDS)])
 def test_help_imports_nothing_heavy(arguments):
     seen = f"print([m for m in {HEAVY!r} if m in sys.modules])"
     code = f"import sys; from drl_cli.cli import main; main({arguments!r}); {seen}"
@@ -90,10 +90,9 @@ def test_version_is_printed():
 def test_unknown_command_names_the_nearest():
     done = drl("trian")
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr.splitlines()[-1]
-        == f"Error: No such command 'trian'. Did you mean 'train'? Commands: {', '.join(COMMANDS)}."
-    )
+    known = ", ".join(COMMANDS)
+    last = done.stderr.splitlines()[-1]
+    assert last == f"Error: No such command 'trian'. Did you mean 'train'? Commands: {known}."
 
 
 def test_unknown_option_names_the_nearest():

@@ -5,11 +5,19 @@ import sys
 from types import SimpleNamespace
 
 import imageio_ffmpeg
+import numpy as np
 import pytest
 
 from drl_cli import cli, errors
+from drl_cli.analysis.subject import open_subject
 from drl_cli.cli import rollout
+from drl_cli.data.experience.reading import Source
+from drl_cli.data.experience.record import layout_of
 
+SPACES = {
+    "obs": {"kind": "Box", "shape": [3], "dtype": "float32"},
+    "action": {"kind": "Box", "shape": [1], "low": [-2.0], "high": [2.0]},
+}
 LINE = re.compile(r"Episode #(\d+): reward: (-?\d+\.\d+)( \(cut after \d+ steps\))?")
 
 
@@ -131,3 +139,33 @@ def test_neither_ray_nor_tensorflow_is_imported(pendulum_run):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def test_out_json_writes_rllibs_batches_that_can_be_learnt_from(pendulum_run, capsys, tmp_path):
+    path = tmp_path / "e.json"
+    lines, _ = played(
+        capsys, pendulum_run, "--episodes", 2, "--config", "{horizon: 5}", "--out", path, "--seed", 3, "--explore"
+    )
+    first, second = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    assert (first["type"], first["eps_id"], second["eps_id"]) == ("SampleBatch", [3] * 5, [4] * 5)
+    assert (first["t"], first["truncateds"]) == ([0, 1, 2, 3, 4], [False] * 4 + [True])
+    pieces = sorted(Source(str(path), layout_of(SPACES), passes=1), key=lambda piece: piece.episode)
+    assert [piece.is_whole for piece in pieces] == [True, True]
+    assert lines[0] == f"Episode #0: reward: {pieces[0].reward.sum():.2f}"
+    policy = open_subject(pendulum_run, None, {}, False, "drl rollout").policy
+    expected = policy.logp(policy.heads(pieces[0].obs), pieces[0].action)
+    np.testing.assert_allclose(pieces[0].logp, expected, rtol=1e-4)
+
+
+def test_out_json_of_greedy_actions_has_no_probabilities(pendulum_run, capsys, tmp_path):
+    played(capsys, pendulum_run, "--steps", 3, "--out", tmp_path / "e.json")
+    (line,) = (json.loads(line) for line in (tmp_path / "e.json").read_text(encoding="utf-8").splitlines())
+    assert "action_logp" not in line and len(line["actions"]) == 3 and line["dones"] == [False] * 3
+
+
+def test_out_json_on_a_full_disk_ends_in_one_line(pendulum_run, capsys, tmp_path):
+    (tmp_path / "full.json").symlink_to("/dev/full")
+    _, err = played(capsys, pendulum_run, "--steps", 3, "--out", tmp_path / "full.json", code=5)
+    assert err.splitlines()[-1].startswith(
+        f"Error: --out {tmp_path}/full.json: No space left on device. The episodes before #0"
+    )

@@ -40,7 +40,9 @@ DEFAULT = {
     "QRDQN": EPSILON,
     "R2D2": EPSILON,
     "APEX": {"type": "PerWorkerEpsilonGreedy", **RANDOM, "random_timesteps": 2000},
-    **dict.fromkeys(("PG", "A2C", "A3C", "PPO", "TRPO", "IMPALA", "APPO"), {**DRAWN, "random_timesteps": 0}),
+    **dict.fromkeys(
+        ("PG", "A2C", "A3C", "PPO", "TRPO", "IMPALA", "APPO", "MARWIL", "BC"), {**DRAWN, "random_timesteps": 0}
+    ),
 }
 
 

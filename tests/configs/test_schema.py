@@ -53,6 +53,12 @@ DEFAULTS = {
     "observation_filter": "NoFilter",
     "reward_scaling": False,
     "preprocessor_pref": "deepmind",
+    "input": "sampler",
+    "input_config.format": "json",
+    "input_config.paths": None,
+    "actions_in_input_normalized": False,
+    "input_evaluation": [],
+    "input_evaluation_num_episodes": 200,
     "log_level": "WARN",
     "tf_session_args.intra_op_parallelism_threads": 1,
     "tf_session_args.inter_op_parallelism_threads": 1,
@@ -67,6 +73,9 @@ DEFAULTS = {
     "tf_session_args.device_count.GPU": None,
     "seed": None,
     "explore": True,
+    "output": None,
+    "output_compress_columns": ["obs", "new_obs"],
+    "output_max_file_size": 67_108_864,
     "exploration_config.type": "StochasticSampling",
     **{f"exploration_config.{name}": None for name in KEYS_OF_EXPLORATION},
     "evaluation_interval": 5,
@@ -226,23 +235,54 @@ _R2D2 = {
 }
 _LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration_config."))
 
-_REPLAY = {
-    "buffer_size",
-    "learning_starts",
+_WINDOWS = {
     "n_step",
-    "training_intensity",
     "worker_side_prioritization",
-    "compress_observations",
-    "store_buffer_in_checkpoints",
-    "num_replay_shards",
-    "updates_per_call",
-    "publish_every",
     "twin_q",
     "tau",
     "target_network_update_freq",
     "policy_delay",
     "policy_average",
     *(name for name in DEFAULTS if "prioritized_replay" in name),
+}
+_REPLAY = {
+    *_WINDOWS,
+    "input",
+    "input_config.format",
+    "input_config.paths",
+    "actions_in_input_normalized",
+    "input_evaluation",
+    "input_evaluation_num_episodes",
+    "buffer_size",
+    "learning_starts",
+    "training_intensity",
+    "compress_observations",
+    "store_buffer_in_checkpoints",
+    "num_replay_shards",
+    "updates_per_call",
+    "publish_every",
+}
+_IMITATION = {
+    "learning_starts": 0,
+    "rollout_fragment_length": 200,
+    "train_batch_size": 512,
+    "training_intensity": 1.0,
+    "updates_per_call": 100,
+    "timesteps_per_iteration": 100_000,
+    "lr": 1e-3,
+    "bc_logstd_coeff": 0.0,
+    "model.fcnet_hiddens": [64, 64],
+    "model.fcnet_activation": "tanh",
+    "model.layer_norm": False,
+    "model.free_log_std": False,
+}
+_MARWIL = {
+    "beta": 1.0,
+    "vf_coeff": 1.0,
+    "vf_share_layers": False,
+    "max_advantage_weight": 20.0,
+    "moving_average_sqd_adv_norm_start": None,
+    "moving_average_sqd_adv_norm_update_rate": 0.01,
 }
 _SDE = {"use_sde": False, "log_std_init": -2.0}
 _ON_POLICY = {
@@ -380,7 +420,13 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_EXPLORING = {"explore", "exploration_config.type", *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION)}
+_RECORDING = {"output", "output_compress_columns", "output_max_file_size"}
+_EXPLORING = {
+    "explore",
+    *_RECORDING,
+    "exploration_config.type",
+    *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION),
+}
 
 DIFFERENCES = {
     "SAC": ({}, set()),
@@ -418,6 +464,8 @@ DIFFERENCES = {
     "TRPO": ({**_ON_POLICY, **_TRPO}, {*_SOFT, *_REPLAY}),
     "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
+    "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
+    "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
     "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
     "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip", "train_batch_size"}),
 }
@@ -494,7 +542,7 @@ def test_key_refuses_every_wrong_type(name):
     for path, _ in leaves(SCHEMAS[name]):
         for value in NEVER_VALID.values():
             plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
-            text = path[-1] == "env" and isinstance(value, str)
+            text = path[-1] in ("env", "input", "output") and isinstance(value, str)  # a path may be any text
             if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
                 accepted.append((path, value))
     assert accepted == []

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import logging
 import os
@@ -79,6 +80,24 @@ def test_lock_is_held_until_close_and_names_its_holder(tmp_path):
     made.close()
     assert not folders.is_locked(made.path)
     folders.reopen(made.path).close()
+
+
+def test_a_look_at_the_lock_does_not_keep_a_run_from_starting(tmp_path, monkeypatch):
+    made = create(tmp_path)
+    made.write("params.json", {})
+    made.close()
+    looking = os.open(made.path / ".lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            os.close(looking)
+
+    monkeypatch.setattr(folders.time, "sleep", wait)
+    folders.reopen(made.path).close()
+    assert waits == [0.02, 0.02]
 
 
 def test_reopen_of_what_is_no_run_is_refused(tmp_path):
@@ -177,6 +196,20 @@ def test_versions_name_python_packages_git_and_command(tmp_path, monkeypatch):
 def test_versions_outside_of_git_and_without_git_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert records.versions(Spec(tmp_path))["git"] is None
+
+
+def test_journal_keeps_the_newest_progress_in_the_status_every_five_seconds(tmp_path):
+    made = create(tmp_path)
+    clock = {"now": 0.0}
+    log = journal.Journal(made, lambda: clock["now"])
+    events.report("progress", env_steps=5)
+    assert "progress" not in json.loads((made.path / "status.json").read_text())
+    clock["now"] = 5.0
+    events.report("progress", env_steps=7, waiting="learner for samples")
+    told = json.loads((made.path / "status.json").read_text())["progress"]
+    assert told == {"env_steps": 7, "waiting": "learner for samples"}
+    log.close()
+    made.close()
 
 
 def test_journal_writes_events_log_and_status(tmp_path):

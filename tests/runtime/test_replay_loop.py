@@ -42,7 +42,7 @@ class Run:
         self.loop.start()
         self.pool.start({})
         self.per_update = self.config.train_batch_size / intensity(self.config)  # env steps of one update
-        self.start = max(self.config.learning_starts, self.loop._start)
+        self.start = max(self.config.learning_starts, self.loop.pace._start)
 
     def drain(self):
         """Go on without new samples until the learner has nothing left to do."""

@@ -14,9 +14,10 @@ class _Cluster:
         return name, args[1], args[3]
 
 
-def _made(index, incarnation=0, sampled=0, **keys):
+def _made(index, incarnation=0, sampled=0, output=None, **keys):
     config = DDPGConfig(num_envs_per_worker=4, seed=9, learning_starts=2000, **keys)
     env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {"g": 9.0}, "preprocessing": {"frames": 1}}
+    env |= {"output": output} if output else {}
     make = _WorkerMaker(WORKER, config, env, None, _Cluster(), None)
     make.sampled = lambda: sampled
     return make(index, incarnation)
@@ -34,6 +35,11 @@ def test_a_worker_is_told_its_place_and_the_env_steps_of_the_run():
     # 1250 steps are left of the random phase, 105 for each of 12 environments.
     expected = {"seed": 9, "index": 2, "incarnation": 5, "random_steps": 105, "stream": 8, "streams": 12, "base": 750}
     assert identity == expected
+
+
+def test_a_worker_is_told_where_to_record():
+    name, env, identity = _made(1, output="/run/experience")
+    assert identity["output"] == "/run/experience" and "output" not in env
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,11 @@ class HeldActions:
                 "left": np.zeros(count, np.int64),
             }
 
+    @property
+    def is_free(self):
+        """Whether every random action is drawn anew."""
+        return self._steps == 1
+
     def uniform(self, policy, rng, obs, rows):
         """Return random actions [n, …] at ``obs`` [n, …] of the environments in the slice ``rows``."""
         if self._steps == 1:

@@ -88,6 +88,22 @@ class Exploration:
             return policy.act(obs, state, rng, False)
         return self._kind.act(policy, obs, state, rng, (self._now(steps), rows))
 
+    def logp(self, policy, obs, state, action, steps, env=None):
+        """Return how likely the ``action`` was that ``act`` has just chosen with these arguments, or None.
+
+        float32 [N]; of a Box it is the log-density of ``policy.recorded(action)``, in the environment's units. ``state`` is
+        the one before the action. It is that of the exploring policy, random actions included. None where there is no
+        such number: greedy actions, held ones, noise that is clipped or goes on from step to step. What is not drawn
+        again at every step gives no other action a chance, so that nothing can be estimated from it.
+        """
+        rows = ALL if env is None else slice(env, env + 1)
+        if steps < self._place["random_steps"] or not policy.has_weights:
+            return policy.random_logp(obs) if self._held.is_free else None
+        if not self._explore:
+            return None
+        found = self._kind.logp(policy, obs, state, policy.recorded(action), (self._now(steps), rows))
+        return None if found is None else found.astype(np.float32)
+
     def ended(self, index):
         """Note that an episode has ended, or was broken off, in environment ``index``."""
         self._held.ended(index)

@@ -26,6 +26,9 @@ class GaussianNoise:
         noise = rng.standard_normal(action.shape, dtype=np.float32) * self._spread
         return clipped(action + noise * column(self._scale(*at)), self._low, self._high), state, columns
 
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: there is none, what is clipped has no density."""
+
     def ended(self, index):
         """See ``sampling``; nothing is remembered."""
 
@@ -50,6 +53,9 @@ class OrnsteinUhlenbeckNoise:
         x = self.memory["process"][at[1]]  # a view
         x += self._sigma * rng.standard_normal(x.shape, dtype=np.float32) - self._theta * x
         return clipped(action + x * self._factor * column(self._scale(*at)), self._low, self._high), state, columns
+
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: there is none, the noise goes on from step to step."""
 
     def ended(self, index):
         """Begin the process of environment ``index`` anew."""

@@ -62,6 +62,12 @@ class ParameterNoise:
         self._measure(policy, noisy, obs, envs)
         return self._sub.act(noisy, obs, state, rng, at)
 
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: that of what is laid over the noisy policy, each episode's own."""
+        envs = range(*at[1].indices(len(self._nets)))
+        noisy = policy.with_net(_each_row([self._nets[env] for env in envs]))
+        return self._sub.logp(noisy, obs, state, action, at)
+
     def _prepare(self, policy, envs):
         """Make the noisy nets that are missing, or all of them after new weights."""
         if policy.weights is not self._weights:

@@ -1,7 +1,8 @@
 """Exploration by drawing: from the policy, uniformly, epsilon-greedily, or by a softmax over action values.
 
 Every kind of exploration has ``act(policy, obs, state, rng, (t, rows)) → action, state, columns`` for the environments in the
-slice ``rows`` at env step t of the run, ``ended(index)``, ``describe(t)`` and ``memory``, the arrays that it remembers.
+slice ``rows`` at env step t of the run, ``logp(policy, obs, state, action, (t, rows))`` (see ``making``; the action is the
+recorded one), ``ended(index)``, ``describe(t)`` and ``memory``, the arrays that it remembers.
 Those of other rooms are ``noise``, ``state_dependent`` and ``parameters``; ``making`` calls them all.
 
 Nets with noisy layers draw their weights at every act (Fortunato et al. 2018); their epsilon is what the config says, 0.
@@ -21,6 +22,10 @@ class StochasticSampling:
     def act(self, policy, obs, state, rng, at):
         """See the module."""
         return policy.act(obs, state, rng, True)
+
+    def logp(self, policy, obs, state, action, at):
+        """See the module."""
+        return policy.logp(policy.stepped(obs, state)[0], action)
 
     def ended(self, index):
         """See the module."""
@@ -42,6 +47,10 @@ class Random:
         """See the module."""
         action = self._held.uniform(policy, rng, obs, at[1])
         return action, policy.noted(policy.next_state(obs, state), action), policy.random_columns(obs)
+
+    def logp(self, policy, obs, state, action, at):
+        """See the module."""
+        return policy.random_logp(obs) if self._held.is_free else None
 
     def ended(self, index):
         """See the module."""
@@ -69,6 +78,13 @@ class EpsilonGreedy:
         action, state, columns = policy.act(obs, state, rng, True)
         return self._held.among(action, self._epsilon(*at), policy, rng, (obs, at[1])), state, columns
 
+    def logp(self, policy, obs, state, action, at):
+        """See the module; of noisy nets the best action is another one at every step, and nobody knows how often."""
+        epsilon = self._epsilon(*at)
+        if not self._held.is_free or policy.spec.is_noisy or not np.any(epsilon):
+            return None
+        return policy.logp(policy.stepped(obs, state)[0], action, epsilon=epsilon)
+
     def ended(self, index):
         """See the module."""
         self._held.ended(index)
@@ -89,6 +105,12 @@ class SoftQ:
         """See the module."""
         heads, state = policy.stepped(obs, state, rng)
         return drawn(policy.values(heads) / self._temperature, rng), state, {}
+
+    def logp(self, policy, obs, state, action, at):
+        """See the module."""
+        if policy.spec.is_noisy:
+            return None
+        return policy.logp(policy.stepped(obs, state)[0], action, temperature=self._temperature)
 
     def ended(self, index):
         """See the module."""

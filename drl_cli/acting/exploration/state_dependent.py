@@ -26,6 +26,11 @@ class _Directions:
             "age": np.full(count, freq, np.int64),
         }
 
+    @property
+    def is_free(self):
+        """Whether they are drawn anew at every step."""
+        return self._freq == 1
+
     def at(self, rng, rows):
         """Return θ [n, F, A] for the environments in the slice ``rows`` and count this step."""
         age, directions = self.memory["age"][rows], self.memory["directions"][rows]  # views
@@ -65,6 +70,10 @@ class StateDependentSampling:
         action = policy.displaced(heads, noise)
         return action, state, policy.scores(heads, action)
 
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: of directions that stay for several steps there is none."""
+        return policy.logp(policy.heads(obs), action) if self._directions.is_free else None
+
     def ended(self, index):
         """See ``sampling``."""
         self._directions.ended(index)
@@ -93,6 +102,9 @@ class StateDependentNoise:
         unit = features / np.maximum(np.linalg.norm(features, axis=-1, keepdims=True), _LEAST)
         noise = projected(unit, self._directions.at(rng, at[1])) * self._spread * column(self._scale(*at))
         return clipped(policy.greedy(heads) + noise, self._low, self._high), state, {}
+
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: there is none, the noise goes on from step to step, and is clipped."""
 
     def ended(self, index):
         """See ``sampling``."""

@@ -1,14 +1,14 @@
 """The loop of off-policy algorithms: workers → replay → learner, side by side, at a fixed ratio.
 
-``training_intensity`` I is kept from both sides. The learner owes ⌊(sampled − learning_starts)·I/B⌋ updates and makes no
-more; workers are not asked for more than a small lead over what has been learnt. Fragments are consumed in
-completion order (inline: in the order of the calls, so that a run repeats), and the next block of batches is
-prepared while the present one is learnt.
+Workers step environments or read files; ``loops.pace`` says which updates are due, and how much may be asked of them.
+Fragments are consumed in completion order (inline: in the order of the calls, so that a run repeats), and the next block of
+batches is prepared while the present one is learnt.
 
 The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
 """
 
-from drl_cli.configs.replay import intensity, span
+from drl_cli.configs.replay import intensity
+from drl_cli.runtime.loops import pace
 from drl_cli.runtime.loops.ledger import milestone, pass_on
 from drl_cli.runtime.meters import Meters
 
@@ -25,38 +25,35 @@ class ReplayLoop:
         """``replay``: Shards; ``learner``: handle; ``pool``: WorkerPool."""
         self._cluster, self._pool, self._replay, self._learner, self._config = cluster, pool, replay, learner, config
         self._batch, self.intensity = config.train_batch_size, intensity(config)
-        streams = max(1, config.num_workers) * config.num_envs_per_worker
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
-        # A window of n steps, or a sequence, is only drawn when it is complete.
-        self._complete = config.num_envs_per_worker * (span(config) + 1)
-        self._start = max(config.learning_starts, streams * (span(config) + 1))
         per_fragment = self._fragment * self.intensity / self._batch
         self._chunk = max(1, min(config.updates_per_call, int(per_fragment)))
-        self._lead = max(
-            2 * self._fragment * max(1, config.num_workers),
-            2 * config.updates_per_call * self._batch / self.intensity,
-        )
-        self.sampled = self.updates = 0
-        self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
+        self.pace = pace.make(config)
+        self.updates = 0
         self._running = self._prepared = None  # (reference, count, shard)
         self._adding = []  # (reference, token) of fragments on their way into the replay
         self._seen, self._told = [], None  # what the learner's filters have not heard of; the newest such call
         self._ready, self._started = None, False
         self.meters = Meters(config)
+        self.meters.read = self.pace.tally
 
     def start(self):
         """Let the learner build its graph; sampling can begin at once."""
         self._ready, self._started = self._learner.call("prepare"), True
 
     @property
+    def sampled(self):
+        """Env steps so far, as the pace counts them."""
+        return self.pace.timesteps(self.updates)
+
+    @property
     def stored(self):
         """Env steps in the replay, all of its rows in use counted."""
-        return min(self.sampled - self._origin[0], self._config.buffer_size)
+        return self.pace.stored
 
     def intensity_got(self):
         """Return the transitions learnt from per env step sampled since learning began; None before."""
-        steps = self.sampled - self._origin[0] - self._start
-        return (self.updates - self._origin[1]) * self._batch / steps if steps > 0 else None
+        return self.pace.got(self.updates)
 
     @property
     def is_learning(self):
@@ -93,9 +90,7 @@ class ReplayLoop:
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
             return "" if self._pool.outstanding else "workers for the learner to load"
-        if self._running is None:
-            return "learner for samples"
-        return "" if self._pool.outstanding else "workers for the learner"
+        return self.pace.waiting(self._running is not None, self._pool.outstanding)
 
     def info(self):
         """Return what a result says of the replay and of the pace."""
@@ -105,6 +100,7 @@ class ReplayLoop:
             "replay_size": self._replay.size(),
             "replay_capacity": self._config.buffer_size,
             "replay_shards": len(self._replay.handles),
+            **self.pace.info(self.updates),
         }
 
     def _pending(self):
@@ -114,22 +110,16 @@ class ReplayLoop:
         return first + self._pool.references()
 
     def _request_samples(self):
-        under_way = self._pool.outstanding + len(self._adding)
-        sampled = self.sampled - self._origin[0] + under_way * self._fragment
-        coming = self.updates - self._origin[1] + (self._running[1] if self._running else 0)
-        room = self._start + coming * self._batch / self.intensity + self._lead - sampled
-        if room >= self._fragment:
+        coming = self.updates + (self._running[1] if self._running else 0)
+        count, among = self.pace.asked(coming, self._pool.outstanding + len(self._adding))
+        if count:
             # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
             newest = None if self._cluster.is_remote else self.meters.version
-            self._pool.request(int(room // self._fragment), max_version=newest)
+            self._pool.request(count, max_version=newest, among=among)
 
     def _owed(self):
-        sampled = self.sampled - self._origin[0]
-        if sampled < self._start:
-            return 0
         under_way = sum(entry[1] for entry in (self._running, self._prepared) if entry is not None)
-        target = int((sampled - self._start) * self.intensity / self._batch)
-        return target - (self.updates - self._origin[1]) - under_way
+        return self.pace.owed(self.updates + under_way)
 
     def _request_updates(self):
         if self._ready is not None:
@@ -155,7 +145,7 @@ class ReplayLoop:
         owed = self._owed()
         if owed >= self._chunk:
             count = min(owed, self._config.updates_per_call)
-            drawn = self._replay.sample(count, self._complete)
+            drawn = self._replay.sample(count, self.pace.complete)
             if drawn is not None:
                 self._prepared = (drawn[1], count, drawn[0])
 
@@ -193,6 +183,9 @@ class ReplayLoop:
         token, columns = taken
         if not self.meters.has_sampled:
             milestone("first_sample")
+        self.pace.came(token)
+        if not token.steps:
+            return  # a reader that has nothing left
         reference = self._replay.add(token, columns)
         if reference.done():
             self._added(reference, token)
@@ -203,7 +196,7 @@ class ReplayLoop:
         stored = reference.result()
         if not stored:
             return  # it had been seen, or its worker has been replaced
-        self.sampled += stored
+        self.pace.added(token, stored)
         self._replay.added(token, stored)
         if token.seen is not None:
             self._seen.append(token.seen)
@@ -213,25 +206,17 @@ class ReplayLoop:
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
         return {
-            "sampled": self.sampled,
             "updates": self.updates,
-            "origin": list(self._origin),
-            "pace": self._pace(),
             "shards": self._replay.state(),
             "meters": self.meters.state(),
+            **self.pace.state(self.updates),
         }
 
     def load(self, facts, with_replay):
         """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""
-        self.sampled, self.updates = facts["sampled"], facts["updates"]
-        self._origin = tuple(facts["origin"]) if with_replay else (self.sampled, self.updates)
-        if facts["pace"] != self._pace() and self.sampled - self._origin[0] >= self._start:
-            # Another pace holds from now on: nothing is owed, in either direction, for what was sampled before.
-            self._origin = (self.sampled - self._start, self.updates)
+        self.updates = facts["updates"]
+        self.pace.load(facts, with_replay)
         # Older checkpoints know of no shards: all that was sampled is in the only one.
-        only = {"next": 0, "least": [None], "stored": [self.sampled - self._origin[0]]}
+        only = {"next": 0, "least": [None], "stored": [self.stored]}
         self._replay.restore(facts.get("shards", only), with_replay)
         self.meters.load(facts["meters"])
-
-    def _pace(self):
-        return [self._start, self.intensity, self._batch]

@@ -1,0 +1,183 @@
+"""ExperienceReader: reads recorded steps from files, and hands them on as fragments, as if it had just sampled them.
+
+It has the interface of ``RolloutWorker``: a plain class, a Ray actor where there are workers. A fragment holds whole pieces of
+episodes, one behind the other, [T, 1]; every piece ends in it: one that is broken off is truncated there, so that its
+returns are bootstrapped. Used alone, or by ``mixed_worker`` beside a RolloutWorker.
+"""
+
+import time
+
+import numpy as np
+
+from drl_cli.acting import envs, preprocessing
+from drl_cli.actors.observed import Differences
+from drl_cli.actors.rollout_worker import clipped_rewards
+from drl_cli.configs.offline import streams
+from drl_cli.configs.replay import shards
+from drl_cli.data.columns import Meta, Reading, Token
+from drl_cli.data.experience.reading import Source
+from drl_cli.data.experience.record import layout_of
+from drl_cli.data.randomness import number
+from drl_cli.errors import CheckpointError, ExperienceError
+
+INSIDE = np.float32(1.0 - 1e-6)  # of the bounds of a squashed action: atanh(±1) is infinite
+
+
+class ExperienceReader:
+    """One stream of fragments from files."""
+
+    def __init__(self, config, env, spec, identity, server=None, paths=None):
+        """``env``: dict(id, env_config, spaces, preprocessing); ``spec``: PolicySpec; ``server``: nobody's weights act.
+
+        ``identity``: dict(seed, index, number, incarnation, workers, behind): ``number`` is the worker number that fragments
+        carry; of the files that ``config`` names it reads the ``index``-th share of ``workers``, and passes over the first
+        ``behind`` fragments, which its predecessor brought. Each pass ends with a fragment that may be empty, and says so.
+        ``paths``: those of one stream of a mix instead (see ``reading.Source``): all of them, again and again.
+        """
+        del server
+        self._config, self._spec, self._identity = config, spec, identity
+        forever = paths is not None
+        self._paths = paths if forever else streams(config)[0].paths
+        self._layout = layout(config, env)
+        self._passes = None if forever else 1
+        self._source = self._opened()
+        self._rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._differences = Differences(config, spec, 1)
+        self._least = config.num_envs_per_worker * config.rollout_fragment_length
+        self._sequence, self._behind = 0, identity["behind"]
+
+    def _opened(self):
+        identity = self._identity
+        seed, share = identity["seed"], (identity["index"], identity["workers"])
+        if self._passes is None:  # every worker reads everything, in an order of its own
+            seed, share = number(seed, "files", identity["number"], identity["incarnation"]), (0, 1)
+        return Source(self._paths, self._layout, seed, self._passes, share)
+
+    def collect(self, min_version=0, max_version=None):
+        """Read on for a fragment's steps; returns (Token, columns of data.columns.FRAGMENT, None where nothing was left).
+
+        No weights act here: the versions are not looked at. Raises ExperienceError with file and line.
+        """
+        began = time.perf_counter()
+        while self._behind:
+            self._pieces()
+            self._behind -= 1
+        pieces, ended = self._pieces()
+        columns = self._columns(pieces) if pieces else None
+        seen = self._differences.note(columns, None)[0] if pieces else None
+        steps = sum(piece.steps for piece in pieces)
+        identity = self._identity
+        meta = Meta(identity["number"], identity["incarnation"], self._sequence, 0)
+        self._sequence += bool(pieces)
+        notes, self._source.notes = tuple(self._source.notes[:3]), []
+        episodes = tuple((float(piece.reward.sum()), piece.steps) for piece in pieces if piece.is_whole)
+        reading = Reading(len(pieces), episodes, ended)
+        seconds = {"total": time.perf_counter() - began}
+        return Token(meta, steps, (), 0, notes, seconds, {}, seen, reading), columns
+
+    def _pieces(self):
+        """Return (the next whole pieces, as many as a fragment's steps need, whether the pass ended behind them)."""
+        found, steps = [], 0
+        if self._source.passed == self._passes:
+            # The pass that ended was to be the last one; whoever asks for more wants another one.
+            self._passes += 1
+            before, self._source = self._source, self._opened()
+            self._source.load(before.state())
+        first = self._source.passed
+        while steps < self._least:
+            piece = next(self._source, None)
+            if piece is None:
+                return found, True
+            piece = whole(piece)
+            if piece is not None:
+                self._expect_room(piece)
+                found.append(piece)
+                steps += piece.steps
+            elif not found and self._source.passed > first + 1:
+                raise ExperienceError(f"{self._source.files[0].path}: holds no step that could be learnt from.")
+        return found, False
+
+    def _expect_room(self, piece):
+        capacity = self._config.buffer_size // shards(self._config)
+        if piece.steps > capacity // 2:
+            raise ExperienceError(
+                f"{piece.source}: an episode of {piece.steps} steps is more than half of the replay ({capacity} steps). Raise "
+                "buffer_size."
+            )
+
+    def _columns(self, pieces):
+        """Return the columns of a fragment that holds ``pieces``."""
+        spec = self._spec
+        ends = np.cumsum([piece.steps for piece in pieces]) - 1
+        terminated = np.zeros((ends[-1] + 1, 1), bool)
+        terminated[ends, 0] = [piece.terminated for piece in pieces]
+        truncated = np.zeros_like(terminated)
+        truncated[ends] = ~terminated[ends]
+        end_obs = np.stack([piece.end_obs for piece in pieces])
+        action = np.concatenate([piece.action for piece in pieces])
+        return {
+            "obs": np.concatenate([piece.obs for piece in pieces])[:, None],
+            "action": acted(action, spec).astype(spec.action.dtype, copy=False)[:, None],
+            "reward": clipped_rewards(np.concatenate([piece.reward for piece in pieces]), self._rule)[:, None],
+            "terminated": terminated,
+            "truncated": truncated,
+            "end_obs": end_obs,
+            "tail_obs": end_obs[-1:],
+            "cut": np.array([self._sequence == 0]),
+        }
+
+    def state(self):
+        """Return ({name: array}, facts): everything that the next fragment depends on."""
+        facts = {"source": self._source.state(), "passes": self._passes}
+        return self._differences.state(), facts | {"sequence": self._sequence, "behind": self._behind}
+
+    def load(self, arrays, facts):
+        """Read on from ``state``; CheckpointError when the files are others than they were."""
+        try:
+            source, passes = facts["source"], facts["passes"]
+            sequence, behind = int(facts["sequence"]), int(facts["behind"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state of a reader is incomplete ({error}).") from error
+        self._passes = passes
+        self._source = self._opened()
+        self._source.load(source)
+        self._differences.load(arrays)
+        self._sequence, self._behind = sequence, behind
+
+    def close(self):
+        """Close the file that is open."""
+        self._source.close()
+
+
+def layout(config, env):
+    """Return the Layout that files must have for a run with ``config`` in the environment ``env``, as ``ExperienceReader``."""
+    limits = (env["env_config"].get("max_episode_steps", envs.time_limit(env["id"])), config.horizon)
+    return layout_of(env["spaces"], limits, config.actions_in_input_normalized)
+
+
+def whole(piece):
+    """Return ``piece`` with an observation behind its last step; None where nothing of it is left.
+
+    Without one the last step goes, and what was seen before it takes its place; behind a real end nobody looks.
+    """
+    if piece.end_obs is not None:
+        return piece
+    if piece.terminated:
+        return piece._replace(end_obs=np.zeros_like(piece.obs[0]))
+    if piece.steps == 1:
+        return None
+    logp = None if piece.logp is None else piece.logp[:-1]
+    shorter = {"obs": piece.obs[:-1], "action": piece.action[:-1], "reward": piece.reward[:-1], "logp": logp}
+    return piece._replace(**shorter, truncated=False, end_obs=piece.obs[-1])
+
+
+def acted(action, spec):
+    """Return recorded actions [M, …], Box in the environment's units, as those of the policy of ``spec`` (PolicySpec)."""
+    if spec.action.kind != "Box":
+        return action
+    low, high = (np.asarray(side, np.float32) for side in (spec.action.low, spec.action.high))
+    half, middle = (high - low) / 2, (high + low) / 2
+    unit = np.clip((action - middle) / half, -1.0, 1.0)
+    if spec.distribution == "squashed_gaussian":
+        unit = np.clip(unit, -INSIDE, INSIDE)
+    return unit if spec.action.normalize else unit * half + middle

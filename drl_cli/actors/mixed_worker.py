@@ -1,0 +1,59 @@
+"""MixedWorker: fragments from several streams in fixed shares, sampled in the environment or read from files.
+
+The next fragment comes from the stream that is farthest behind its share of the steps, so that shares hold from early on and
+a run repeats. What is read is read again and again: in the replay old rows make room for new ones of every stream, and the
+shares of what it holds stay those of what enters. Each stream has a worker number of its own, which keeps them apart there.
+"""
+
+from drl_cli.actors.experience_reader import ExperienceReader
+from drl_cli.actors.rollout_worker import RolloutWorker
+from drl_cli.configs.offline import streams
+from drl_cli.errors import CheckpointError
+
+
+class MixedWorker:
+    """Same interface as a RolloutWorker."""
+
+    def __init__(self, config, env, spec, identity, server):
+        """Arguments as a RolloutWorker's, with what ``ExperienceReader`` needs in ``env`` and ``identity``."""
+        self._shares, self._parts = [], []
+        # Files first: what is read has complete episodes in it.
+        for place, stream in enumerate(sorted(streams(config), key=lambda stream: stream.paths is None)):
+            if stream.paths is None:
+                part = RolloutWorker(config, env, spec, identity, server)
+            else:
+                own = identity | {"number": identity["index"] + (place + 1) * identity["workers"], "behind": 0}
+                part = ExperienceReader(config, env, spec, own, server, stream.paths)
+            self._shares.append(stream.share)
+            self._parts.append(part)
+        self._steps = [0] * len(self._parts)
+
+    def collect(self, min_version=0, max_version=None):
+        """Return (Token, columns) of the stream whose turn it is."""
+        turn = min(range(len(self._parts)), key=lambda part: (self._steps[part] / self._shares[part], part))
+        token, columns = self._parts[turn].collect(min_version, max_version)
+        self._steps[turn] += token.steps
+        return token, columns
+
+    def state(self):
+        """Return ({name: array}, facts): everything that the next fragment depends on."""
+        arrays, facts = {}, []
+        for index, part in enumerate(self._parts):
+            own, known = part.state()
+            arrays |= {f"{index}/{name}": array for name, array in own.items()}
+            facts.append(known)
+        return arrays, {"parts": facts, "steps": list(self._steps)}
+
+    def load(self, arrays, facts):
+        """Continue from ``state``."""
+        if len(facts.get("parts", ())) != len(self._parts) or len(facts.get("steps", ())) != len(self._parts):
+            raise CheckpointError("The state of a worker is of other streams than this run's.")
+        for index, (part, known) in enumerate(zip(self._parts, facts["parts"], strict=True)):
+            prefix = f"{index}/"
+            part.load({n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}, known)
+        self._steps = [int(steps) for steps in facts["steps"]]
+
+    def close(self):
+        """Close all streams."""
+        for part in self._parts:
+            part.close()

@@ -1,0 +1,168 @@
+"""Recorder: writes a worker's fragments down as RLlib's batches, one line a fragment. Used by ``rollout_worker``.
+
+A step that was taken is there once: raw observation and reward, the action in the environment's units before it is clipped,
+how likely it was under what acted where that is known (``Exploration.logp``), and how its episode ended. ``new_obs`` of an
+episode's last step is the real last observation. An episode that broke off simply goes on nowhere.
+
+A recording that cannot be written ends with a note; the run goes on without it.
+"""
+
+import numpy as np
+
+from drl_cli.data.experience.writing import Output, line, probabilities, shifted
+from drl_cli.data.randomness import number
+from drl_cli.errors import CheckpointError
+
+_EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; JSON's numbers hold 2**53
+
+
+class Recorder:
+    """The recording of one worker."""
+
+    def __init__(self, config, folder, identity, policy):
+        """``folder``: where to; ``identity``: dict(seed, index, incarnation); ``policy``: the NumpyPolicy that acts."""
+        count = config.num_envs_per_worker
+        self._policy, self._compress = policy, frozenset(config.output_compress_columns)
+        self._output = Output(folder, identity["index"], config.output_max_file_size)
+        self._index = identity["index"]
+        self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * _EPISODES
+        self._begun = 0  # episodes so far
+        self._rolls = 0  # what RLlib calls unroll: what one environment did in one fragment
+        self._episode = np.zeros(count, np.int64)
+        self._t = np.zeros(count, np.int64)  # steps of the running episodes
+        self._last_action = np.zeros((count, *policy.spec.action.shape), policy.spec.action.dtype)
+        self._last_reward = np.zeros(count, np.float32)
+        self._logp = {}  # step of the fragment -> log-probabilities [N], NaN where there is none
+        self._ended = False
+        self.notes = []  # texts for the user, taken by the worker
+
+    def scored(self, step, logp, env=None):
+        """Note how likely the actions of a fragment's ``step`` were: ``logp`` [N], with ``env`` [1] of that one, or None."""
+        if env is not None:
+            self._logp[step][env] = np.nan if logp is None else logp[0]
+        elif logp is None:
+            self._logp[step] = np.full(len(self._t), np.nan, np.float32)
+        else:
+            self._logp[step] = logp.copy()
+
+    def add(self, columns):
+        """Write a fragment: its columns as they were closed (``data.columns``), with raw rewards."""
+        if self._ended:
+            return
+        batch = self._batch(columns)
+        self._logp = {}
+        try:
+            self._output.write(line(batch, self._compress))
+        except OSError as error:
+            self._ended = True
+            self._output.close()
+            self.notes.append(
+                f"worker {self._index} stops recording, and the run goes on without: {self._output.path} cannot be written "
+                f"({error.strerror}). What is there is whole"
+            )
+
+    def _batch(self, columns):
+        """The steps of all environments, one environment behind the other, as {column: array}."""
+        steps, count = columns["reward"].shape
+        lengths = columns.get("length", np.full(count, steps))
+        action = self._policy.recorded(columns["action"])
+        behind = _behind(columns)
+        done = columns["terminated"] | columns["truncated"]
+        logp = np.stack([self._logp[step] for step in range(steps)]) if self._logp else np.full(done.shape, np.nan)
+        rows = [
+            self._rows(env, slice(0, int(lengths[env])), {**columns, "action": action, "done": done})
+            for env in range(count)
+        ]
+        taken = [(slice(0, int(lengths[env])), env) for env in range(count)]
+
+        def joined(array):
+            return np.concatenate([array[at] for at in taken])
+
+        own = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+        return {
+            "obs": joined(columns["obs"]),
+            "new_obs": joined(behind),
+            "actions": joined(action),
+            "rewards": joined(columns["reward"]),
+            "dones": joined(done),
+            "terminateds": joined(columns["terminated"]),
+            "truncateds": joined(columns["truncated"]),
+            **own,
+            **probabilities(joined(logp)),
+        }
+
+    def _rows(self, env, steps, columns):
+        """The columns of one environment that say where in its episodes it is."""
+        done, count = columns["done"][steps, env], steps.stop
+        if columns["cut"][env]:
+            self._begin(env)
+        t, episode = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        before = {
+            "prev_actions": shifted(columns["action"][steps, env], self._last_action[env]),
+            "prev_rewards": shifted(columns["reward"][steps, env], self._last_reward[env]),
+        }
+        first = 0
+        for end in [*(np.flatnonzero(done) + 1).tolist(), count]:
+            t[first:end] = self._t[env] + np.arange(end - first)
+            episode[first:end] = self._episode[env]
+            self._t[env] += end - first
+            if end > first and done[end - 1]:
+                self._begin(env)
+                for array in before.values():
+                    array[end : end + 1] = 0
+            first = end
+        if count and not done[-1]:
+            self._last_action[env], self._last_reward[env] = (
+                columns["action"][count - 1, env],
+                columns["reward"][count - 1, env],
+            )
+        self._rolls += 1
+        whole = {"unroll_id": self._rolls, "agent_index": 0}
+        same = {name: np.full(count, value, np.int64) for name, value in whole.items()}
+        return {"eps_id": episode, "t": t, **same, **before}
+
+    def _begin(self, env):
+        self._episode[env] = self._base + self._begun
+        self._begun += 1
+        self._t[env] = 0
+        self._last_action[env], self._last_reward[env] = 0, 0.0
+
+    def state(self):
+        """Return ({name: array}, facts): where in its episodes it is, and how far the files are."""
+        arrays = {
+            "episode": self._episode.copy(),
+            "t": self._t.copy(),
+            "last_action": self._last_action.copy(),
+            "last_reward": self._last_reward.copy(),
+        }
+        return arrays, {"begun": self._begun, "rolls": self._rolls, "output": self._output.state()}
+
+    def load(self, arrays, facts):
+        """Continue from ``state``: what was written behind it goes, since those steps are taken again."""
+        mine = {
+            "episode": self._episode,
+            "t": self._t,
+            "last_action": self._last_action,
+            "last_reward": self._last_reward,
+        }
+        try:
+            for name, part in mine.items():
+                if (arrays[name].shape, arrays[name].dtype) != (part.shape, part.dtype):
+                    raise CheckpointError(f"The state of a recording has a {name} of another shape.")
+                part[...] = arrays[name]
+            self._begun, self._rolls = int(facts["begun"]), int(facts["rolls"])
+            self._output.cut_back(facts["output"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state of a recording is incomplete ({error}).") from error
+
+    def close(self):
+        """Close the file."""
+        self._output.close()
+
+
+def _behind(columns):
+    """The observation behind every step, [T, N, …]; behind the last step of an episode its real last one."""
+    behind = np.concatenate([columns["obs"][1:], columns["tail_obs"][None]])
+    ends = np.argwhere(columns["terminated"] | columns["truncated"])
+    behind[tuple(ends.T)] = columns["end_obs"]
+    return behind

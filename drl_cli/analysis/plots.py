@@ -1,0 +1,92 @@
+"""Learning curves as a picture: the one file that imports matplotlib. User: ``drl plot``.
+
+A panel an environment; thin lines are single runs as recorded, thick ones the smoothed mean over seeds, dotted where some
+runs have ended already; the band is around the mean where all runs are there. Drawn without a display (Agg, SVG, PDF).
+Colours: Okabe and Ito 2008, told apart by the colour-blind; beyond eight groups they come again with other dashes.
+"""
+
+import math
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import ticker
+from matplotlib.figure import Figure
+
+from drl_cli.analysis.curves import short
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
+COLUMNS = 3  # panels side by side
+PANEL_SIZE = (6.4, 4.0)  # inches
+SMALL_PANEL_SIZE = (4.6, 3.2)
+DPI = 150
+RAW_LINES = 40  # beyond that many runs in a panel, single runs are a grey haze that says nothing
+STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "svg.hashsalt": "drl",  # the same curves give the same file
+}
+
+
+def draw(panels, labels, target, file_format, raw=True):
+    """Draw Panels (see ``analysis.curves``) into ``target``, a path or a binary file.
+
+    labels: {"x", "y", "title", "band"}, texts; title and band may be empty. file_format: "png", "svg" or "pdf". raw: also
+    draw single runs. Raises OSError.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _canvas(len(panels))
+        # One label has one colour in all panels.
+        places = {label: n for n, label in enumerate(dict.fromkeys(b.label for p in panels for b in p.bundles))}
+        for panel, axis in zip(panels, axes, strict=True):
+            _draw_panel(axis, panel, places, raw and sum(len(b.lines) for b in panel.bundles) <= RAW_LINES)
+            axis.set_title(panel.env, loc="left", fontweight="bold", fontsize="medium")
+            axis.set_xlabel(labels["x"])
+        axes[0].set_ylabel(labels["y"])
+        if labels["title"]:
+            figure.suptitle(labels["title"], x=0.01, ha="left")
+        if labels["band"]:
+            figure.supxlabel(labels["band"], x=0.995, ha="right", fontsize=7, color="#777777")
+        empty = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
+        figure.savefig(target, format=file_format, dpi=DPI, metadata=empty)
+
+
+def _canvas(count):
+    columns = min(count, COLUMNS)
+    rows = math.ceil(count / columns)
+    width, height = PANEL_SIZE if count == 1 else SMALL_PANEL_SIZE
+    figure = Figure((width * columns, height * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, axes[:count]
+
+
+def _draw_panel(axis, panel, places, raw):
+    if panel.goal is not None:
+        axis.axhline(panel.goal, color="#999999", linewidth=1, linestyle=(0, (2, 2)))
+        axis.annotate(f"goal {panel.goal:g}", (1, panel.goal), xycoords=("axes fraction", "data"), fontsize=8,
+                      color="#777777", ha="right", va="bottom")  # fmt: skip
+    for bundle in panel.bundles:
+        place = places[bundle.label]
+        color, dashes = COLORS[place % len(COLORS)], DASHES[place // len(COLORS) % len(DASHES)]
+        if raw:
+            for line in bundle.lines:
+                single = {"marker": ".", "markersize": 3} if len(line.x) < 30 else {}
+                axis.plot(line.x, line.y, color=color, linewidth=0.7, alpha=0.3, **single)
+        seeds = f" ({len(bundle.lines)} seeds)" if len(bundle.lines) > 1 else ""
+        whole = bundle.mean.copy()
+        whole[~bundle.complete] = math.nan
+        axis.plot(panel.grid, bundle.mean, color=color, linewidth=1.4, linestyle=(0, (1.2, 1.2)), alpha=0.8)
+        axis.plot(panel.grid, whole, color=color, linewidth=2, linestyle=dashes, label=bundle.label + seeds)
+        axis.fill_between(panel.grid, bundle.low, bundle.high, color=color, alpha=0.18, linewidth=0)
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _place: short(value)))
+    axis.margins(x=0.01)
+    axis.legend(frameon=False, fontsize=8, loc="best")

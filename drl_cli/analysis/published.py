@@ -1,0 +1,57 @@
+"""Figures that other projects have published, with their sources and conditions. User: ``drl compare --against published``.
+
+The figures are data (``published.json``, part of the package); a figure is compared with runs on the same environment, of any
+version, and the versions are shown. What was measured differs from source to source ("evaluation" of trained agents,
+"training" episodes, the "best evaluation" of each seed), which ``conditions`` says and a reader has to mind.
+"""
+
+import functools
+import json
+from pathlib import Path
+
+FILE = Path(__file__).with_name("published.json")
+
+
+@functools.cache
+def load_file():
+    """Return the content of the data file: sources, versions, columns, figures."""
+    return json.loads(FILE.read_text("utf-8"))
+
+
+def figures(algorithms=None, env=None):
+    """Return the published figures for ``algorithms`` (names; None: all) on ``env`` (an id of any version; None: all).
+
+    Each is a dict: source, algorithm, env (as published), mean, sd (None where none is given), steps (env steps of
+    training), note (None, or what was special), measures, seeds, sd_over ("seeds", "episodes", None).
+    """
+    data = load_file()
+    found = []
+    for row in data["figures"]:
+        figure = dict(zip(data["columns"], row, strict=True))
+        if algorithms is not None and figure["algorithm"] not in algorithms:
+            continue
+        if env is not None and family(figure["env"]) != family(env):
+            continue
+        source = data["sources"][figure["source"]]
+        found.append({**figure, **{name: source[name] for name in ("measures", "seeds", "sd_over")}})
+    return found
+
+
+def sources(names):
+    """Return {name: its facts} for the sources ``names``: name, url, conditions, and when it was read."""
+    return {name: load_file()["sources"][name] for name in dict.fromkeys(names)}
+
+
+def version_notice(env, found):
+    """Return a sentence about ``env`` when ``found`` figures are of another version of it, or None."""
+    others = sorted({figure["env"] for figure in found} - {env})
+    if not others:
+        return None
+    known = load_file()["versions"].get(family(env))
+    return f"{env} is compared with {', '.join(others)}" + (f": {known}." if known else ".")
+
+
+def family(env):
+    """Return an environment's id without its version and its namespace: ``ALE/Pong-v5`` → ``Pong``."""
+    name = env.rpartition("/")[2].rpartition("-v")
+    return (name[0] or name[2]).removesuffix("NoFrameskip")

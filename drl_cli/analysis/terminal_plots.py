@@ -1,0 +1,49 @@
+"""Learning curves in the terminal: the one file that imports plotext. User: ``drl plot --terminal``."""
+
+import numpy as np
+import plotext
+
+from drl_cli.analysis.curves import short
+
+COLORS = (39, 208, 36, 170, 81, 178, 245, 196)  # codes of 256 colours, told apart on dark and on light ground
+CHARACTERS = "*o+x#@%&"  # one each group where colours or Unicode cannot tell them apart
+TICKS = 5
+_ASCII = str.maketrans("┌┐└┘─│├┤┬┴┼·", "++++-|++++++"[:11] + ".")
+
+
+def draw(panel, labels, size, colored, is_unicode):
+    """Return the lines that show one Panel (see ``analysis.curves``): the mean of each group over its seeds.
+
+    labels: {"x", "y"}, texts. size: (columns, lines) of the picture; a line for each group comes below it. Without
+    ``colored`` there is no escape sequence in the text, without ``is_unicode`` no character beyond ASCII.
+    """
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(*size)
+    figure.title(f"{panel.env}: {labels['y']}")
+    figure.label(labels["x"])
+    if panel.goal is not None:
+        spots = np.linspace(panel.grid[0], panel.grid[-1], size[0] // 2)
+        figure.draw(figure.signal(list(spots), [panel.goal] * len(spots), marker=plotext.marker("·")))
+    plain = not (colored and is_unicode)
+    legend = []
+    for place, bundle in enumerate(panel.bundles):
+        character, color = CHARACTERS[place % len(CHARACTERS)], COLORS[place % len(COLORS)]
+        code = character if plain and (len(panel.bundles) > 1 or not is_unicode) else "braille"
+        there = ~np.isnan(bundle.mean)
+        x, y = list(panel.grid[there]), list(bundle.mean[there])
+        figure.draw(figure.signal(x, y, marker=plotext.marker(code, color)).lines())
+        seeds = f" ({len(bundle.lines)} seeds)" if len(bundle.lines) > 1 else ""
+        sample = plotext.colorize("━━" if code == "braille" else character * 2, color)
+        legend.append(f"  {sample} {bundle.label}{seeds}")
+    if panel.goal is not None:
+        legend.append(f"  ·· goal {panel.goal:g}")
+    ticks = np.linspace(panel.grid[0], panel.grid[-1], TICKS)
+    figure.ruler("x").ticks(list(ticks), [short(tick) for tick in ticks])
+    text = "\n".join([str(figure.build()), *legend])
+    if not colored:
+        text = plotext.uncolorize(text)
+    if not is_unicode:
+        text = text.translate(_ASCII)
+    return [line.rstrip() for line in text.splitlines() if line.strip()]

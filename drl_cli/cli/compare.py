@@ -1,0 +1,216 @@
+"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. What is computed is ``analysis.comparing``."""
+
+import sys
+import textwrap
+
+import click
+
+from drl_cli.cli import figures, group, options, run_options, terminal
+from drl_cli.cli.train import json_line
+from drl_cli.errors import RunFolderError
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl compare ~/ray_results/sac ~/ray_results/td3
+drl compare sac td3 --goal 200 --at 200000
+drl compare sac --against published
+drl compare sac --json | jq '.groups[] | {label, iqm, iqm_low, iqm_high}'
+"""
+HOW = "How to compare"
+
+_compare_options = options.apply(
+    [
+        group.option(
+            "--score",
+            type=click.Choice(("last", "best", "training")),
+            default="last",
+            show_default=True,
+            group=HOW,
+            help="A run's score: its last or best greedy evaluation, or its last training episodes.",
+        ),
+        group.option(
+            "--at",
+            type=options.POSITIVE,
+            metavar="STEPS",
+            group=HOW,
+            help="Only what was scored within so many env steps.",
+        ),
+        group.option("--goal", type=float, metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."),
+        group.option(
+            "--by",
+            type=click.Choice(("config", "algorithm", "experiment")),
+            default="config",
+            show_default=True,
+            group=HOW,
+            help="Which runs are replicates: alike but for the seed, or coarser.",
+        ),
+        group.option(
+            "--against",
+            type=click.Choice(("published",)),
+            group=HOW,
+            help="Add figures that other projects publish, with their conditions.",
+        ),
+        run_options.local_dir_option(HOW),
+        group.option("-q", "--quiet", is_flag=True, help="Only the tables."),
+        group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+        options.speech_options,
+    ]
+)
+
+
+@click.command("compare", cls=group.Command, examples=EXAMPLES)
+@click.argument("words", metavar="RUN...", nargs=-1, required=True)
+@_compare_options
+@click.pass_obj
+def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_json):
+    """Compare algorithms over seeds: mean, interquartile mean, 95 % intervals, probability of improvement.
+
+    RUN is an id, a name, a path, or a folder of runs. Runs of one algorithm and environment that differ in nothing but
+    the seed are replicates. sd is over seeds (n - 1); intervals are percentile bootstraps over seeds, stratified by
+    environment. P(X > Y) is the probability that a run of X scores above one of Y.
+
+    JSON: {"score", "at", "goal", "confidence", "groups": [{"label", "algorithm", "env", "runs": [{"path", "id", "seed",
+    "state", "score", "steps", "seconds", "episodes"}], "n", "mean", "sd", "mean_low", "mean_high", "iqm", "iqm_low",
+    "iqm_high", "min", "max", "steps", "seconds", "goal": {"reached", "steps", "seconds"}}], "improvement": [{"env", "x",
+    "y", "probability", "low", "high"}], "overall": [...], "scaled": [{"label", "envs", "iqm", "iqm_low", "iqm_high"}],
+    "notices": [...], "published": {"figures": [...], "best": [...], "sources": {...}, "notices": [...]}}.
+    """
+    comparing = load("drl_cli.analysis.comparing")
+    runs = run_options.open_runs(words, local_dirs)
+    groups = load("drl_cli.analysis.grouping").group(runs, by)
+    asked = comparing.Asked(score, at, goal)
+    document = comparing.compare(groups, lambda run: load("drl_cli.loggers.joining:read_rows")(run.path), asked)
+    if not document["groups"]:
+        raise RunFolderError(" ".join(document["notices"]) or "there is nothing to compare.")
+    document["published"] = comparing.against_published(document) if against else None
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json_line(document))
+        return
+    for line in _page(document, run_options.console(session), quiet):
+        output.line(line)
+    notices = [*document["notices"], *((document["published"] or {}).get("notices", ()))]
+    for line in notices:
+        terminal.say(line)
+
+
+def _page(document, console, quiet):
+    """Return the lines of all tables, and of what explains them unless ``quiet``."""
+    lines = []
+    for env in dict.fromkeys(entry["env"] for entry in document["groups"]):
+        entries = [entry for entry in document["groups"] if entry["env"] == env]
+        lines += [env, *_scores(document, entries, console), ""]
+        pairs = [pair for pair in document["improvement"] if pair["env"] == env]
+        lines += [*_improvement(pairs, console), ""] if pairs else []
+        if document["published"]:
+            lines += [*_published(document["published"], env, console), ""]
+    if document["overall"] or document["scaled"]:
+        lines += [
+            "All environments together",
+            *_improvement(document["overall"], console),
+            *_scaled(document, console),
+            "",
+        ]
+    if not quiet:
+        meaning = load("drl_cli.analysis.scores:MEANING")[document["score"]]
+        lines += _wrapped(f"Score: {meaning}.", console)
+        if any(1 < entry["n"] < 5 for entry in document["groups"]):
+            lines += _wrapped("With fewer than five seeds an interval says little: it only knows those.", console)
+        lines += _sources(document["published"], console) if document["published"] else []
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _grid(names, left=1):
+    """A rich Table without lines: the first ``left`` columns left-aligned, numbers to the right."""
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for place, name in enumerate(names):
+        first = place < left
+        grid.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
+    return grid
+
+
+def _scores(document, entries, console):
+    pm = run_options.plus_minus(sys.stdout)
+    names = ["", "seeds", f"mean {pm} sd", "IQM [95 %]", "steps", "time"]
+    names += [f"to {document['goal']:g}"] if document["goal"] is not None else []
+    grid = _grid(names)
+    number = run_options.number
+    for entry in entries:
+        sd = "" if entry["sd"] is None else f" {pm} {number(entry['sd'])}"
+        iqm = f"{number(entry['iqm'])} {run_options.interval(entry['iqm_low'], entry['iqm_high'])}".rstrip()
+        cells = [entry["label"], str(entry["n"]), number(entry["mean"]) + sd, iqm]
+        cells += [figures.count(entry["steps"]), figures.clock(entry["seconds"])]
+        if document["goal"] is not None:
+            cells.append(_reached(entry))
+        grid.add_row(*cells)
+    return run_options.rendered([grid], console)
+
+
+def _reached(entry):
+    goal = entry["goal"]
+    share = f"{goal['reached']}/{entry['n']}"
+    return (
+        share if not goal["reached"] else f"{share}, {figures.count(goal['steps'])}, {figures.clock(goal['seconds'])}"
+    )
+
+
+def _improvement(pairs, console):
+    if not pairs:
+        return []
+    grid = _grid(["", "probability", "95 %"])
+    for pair in pairs:
+        between = "" if pair["low"] is None else f"[{pair['low']:.2f}, {pair['high']:.2f}]"
+        grid.add_row(f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", between)
+    return run_options.rendered([grid], console)
+
+
+def _scaled(document, console):
+    if not document["scaled"]:
+        return []
+    grid = _grid(["", "scaled IQM", "95 %"])
+    for entry in document["scaled"]:
+        between = "" if entry["iqm_low"] is None else f"[{entry['iqm_low']:.2f}, {entry['iqm_high']:.2f}]"
+        grid.add_row(entry["label"], f"{entry['iqm']:.2f}", between)
+    note = "Scaled: 0 is the lowest run of each environment here, 1 the highest."
+    return [*run_options.rendered([grid], console), note]
+
+
+def _published(told, env, console):
+    found = sorted((f for f in told["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
+    best = [figure for figure in told["best"] if figure["compared_with"] == env and figure not in found]
+    if not found and not best:
+        return [f"No published figure for {env} is shipped."]
+    pm = run_options.plus_minus(sys.stdout)
+    family = load("drl_cli.analysis.published:family")(env)
+    grid = _grid(["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"], left=3)
+    for figure in [*found, *best]:
+        sd = "" if figure["sd"] is None else f" {pm} {run_options.number(figure['sd'])}"
+        name = figure["algorithm"] + (f" ({figure['note']})" if figure["note"] else "")
+        grid.add_row(
+            figure["source"],
+            name + (" *" if figure in best else ""),
+            figure["env"].removeprefix(family).removeprefix("-"),
+            run_options.number(figure["mean"]) + sd,
+            figures.count(figure["steps"]),
+            figure["measures"],
+            str(figure["seeds"]),
+        )
+    lines = run_options.rendered([grid], console)
+    return [*lines, *(["* the highest published figure, by another algorithm"] if best else [])]
+
+
+def _sources(told, console):
+    lines = []
+    for name, facts in told["sources"].items():
+        text = f"{name}: {facts['name']}, read {facts['read']}, {facts['url']}. Conditions: {facts['conditions']}."
+        lines += _wrapped(text, console, "  ")
+    return lines
+
+
+def _wrapped(text, console, indent=""):
+    width = min(console.width, 100) - 1
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,137 @@
+"""``drl diff A B``: two runs or files side by side, only what differs. The comparison is ``runs.differing``."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from drl_cli.cli import group, options, run_options, terminal
+from drl_cli.cli.train import json_line
+from drl_cli.errors import ConfigError, RunFolderError, suggestion
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl diff 1a2b3c4d 5e6f7a8b
+drl diff RUN lunarlander-continuous-sac
+drl diff pendulum-sac pendulum-td3
+drl diff mine.yaml:first mine.yaml:second --json
+"""
+
+
+@click.command("diff", cls=group.Command, examples=EXAMPLES)
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@run_options.local_dir_option()
+@group.option(
+    "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."
+)
+@group.option("-q", "--quiet", is_flag=True, help="Only the rows, no explanations.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def diff(session, a, b, local_dirs, everything, quiet, as_json):
+    """Show in what two experiments differ: algorithm, environment, stop rules, config, versions.
+
+    A and B are runs (an id, a name, a path) or files of experiments (a path, or the name of a shipped one); FILE:NAME
+    picks one of several. A value in parentheses is the default of its algorithm, "-" means that a side has no such key.
+
+    JSON: {"a": SIDE, "b": SIDE, "differences": [{"key", "a", "b", "a_has", "b_has", "a_default", "b_default"}],
+    "hidden"}, SIDE: {"name", "kind", "algorithm", "env"}; hidden counts the keys of only one algorithm that are at
+    their defaults.
+    """
+    roots = run_options.roots(local_dirs)
+    left, right = _side(a, roots), _side(b, roots)
+    differing = load("drl_cli.runs.differing")
+    rows, hidden = differing.differences(left, right, everything)
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json_line(document(left, right, rows, hidden)))
+        return
+    for line in table(left, right, rows, run_options.console(session)) if rows else ():
+        output.line(line)
+    if quiet:
+        return
+    if not rows:
+        terminal.say(f"{a} and {b} do not differ in any key.")
+    if hidden:
+        terminal.say(f"{hidden} keys that only one of them has are at their defaults; --all shows them.")
+
+
+def _side(word, roots):
+    """Return the Side that ``word`` means: a file of experiments if there is one of that name, else a run."""
+    files, differing = load("drl_cli.experiment.files"), load("drl_cli.runs.differing")
+    name, _, experiment = word.rpartition(":")
+    if not name or not _is_file(name, files):
+        name, experiment = word, ""
+    if _is_file(name, files):
+        found = files.load(name)
+        if experiment:
+            known = [key for key, _, _ in found]
+            found = [one for one in found if one[0] == experiment]
+            if not found:
+                hint = suggestion(experiment, known)
+                raise ConfigError(f"{name}: no experiment {experiment!r} in it.{hint} Experiments: {', '.join(known)}.")
+        if len(found) > 1:
+            known = ", ".join(key for key, _, _ in found)
+            raise ConfigError(f"{name}: holds several experiments, pick one as {name}:{found[0][0]}. It has: {known}.")
+        _, mapping, where = found[0]
+        return differing.side_of_file(word, mapping, where)
+    try:
+        return differing.side_of_run(run_options.open_run(word, roots))
+    except RunFolderError as error:
+        shipped = suggestion(Path(name).name.removesuffix(".yaml"), files.shipped())
+        raise RunFolderError(f"{error}{shipped and f' Among the tuned files:{shipped}'}") from error
+
+
+def _is_file(name, files):
+    path = Path(name).expanduser()
+    if path.suffix in files.SUFFIXES and path.is_file():
+        return not (path.parent / "params.json").is_file()
+    return not path.exists() and name.removesuffix(".yaml") in files.shipped()
+
+
+def document(left, right, rows, hidden):
+    """Return what ``--json`` prints."""
+    missing = load("drl_cli.runs.differing:MISSING")
+    told = [
+        {
+            "key": key,
+            "a": None if a is missing else a,
+            "b": None if b is missing else b,
+            "a_has": a is not missing,
+            "b_has": b is not missing,
+            "a_default": left.is_default(key),
+            "b_default": right.is_default(key),
+        }
+        for key, a, b in rows
+    ]
+    sides = {
+        name: {"name": side.name, "kind": side.kind, "algorithm": side.algorithm, "env": side.env}
+        for name, side in (("a", left), ("b", right))
+    }
+    return {**sides, "differences": told, "hidden": hidden}
+
+
+def table(left, right, rows, console):
+    """Return the lines of the table of ``rows`` (see ``differing.differences``)."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    names = [run_options.shorten(side.label, max(12, (console.width - 30) // 2), sys.stdout) for side in (left, right)]
+    grid.add_column("key", overflow="fold", max_width=max(20, 2 * console.width // 5))
+    for name in names:
+        grid.add_column(name, overflow="fold", min_width=12)
+    for key, a, b in rows:
+        shown = [Text(*_shown(side, key, value)) for side, value in ((left, a), (right, b))]
+        grid.add_row(key.removeprefix("config."), *shown)
+    return run_options.rendered([grid], console)
+
+
+def _shown(side, key, value):
+    """(text, style) of a cell."""
+    if value is load("drl_cli.runs.differing:MISSING"):
+        return "-", "dim"
+    text = value if isinstance(value, str) and value else json.dumps(value)
+    return (f"({text})", "dim") if side.is_default(key) else (text, "")

@@ -1,0 +1,237 @@
+"""``drl plot RUN…``: learning curves as png, svg or pdf, in the terminal, or as JSON.
+
+Points, smoothing and bands are ``analysis.curves``; matplotlib and plotext are loaded only when something is drawn.
+"""
+
+import errno
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import click
+
+from drl_cli.cli import group, options, run_options, terminal
+from drl_cli.cli.train import GOALS, json_line
+from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl plot RUN --terminal
+drl plot ~/ray_results/sac ~/ray_results/td3 -o curves.png
+drl plot sac td3 --field evaluation/episode_reward_mean --over seconds -o curves.svg
+drl plot RUN --field info/learner/default_policy/mean_q -o q.pdf
+drl plot sac --json | jq '.panels[0].groups[0].mean'
+"""
+FORMATS = ("png", "svg", "pdf")
+REWARD = "episode_reward_mean"
+WHAT, HOW, WHERE = "What to draw", "How to draw it", "Where to"
+TERMINAL_LINES = (12, 30)  # of a drawing, at least and at most
+Y_LABELS = {
+    REWARD: "return of training episodes",
+    "evaluation/episode_reward_mean": "return of greedy evaluations",
+    "episode_len_mean": "length of training episodes",
+}
+
+_plot_options = options.apply(
+    [
+        group.option(
+            "--field", metavar="FIELD", default=REWARD, show_default=True, group=WHAT, help="Any number of result.json."
+        ),
+        group.option(
+            "--over",
+            type=click.Choice(("steps", "seconds", "updates")),
+            default="steps",
+            show_default=True,
+            group=WHAT,
+            help="What goes along the x axis.",
+        ),
+        group.option(
+            "--by",
+            type=click.Choice(("config", "algorithm", "experiment", "run")),
+            default="config",
+            show_default=True,
+            group=WHAT,
+            help="Which runs make one curve: alike but for the seed, or coarser; run draws each.",
+        ),
+        run_options.local_dir_option(WHAT),
+        group.option(
+            "--smooth",
+            type=click.FloatRange(0, 0.5),
+            metavar="SHARE",
+            default=0.02,
+            show_default=True,
+            group=HOW,
+            help="Width (sd) of the Gaussian kernel, as a share of the x axis; 0: none.",
+        ),
+        group.option(
+            "--band",
+            type=click.Choice(("ci", "sd", "range", "none")),
+            default="ci",
+            show_default=True,
+            group=HOW,
+            help="Around the mean over seeds: 95 % bootstrap, sd, lowest to highest, none.",
+        ),
+        group.option("--no-raw", is_flag=True, group=HOW, help="Leave out the thin lines of the single runs."),
+        group.option("--title", metavar="TEXT", default="", group=HOW, help="A line above the picture."),
+        group.option("-o", "--out", metavar="FILE", group=WHERE, help="The picture: .png, .svg or .pdf; - for stdout."),
+        group.option("--format", "file_format", type=click.Choice(FORMATS), group=WHERE, help="If not by the name."),
+        group.option("--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw here; so does leaving out -o."),
+        group.option("--json", "as_json", is_flag=True, group=WHERE, help="The curves as one JSON document on stdout."),
+        group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors."),
+        options.speech_options,
+    ]
+)
+
+
+@click.command("plot", cls=group.Command, examples=EXAMPLES)
+@click.argument("words", metavar="RUN...", nargs=-1, required=True)
+@_plot_options
+@click.pass_obj
+def plot(session, words, out, file_format, in_terminal, as_json, **asked):
+    """Draw the learning curves of runs: the mean over seeds, smoothed, with its interval, and single runs as thin lines.
+
+    RUN is an id, a name, a path, or a folder of runs. Runs alike but for their seed make one curve; every environment gets
+    a picture of its own. Where some seeds have ended already, the mean of the others goes on dotted while they are at
+    least half.
+
+    JSON: {"field", "over", "smooth", "band", "panels": [{"env", "goal", "groups": [{"label", "algorithm", "runs": [{
+    "path", "seed", "x": [...], "y": [...]}], "mean": {"x": [...], "y": [...], "low": [...], "high": [...], "complete":
+    [...]}}]}]}; complete is false where not all runs go that far.
+    """
+    target = _target(out, file_format, as_json, in_terminal)
+    groups = _groups(words, asked)
+    panels = _panels(groups, asked)
+    labels = _labels(asked)
+    if as_json:
+        terminal.Output(session).line(json_line(_document(panels, groups, asked)))
+    if target is not None:
+        _write(target, panels, labels, not asked["no_raw"])
+        if out != "-" and not asked["quiet"]:
+            terminal.say(f"Wrote {out}")
+    if in_terminal or (target is None and not as_json):
+        _draw(session, panels, labels)
+
+
+def _target(out, file_format, as_json, in_terminal):
+    """Return (path or "-", format), or None without a picture to write. Raises ConfigError for one that cannot be."""
+    if out is None:
+        if file_format:
+            raise ConfigError(f"--format {file_format} needs a file: -o curves.{file_format}, or -o - for stdout.")
+        return None
+    if out == "-":
+        if as_json or in_terminal:
+            raise ConfigError("-o - writes the picture to stdout, where --json and --terminal write too. Name a file.")
+        if terminal.is_terminal(sys.stdout):
+            raise ConfigError("-o - writes the picture to stdout, which is a terminal. Name a file, or use --terminal.")
+        return "-", file_format or "png"
+    suffix = Path(out).suffix.removeprefix(".").lower()
+    if file_format is None and suffix not in FORMATS:
+        hint = suggestion(suffix, FORMATS)
+        raise ConfigError(f"-o {out}: pictures are .png, .svg or .pdf.{hint} Or say --format.")
+    return out, file_format or suffix
+
+
+def _groups(words, asked):
+    fields = load("drl_cli.configs.results:NUMBER_FIELDS")
+    if asked["field"] not in fields:
+        hint = suggestion(asked["field"], fields)
+        raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
+    runs = run_options.open_runs(words, asked["local_dirs"])
+    return load("drl_cli.analysis.grouping").group(runs, asked["by"])
+
+
+def _panels(groups, asked):
+    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.loggers.joining:read_rows")
+    panels, empty, goals = {}, [], {}
+    for one in groups:
+        lines = []
+        for run in one.runs:
+            x, y = curves.points(read_rows(run.path), asked["field"], asked["over"])
+            if len(x):
+                lines.append(curves.Line(str(run.path), run.seed, x, y))
+                goals.setdefault(one.env, set()).add(_goal(run, asked["field"]))
+            else:
+                empty.append(run.id)
+        if lines:
+            panels.setdefault(one.env, []).append(curves.Bundle(one.label, lines))
+    if empty:
+        terminal.say(f"Left out, without a value of {asked['field']} over {asked['over']}: {', '.join(empty)}")
+    if not panels:
+        raise RunFolderError(f"none of these runs has a value of {asked['field']} over {asked['over']} yet.")
+    made = []
+    for env, bundles in panels.items():
+        (goal, *others) = goals[env]
+        made.append(curves.panel(env, bundles, asked["smooth"], asked["band"], None if others else goal))
+    return made
+
+
+def _goal(run, field):
+    stop = run.params.get("stop") or {}
+    return next((stop[name] for name in GOALS if name in stop), None) if field in GOALS else None
+
+
+def _labels(asked):
+    curves = load("drl_cli.analysis.curves")
+    band = curves.BANDS[asked["band"]]
+    notes = [f"band: {band} over seeds"] if band else []
+    notes += [f"smoothed over {asked['smooth']:.1%} of the axis"] if asked["smooth"] else []
+    return {
+        "x": curves.AXES[asked["over"]][2],
+        "y": Y_LABELS.get(asked["field"], asked["field"].rpartition("/")[2]),
+        "title": asked["title"],
+        "band": "; ".join(notes),
+    }
+
+
+def _write(target, panels, labels, raw):
+    """Write the picture to stdout, or to a file that is put in place only when it is whole."""
+    out, file_format = target
+    draw = load("drl_cli.analysis.plots:draw")
+    if out == "-":
+        draw(panels, labels, sys.stdout.buffer, file_format, raw)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(out).expanduser()
+    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        draw(panels, labels, temporary, file_format, raw)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
+        kind = ResourcesExhausted if full else ConfigError
+        raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
+
+
+def _draw(session, panels, labels):
+    draw = load("drl_cli.analysis.terminal_plots:draw")
+    lines = terminal.lines()
+    height = max(TERMINAL_LINES[0], min(TERMINAL_LINES[1], lines - 4 - max(len(panel.bundles) for panel in panels)))
+    output = terminal.Output(session)
+    colored, is_unicode = terminal.use_color(sys.stdout, session), terminal.is_unicode(sys.stdout)
+    for panel in panels:
+        for line in draw(panel, labels, (terminal.width() - 1, height), colored, is_unicode):
+            output.line(line)
+
+
+def _document(panels, groups, asked):
+    algorithms = {(one.env, one.label): one.algorithm for one in groups}
+    told = []
+    for panel in panels:
+        entries = []
+        for bundle in panel.bundles:
+            runs = [{"path": li.path, "seed": li.seed, "x": li.x.tolist(), "y": li.y.tolist()} for li in bundle.lines]
+            mean = {"x": panel.grid, "y": bundle.mean, "low": bundle.low, "high": bundle.high}
+            mean = {name: values.tolist() for name, values in mean.items()}
+            entries.append(
+                {
+                    "label": bundle.label,
+                    "algorithm": algorithms[panel.env, bundle.label],
+                    "runs": runs,
+                    "mean": {**mean, "complete": bundle.complete.tolist()},
+                }
+            )
+        told.append({"env": panel.env, "goal": panel.goal, "groups": entries})
+    return {**{name: asked[name] for name in ("field", "over", "smooth", "band")}, "panels": told}

@@ -1,0 +1,196 @@
+"""``drl runs``: the runs on disk as a table or as JSON; ``drl runs rm`` takes some away.
+
+Reading and removing are ``runs/``; here they are shown. Loads neither TensorFlow nor Ray.
+"""
+
+import sys
+import time
+
+import click
+
+from drl_cli.cli import figures, group, options, run_options, terminal
+from drl_cli.cli.train import json_line
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl runs
+drl runs --state running --sort best
+drl runs --env 'Lunar*' --run SAC --newer-than 2d --json
+drl runs --local-dir ~/ray_results --local-dir /data/results
+drl runs rm 1a2b3c4d
+drl runs rm --state died --older-than 7d --keep-best 1
+"""
+TABLE = {
+    "rm": ("drl_cli.cli.runs_rm:rm", "Remove runs; asks first, never a running one."),
+}
+SORTS = ("started", "best", "steps", "time", "size", "algorithm", "env", "state")
+STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "failed": "red", "died": "red"}
+SHORTEST_ENV = 12
+ORDER = "Order and output"
+
+
+class _RunsGroup(group.CommandTable):
+    """``drl runs`` lists by itself; its help shows its own options, then the commands below it."""
+
+    def format_options(self, context, formatter):
+        """Write the examples, the options under their headings, and the commands."""
+        group.Command.format_options(self, context, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
+
+
+@click.group(
+    "runs",
+    cls=_RunsGroup,
+    table=TABLE,
+    examples=EXAMPLES,
+    invoke_without_command=True,
+    context_settings=group.CONTEXT_SETTINGS,
+)
+@run_options.filter_options
+@group.option(
+    "--sort",
+    type=click.Choice(SORTS),
+    default="started",
+    show_default=True,
+    group=ORDER,
+    help="Largest or newest first.",
+)
+@group.option("--reverse", is_flag=True, group=ORDER, help="The other way round.")
+@group.option("-n", "--limit", type=options.POSITIVE, metavar="N", group=ORDER, help="Only the first N.")
+@group.option("-q", "--quiet", is_flag=True, help="Only the folders, one a line.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_context
+def runs(context, sort, reverse, limit, quiet, as_json, local_dirs, **filters):
+    """List runs, the newest first: what they are, whether they still go on, how well and how far they got.
+
+    A RUN that another command takes may be written as the id in the first column. "died" means that the process of a
+    run is gone without a word; best is the highest greedy evaluation, or without evaluations the best mean of training
+    episodes; now is the mean of the last training episodes; time is that of training.
+
+    JSON: {"runs": [{"path", "id", "experiment", "algorithm", "env", "seed", "state", "exit_code", "text", "started",
+    "updated", "training_iteration", "timesteps_total", "time_total_s", "episode_reward_mean", "best", "best_metric",
+    "best_checkpoint", "checkpoints": [...], "size", "pid", "host"}], "size", "left_out": [...]}; started and updated are
+    seconds since the epoch, size is in bytes.
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_misplaced(context)
+        return
+    session = context.obj
+    found, left_out = load("drl_cli.runs.finding").read_all(run_options.roots(local_dirs))
+    selecting = load("drl_cli.runs.selecting")
+    chosen = selecting.order(selecting.select(found, run_options.wanted(**filters)), sort, reverse)[:limit]
+    output = terminal.Output(session)
+    if as_json:
+        total = sum(run.size for run in chosen)
+        output.line(json_line({"runs": [facts(run) for run in chosen], "size": total, "left_out": left_out}))
+        return
+    if quiet:
+        for run in chosen:
+            output.line(str(run.path))
+        return
+    for line in table(chosen, run_options.console(session)) if chosen else ():
+        output.line(line)
+    for line in left_out:
+        terminal.say(line)
+    terminal.say(_summary(chosen, found, run_options.roots(local_dirs)))
+
+
+def _refuse_misplaced(context):
+    """``drl runs --state failed rm`` would remove everything if the options before rm were dropped in silence."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if parameter.expose_value and source is click.core.ParameterSource.COMMANDLINE:
+            name, below = parameter.opts[0], context.invoked_subcommand
+            context.fail(f"{name} stands before {below}. Options of {below} come behind it: drl runs {below} {name} …")
+
+
+def _summary(chosen, found, roots):
+    where = ", ".join(str(root) for root in roots)
+    if not found:
+        return f"No runs in {where}. Start one: drl train -f lunarlander-continuous-sac"
+    if not chosen:
+        return f"None of the {len(found)} runs in {where} fits the filters."
+    size = figures.size(sum(run.size for run in chosen))
+    part = f"{len(chosen)} of {len(found)}" if len(chosen) < len(found) else f"{len(chosen)}"
+    return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}."
+
+
+def facts(run):
+    """Return a Run as the plain data of ``--json``."""
+    return {
+        "path": str(run.path),
+        "id": run.id,
+        "experiment": run.experiment,
+        "algorithm": run.algorithm,
+        "env": run.env,
+        "seed": run.seed,
+        "state": run.state,
+        "exit_code": run.exit_code,
+        "text": run.text,
+        "started": run.started,
+        "updated": run.updated,
+        "training_iteration": run.iteration,
+        "timesteps_total": run.steps,
+        "time_total_s": run.seconds,
+        "episode_reward_mean": run.reward,
+        "best": run.best,
+        "best_metric": run.best_metric,
+        "best_checkpoint": run.best_checkpoint,
+        "checkpoints": list(run.checkpoints),
+        "size": run.size,
+        "pid": run.pid,
+        "host": run.host,
+    }
+
+
+def table(chosen, console, now=None):
+    """Return the lines of the table of ``chosen`` (Runs), as many columns as fit the console's width."""
+    from rich.table import Table
+    from rich.text import Text
+
+    now = time.time() if now is None else now
+    columns = _columns(chosen, now)
+    widths = {name: max(len(name), *(len(cell) for cell in cells)) for name, (_, _, cells) in columns.items()}
+    room = console.width - sum(widths[name] + 2 for name, (rank, _, _) in columns.items() if rank == 0) + 2
+    for rank in range(1, 1 + max(rank for rank, _, _ in columns.values())):
+        (name,) = [name for name, (own, _, _) in columns.items() if own == rank]
+        if room < widths[name] + 2:
+            del columns[name]
+        else:
+            room -= widths[name] + 2
+    env_width = widths["environment"] + min(0, room)
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name, (_, justify, _) in columns.items():
+        grid.add_column(name, justify=justify, no_wrap=True)
+    for place in range(len(chosen)):
+        cells = {name: cells[place] for name, (_, _, cells) in columns.items()}
+        cells["environment"] = run_options.shorten(cells["environment"], max(SHORTEST_ENV, env_width), sys.stdout)
+        cells["state"] = Text(cells["state"], style=STYLES.get(cells["state"], ""))
+        grid.add_row(*cells.values())
+    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=10_000)).maximum)
+    return run_options.rendered([grid], console)
+
+
+def _columns(chosen, now):
+    """{heading: (rank, justify, cells)}; columns of rank 0 always show, the others in the order of their ranks."""
+
+    def cells(show):
+        return [show(run) for run in chosen]
+
+    return {
+        "id": (0, "left", cells(lambda run: run.id)),
+        "state": (0, "left", cells(lambda run: run.state)),
+        "run": (0, "left", cells(lambda run: run.algorithm)),
+        "environment": (0, "left", cells(lambda run: run.env)),
+        "best": (0, "right", cells(lambda run: figures.reward(run.best))),
+        "now": (2, "right", cells(lambda run: figures.reward(run.reward))),
+        "steps": (0, "right", cells(lambda run: figures.count(run.steps))),
+        "time": (0, "right", cells(lambda run: figures.clock(run.seconds))),
+        "size": (0, "right", cells(lambda run: figures.size(run.size))),
+        "started": (1, "right", cells(lambda run: "-" if run.started is None else figures.ago(now - run.started))),
+        "seed": (3, "right", cells(lambda run: "-" if run.seed is None else str(run.seed))),
+        "experiment": (4, "left", cells(lambda run: run.experiment)),
+        "folder": (5, "left", cells(lambda run: str(run.path))),
+    }

@@ -1,0 +1,105 @@
+"""``drl runs rm``: what would go is shown, asked for, removed and summed up. The removing is ``runs.removing``."""
+
+import sys
+
+import click
+
+from drl_cli.cli import figures, group, options, run_options, terminal
+from drl_cli.cli.runs import table
+from drl_cli.cli.train import json_line
+from drl_cli.errors import InputError
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl runs rm 1a2b3c4d
+drl runs rm my-experiment --yes
+drl runs rm --state died --state failed --dry-run
+drl runs rm --env 'Pendulum*' --older-than 7d --keep-best 1
+"""
+HOW = "How"
+
+
+@click.command("rm", cls=group.Command, examples=EXAMPLES)
+@click.argument("words", metavar="[RUN]...", nargs=-1)
+@run_options.filter_options
+@group.option(
+    "--keep-best",
+    type=options.POSITIVE,
+    metavar="N",
+    group=HOW,
+    help="Spare the N best of each algorithm on each environment.",
+)
+@group.option("--dry-run", is_flag=True, group=HOW, help="Only show what would go.")
+@group.option("-y", "--yes", is_flag=True, group=HOW, help="Do not ask.")
+@group.option("-q", "--quiet", is_flag=True, help="Only questions, warnings and errors.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **filters):
+    """Remove runs with everything in them: those named, or all that fit the filters, or both.
+
+    RUN is an id, a name, a path, or a folder of runs. Nothing outside of the folder of results is touched, nothing that
+    is not a run of drl, and no run whose process lives. Asks before it removes; --yes is needed where nobody can answer.
+
+    JSON: {"removed": [{"path", "size"}], "spared": [{"path", "reason"}], "freed", "dry_run"}, sizes in bytes.
+    """
+    roots, wanted = run_options.roots(local_dirs), run_options.wanted(**filters)
+    if not words and wanted.is_empty:
+        raise InputError("Which runs? Name them (drl runs shows their ids), or filter: --state died, --older-than 7d.")
+    doomed, spared = _choose(words, wanted, roots, keep_best)
+    if doomed and not quiet:
+        for line in table(doomed, terminal.rich_console(sys.stderr, session)):
+            terminal.say(line)
+    for run, reason in spared:
+        if not quiet:
+            terminal.say(f"Spared: {run.path} {reason}")
+    if doomed and not (dry_run or yes) and not _is_agreed(doomed):
+        terminal.say("Nothing was removed.")
+        return
+    removed = [(run, run.size if dry_run else _remove(run, roots)) for run in doomed]
+    freed = sum(size for _, size in removed)
+    if as_json:
+        told = [{"path": str(run.path), "size": size} for run, size in removed]
+        kept = [{"path": str(run.path), "reason": reason} for run, reason in spared]
+        line = json_line({"removed": told, "spared": kept, "freed": freed, "dry_run": dry_run})
+        terminal.Output(session, keep_going=True).line(line)
+    elif not quiet:
+        verb = "Would free" if dry_run else "Freed"
+        runs = f"{len(removed)} run{'' if len(removed) == 1 else 's'}"
+        terminal.Output(session, keep_going=True).line(f"{verb} {figures.size(freed)} of {runs}.")
+
+
+def _choose(words, wanted, roots, keep_best):
+    """Return (runs to remove, [(run, why it is spared)]). Raises InputError for a named run that may not be removed."""
+    finding, removing = load("drl_cli.runs.finding"), load("drl_cli.runs.removing")
+    if words:
+        read = load("drl_cli.runs.reading:read")
+        candidates = [read(path) for path in finding.find_runs(words, roots)]
+    else:
+        candidates = finding.read_all(roots)[0]
+    chosen = load("drl_cli.runs.selecting").select(candidates, wanted)
+    problems = [(run, removing.check(run, roots)) for run in chosen]
+    refused = [f"{run.path} {reason}" for run, reason in problems if reason]
+    if words and refused:
+        more = "" if len(refused) == len(chosen) else " Nothing was removed."
+        raise InputError("; ".join(refused) + "." + more)
+    doomed = [run for run, reason in problems if reason is None]
+    spared = [(run, reason) for run, reason in problems if reason]
+    if keep_best:
+        left = removing.keep_best(doomed, keep_best)
+        spared += [(run, "is among the best") for run in doomed if run not in left]
+        doomed = left
+    return doomed, spared
+
+
+def _is_agreed(doomed):
+    """Ask whether ``doomed`` may go. Raises InputError where nobody can answer."""
+    size = figures.size(sum(run.size for run in doomed))
+    text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
+    if not sys.stdin.isatty():
+        raise InputError(f"{text} Nobody can answer here: add --yes, or look first with --dry-run.")
+    return click.confirm(text, err=True)
+
+
+def _remove(run, roots):
+    return load("drl_cli.runs.removing").remove(run, roots)

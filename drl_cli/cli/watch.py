@@ -1,0 +1,145 @@
+"""``drl watch RUN``: the live screen of a run that goes on in another process, or did.
+
+The events come from ``runs.following``, the screen is the one of ``drl train``. Changes nothing in the run.
+"""
+
+import time
+from types import SimpleNamespace
+
+import click
+
+from drl_cli.cli import console, group, options, run_options, terminal
+from drl_cli.cli.train import GOALS, INTERRUPTED, command, json_line, summary
+from drl_cli.cli.view import RunView
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl watch
+drl watch 1a2b3c4d
+drl watch ~/ray_results/default/RUN --exit-status && echo reached
+drl watch RUN --json | jq .episode_reward_mean
+"""
+POLL_SECONDS = 0.5
+FAILED = 3
+
+
+@click.command("watch", cls=group.Command, examples=EXAMPLES)
+@click.argument("word", metavar="[RUN]", required=False)
+@run_options.local_dir_option()
+@group.option("--exit-status", is_flag=True, help="End with the exit code of the run; 3 when its process died.")
+@group.option("-v", "--verbose", is_flag=True, help="Plain lines instead of the screen.")
+@group.option("-q", "--quiet", is_flag=True, help="Only warnings, errors and the end.")
+@group.option("--json", "as_json", is_flag=True, help="The lines that drl train --json writes, those so far first.")
+@options.speech_options
+@click.pass_obj
+def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
+    """Watch a RUN from another terminal until it ends; without RUN, the newest one that is running.
+
+    RUN is an id, a name or a path. Ctrl-C ends the watching, never the run. A run that is over shows its last screen.
+
+    JSON: one object per iteration as in result.json, then {"finished": {"state", "text", "exit_code", "run", "final",
+    "best"}}; state is finished, interrupted, failed or died.
+    """
+    roots = run_options.roots(local_dirs)
+    finding = load("drl_cli.runs.finding")
+    path = finding.find_run(word, roots) if word else finding.newest(roots)
+    run = load("drl_cli.runs.reading:read")(path)
+    follower = load("drl_cli.runs.following:Follower")(path, all_rows=as_json)
+    view = view_of(run)
+    clock = _Clock(follower)
+    events = follower.poll()
+    watcher = console.open_watcher(view, session, verbose, quiet or as_json, clock)
+    try:
+        ended = _follow(follower, events, watcher, _listener(session, as_json))
+    except KeyboardInterrupt:
+        watcher.close()
+        terminal.say(f"No longer watching; the run goes on. Look again: {command('watch', run.id)}")
+        return 130
+    except BaseException:
+        watcher.close()
+        raise
+    clock.stop()
+    watcher.close()
+    _close(session, run, ended, as_json)
+    return _exit_code(ended) if exit_status else 0
+
+
+def view_of(run):
+    """Return the RunView of a Run before any of its events."""
+    stop, freq = run.params.get("stop") or {}, run.params.get("checkpoint_freq")
+    return RunView(
+        algorithm=run.algorithm,
+        env=run.env,
+        target=next((stop[field] for field in GOALS if field in stop), None),
+        checkpoint_freq=freq or 0,
+        run_folder=str(run.path),
+    )
+
+
+class _Clock:
+    """Seconds since the run began; stands still at the run's end."""
+
+    def __init__(self, follower):
+        self._follower, self._ended = follower, None
+
+    def __call__(self):
+        if self._ended is not None:
+            return self._ended
+        if self._follower.last_seconds is not None:
+            return self._follower.last_seconds
+        return max(0.0, time.time() - (self._follower.started or time.time()))
+
+    def stop(self):
+        """Stand still."""
+        self._ended = self()
+
+
+def _follow(follower, events, watcher, listen):
+    """Show ``events`` and those that follow until the run is over; return the fields of the last one."""
+    while True:
+        for kind, fields, seconds in events:
+            watcher(kind, fields, seconds)
+            listen(kind, fields)
+            if kind == "finished":
+                return fields
+        time.sleep(POLL_SECONDS)
+        events = follower.poll()
+
+
+def _listener(session, as_json):
+    output = terminal.Output(session)
+
+    def listen(kind, fields):
+        if as_json and kind == "result":
+            output.line(json_line(fields["result"]))
+
+    return listen
+
+
+def _close(session, run, ended, as_json):
+    run = load("drl_cli.runs.reading:read")(run.path)
+    last = run.checkpoints[-1] if run.checkpoints else None
+    paths = {
+        "run": str(run.path),
+        "final": last and str(run.path / last),
+        "best": run.best_checkpoint and str(run.path / run.best_checkpoint),
+    }
+    told = {"state": ended["state"], "text": ended.get("text") or "", "exit_code": ended.get("exit_code")}
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json_line({"finished": {**told, **paths}}))
+        return
+    if told["state"] not in ("finished", "interrupted"):
+        terminal.say(f"The run {told['state']}: {told['text']}", session, "red")
+    outcome = SimpleNamespace(**told, run_folder=paths["run"], final=paths["final"], best=paths["best"])
+    shown = view_of(run)
+    shown.best, shown.evaluation = run.best, None if run.best is None else {}
+    for line in summary(outcome, shown, run.params.get("imports") or ()):
+        output.line(line)
+
+
+def _exit_code(ended):
+    code = ended.get("exit_code")
+    if isinstance(code, int):
+        return code
+    return FAILED if ended["state"] not in ("finished", *INTERRUPTED) else 0

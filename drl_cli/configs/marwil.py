@@ -1,0 +1,108 @@
+"""The configs of MARWIL and BC: every key with its default, meaning, unit and bounds.
+
+Names and meanings are RLlib's (MARWIL, 1.0.1 to 1.13; Wang et al. 2018, "Exponentially Weighted Imitation Learning for
+Batched Historical Data"). Deviations:
+- ``moving_average_sqd_adv_norm_start``: null, an average without a bias towards any start. RLlib's start of 100 with its
+  rate of 1e-8 is never forgotten: whatever the rewards, advantages are divided by 10.
+- ``max_advantage_weight`` bounds the weights of the steps; RLlib's are unbounded.
+- A timestep is a step learnt from: with ``training_intensity`` 1 files of n steps are a pass every n timesteps.
+- Losses are means, the value's is half of the squared error, as RLlib's.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from drl_cli.configs.exploration import DrawnExploration
+from drl_cli.configs.model import ACTIVATIONS, Network
+from drl_cli.configs.off_policy import BufferedKeys
+from drl_cli.configs.schema import RATE_ALLOWED, Rate, default, key
+
+
+class ImitationNetwork(Network):
+    """The network of the policy, and of the value."""
+
+    fcnet_activation: ACTIVATIONS = key("tanh", "What follows each hidden layer.")
+    free_log_std: bool = key(
+        False,
+        "Whether the logarithm of the standard deviations of Box actions is a variable of its own, the same in all states, "
+        "instead of an output of the network.",
+    )
+
+
+class ImitationKeys(
+    BufferedKeys,
+    defaults={
+        "buffer_size": default(
+            1_000_000, rllib="1000 batches, later 10,000 steps", why="files are held as a whole as long as they fit"
+        ),
+        "learning_starts": default(0),
+        "train_batch_size": default(512, rllib=2000, why="more and smaller steps in the same time"),
+        "training_intensity": default(1.0),
+        "updates_per_call": default(100),
+        "timesteps_per_iteration": default(100_000, rllib=0, why="about 200 updates of 512 steps"),
+        "rollout_fragment_length": default(200),
+    },
+):
+    """What both have: a policy that learns to act as recorded."""
+
+    model: ImitationNetwork = key(ImitationNetwork(), "The network of the policy, and that of the value.")
+    lr: Rate = key(
+        1e-3,
+        "Adam's step size of all weights.",
+        "per update",
+        RATE_ALLOWED,
+        rllib=1e-4,
+        why="for small nets, and minutes",
+    )
+    bc_logstd_coeff: float = key(
+        0.0, "Weight of the mean log standard deviation of Box actions, which the loss rewards.", ge=0, le=1e3
+    )
+    exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore, where anything is sampled.")
+
+
+class MARWILConfig(ImitationKeys):
+    """Imitation in which steps weigh more the better they turned out."""
+
+    beta: float = key(
+        1.0, "How much more: the weight of a step is exp(beta · advantage / its scale). 0 is BC.", ge=0, le=1e3
+    )
+    vf_coeff: float = key(1.0, "Weight of the value's loss beside the policy's.", needs=("beta", 1e-12), ge=0, le=1e6)
+    vf_share_layers: bool = key(False, "Whether policy and value share the hidden layers.", needs=("beta", 1e-12))
+    max_advantage_weight: float = key(
+        20.0,
+        "Largest weight of a step.",
+        needs=("beta", 1e-12),
+        ge=1,
+        le=1e9,
+        rllib="no bound",
+        why="a single lucky step would outweigh a batch; the bound is that of CRR (Wang et al. 2020)",
+    )
+    moving_average_sqd_adv_norm_start: Annotated[float, Field(gt=0, le=1e12)] | None = key(
+        None,
+        "Where the running mean of squared advantages starts, whose root is their scale; null: it is that of what has been "
+        "seen, from the first batch on.",
+        "squared return",
+        needs=("beta", 1e-12),
+        rllib=100,
+        why="with rates that forget slowly the start would be the scale",
+    )
+    moving_average_sqd_adv_norm_update_rate: float = key(
+        0.01,
+        "Share of each batch in that running mean.",
+        "share per update",
+        needs=("beta", 1e-12),
+        gt=0,
+        le=1,
+        rllib=1e-8,
+        why="1e-8 takes a hundred million updates to arrive",
+    )
+
+
+class BCConfig(ImitationKeys):
+    """Behaviour cloning: MARWIL without advantages, and without the net for values."""
+
+    @property
+    def beta(self):
+        """Every step weighs the same."""
+        return 0.0

@@ -1,0 +1,66 @@
+"""Which runs are replicates."""
+
+import pytest
+from fake_runs import write_run
+
+from drl_cli.analysis.grouping import group
+from drl_cli.runs import reading
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A function that writes a run of ``config`` and reads it."""
+    made = []
+
+    def make(seed, config=None, **params):
+        made.append(seed)
+        config = {"seed": seed, "gamma": 0.99, "optimization": {"lr": 0.1}, **(config or {})}
+        return reading.read(write_run(tmp_path, len(made), config=config, **{"seed": seed, **params}))
+
+    return make
+
+
+def labels(groups):
+    return [(one.label, one.seeds) for one in groups]
+
+
+def test_runs_alike_but_for_the_seed_are_one_group_sorted_by_seed(make):
+    (one,) = group([make(3), make(1), make(2)])
+    assert (one.label, one.algorithm, one.env, one.seeds, one.repeated) == ("SAC", "SAC", "Pendulum-v1", [1, 2, 3], [])
+
+
+def test_groups_of_one_algorithm_are_told_apart_by_what_differs(make):
+    runs = [make(1), make(1, {"gamma": 0.9}), make(2, {"optimization": {"lr": 0.5}})]
+    assert labels(group(runs)) == [
+        ("SAC gamma=0.99 lr=0.1", [1]),
+        ("SAC gamma=0.9 lr=0.1", [1]),
+        ("SAC gamma=0.99 lr=0.5", [2]),
+    ]
+
+
+def test_environments_stand_side_by_side(make):
+    runs = [make(1), make(1, env="CartPole-v1", run="DQN"), make(1, run="TD3")]
+    assert [(one.env, one.label) for one in group(runs)] == [
+        ("Pendulum-v1", "SAC"),
+        ("Pendulum-v1", "TD3"),
+        ("CartPole-v1", "DQN"),
+    ]
+
+
+def test_log_level_is_no_difference(make):
+    assert len(group([make(1, {"log_level": "INFO"}), make(2, {"log_level": "WARN"})])) == 1
+
+
+def test_by_algorithm_experiment_and_run(make):
+    runs = [make(1, {"gamma": 0.9}, experiment="a"), make(2, experiment="b"), make(3, experiment="b")]
+    assert labels(group(runs, "algorithm")) == [("SAC", [1, 2, 3])]
+    assert labels(group(runs, "experiment")) == [("SAC a", [1]), ("SAC b", [2, 3])]
+    assert labels(group(runs, "run")) == [("SAC seed 1", [1]), ("SAC seed 2", [2]), ("SAC seed 3", [3])]
+
+
+def test_a_seed_that_is_there_twice_is_told(make):
+    assert group([make(1), make(1), make(2)])[0].repeated == [1]
+
+
+def test_labels_that_come_out_alike_are_numbered(make):
+    assert [one.label for one in group([make(1), make(1)], "run")] == ["SAC seed 1 #1", "SAC seed 1 #2"]
