@@ -35,7 +35,7 @@ def processes(proc=Path("/proc"), own=None):
         text = f"{len(orphans)} Ray daemons without the program that started them (processes {pids}). A cluster started with "
         text += "ray start looks the same: end them only if you started none"
         return Finding("Ray's processes", WARN, text, f"kill {pids}")
-    told = f"{len(living)} daemons, of runs that go on" if living else "none left over"
+    told = f"{len(living)} running, of runs that go on" if living else "none left over"
     return Finding("Ray's processes", OK, told)
 
 

@@ -41,9 +41,22 @@ def test_example_list_has_columns_for_algorithm_and_environment_where_there_is_r
 def test_example_list_json_has_the_documented_keys(drl):
     _, out, _ = drl("example", "list", "pendulum", "sac", "--json")
     (one,) = json.loads(out)["examples"]
-    assert set(one) == set(
-        "name run env about goal target seeds took median_s worst_s env_steps machine workers path".split()
-    )
+    assert set(one) == {
+        "name",
+        "run",
+        "env",
+        "about",
+        "goal",
+        "target",
+        "seeds",
+        "took",
+        "median_s",
+        "worst_s",
+        "env_steps",
+        "machine",
+        "workers",
+        "path",
+    }
     assert (one["name"], one["target"], one["median_s"]) == ("pendulum-sac", -200.0, 13.7)
 
 
@@ -71,7 +84,12 @@ def test_example_run_hands_the_name_and_the_options_to_train(drl, monkeypatch):
     monkeypatch.setattr(train, "callback", lambda **given: handed.update(given))
     code, _, _ = drl("example", "run", "cartpole-ars", "--seed", "3", "-s", "gamma=1", "--json")
     assert code == 0
-    assert (handed["config_file"], handed["seed"], handed["set"], handed["as_json"]) == ("cartpole-ars", 3, ("gamma=1",), True)
+    assert (handed["config_file"], handed["seed"], handed["set"], handed["as_json"]) == (
+        "cartpole-ars",
+        3,
+        ("gamma=1",),
+        True,
+    )
 
 
 def test_algorithms_lists_all(drl):

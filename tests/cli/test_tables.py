@@ -21,5 +21,8 @@ def test_grid_in_color_has_bold_headings():
 
 
 def test_paragraph_hangs_behind_what_stands_first():
-    assert tables.paragraph("one two three four five six", 30, 6, "goal") == ["goal  one two three four five", "      six"]
+    assert tables.paragraph("one two three four five six", 30, 6, "goal") == [
+        "goal  one two three four five",
+        "      six",
+    ]
     assert tables.paragraph("x", 30, 4, "") == ["x"]

@@ -33,7 +33,9 @@ def test_keys_of_an_algorithm_come_before_those_that_all_have():
 
 def test_keys_inside_of_sections_have_dotted_names():
     keys = {key["key"]: key for key in listing.keys(SACConfig)}
-    assert keys["Q_model.fcnet_hiddens"]["default"] == [64, 64] and keys["Q_model.fcnet_hiddens"]["section"] == "Q_model"
+    assert (
+        keys["Q_model.fcnet_hiddens"]["default"] == [64, 64] and keys["Q_model.fcnet_hiddens"]["section"] == "Q_model"
+    )
 
 
 @pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)

@@ -39,7 +39,9 @@ def test_header_is_read(written):
 
 def test_what_was_not_measured_is_none(tmp_path):
     path = tmp_path / "a-b.yaml"
-    path.write_text("# A.\n#\n# goal     5\n# seeds    none yet\n# took     not measured yet\n# machine  x\na-b:\n  run: B\n")
+    path.write_text(
+        "# A.\n#\n# goal     5\n# seeds    none yet\n# took     not measured yet\n# machine  x\na-b:\n  run: B\n"
+    )
     one = examples.read(path)
     assert (one.median_s, one.worst_s, one.env_steps, one.workers, one.env) == (None, None, None, None, "")
 

@@ -54,7 +54,11 @@ def told():
             Setting("evolution", 2, 4),
             "workers idle 50 %: waiting for the last episodes of each step; lower num_envs_per_worker",
         ),
-        (Shares(0.1, 0.1, evaluations=0.45), Setting("sync", 0, 2), "evaluations take 45 % of the time; raise evaluation_interval"),
+        (
+            Shares(0.1, 0.1, evaluations=0.45),
+            Setting("sync", 0, 2),
+            "evaluations take 45 % of the time; raise evaluation_interval",
+        ),
         (Shares(0.1, 0.1, checkpoints=0.5), Setting("sync", 0, 2), "checkpoints take 50 % of the time; raise checkpoint_freq"),
         (Shares(0.95, 0.1), Setting("replay", 0, 2, True), "balanced: learner 95 % busy, workers 10 %"),
     ],
