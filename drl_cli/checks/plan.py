@@ -7,6 +7,7 @@ there are cores.
 
 import math
 
+from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.checks.asking import SILENT, Asked
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
@@ -49,12 +50,16 @@ def plan(spec, probe=True, said=lambda text: None):
     told["disk"], more = _disk(spec, weights, told["memory"])
     findings += more + _processors(row, config)
     told["probe"], told["time"] = None, None
+    if reads_only(config):
+        findings.append(Finding("time", NOTE, "is not estimated where everything is read from files"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
         said("measuring for some seconds how fast it is")
         told["probe"], problem = _probed(spec)
         if problem:
             findings.append(Finding("probe", FAIL, problem))
         else:
+            limits = [config.horizon, envs.time_limit(spec.env)]
+            told["probe"]["episode_limit"] = min((limit for limit in limits if limit), default=None)
             told["time"] = expected(row, config, spec.stop, told["probe"], machine.cores())
     told["findings"] = [one._asdict() for one in findings]
     told["fits"] = all(one.state != FAIL for one in findings)
@@ -219,7 +224,9 @@ def expected(row, config, stop, probe, cores):
     else:
         work += parts["evaluating"]
     how = f"a probe of {probe['whole_s']:.0f} s in one process: {rate:,.0f} env steps a second for one worker"
-    how += f", {probe['updates_per_s']:,.3g} updates a second" if probe["updates_per_s"] else "; no update in that time"
+    updates = probe["updates_per_s"]
+    digits = 0 if updates and updates >= 10 else 2
+    how += f", {updates:,.{digits}f} updates a second" if updates else "; no update in that time"
     told = {"seconds": parts["start"] + work, "env_steps": steps, "bound_by": name, "parts": parts, "how": how}
     return told | {"is_least": not probe["updates_per_s"]}
 
@@ -248,12 +255,12 @@ def _updates(row, config, steps, probe):
 
 
 def _evaluating(config, steps, probe):
-    """Return the seconds of evaluations, with episodes as long as the probe's were; later ones may be longer."""
+    """Return the seconds of evaluations. Their episodes are taken to be half way between the probe's and the time limit."""
     if not config.evaluation_interval or not probe["episode_len_mean"]:
         return 0.0
     count = steps / config.timesteps_per_iteration / config.evaluation_interval
     rounds = math.ceil(config.evaluation_num_episodes / 16)  # as many as the tester plays side by side
-    length = probe["episode_len_mean"]
+    length = (probe["episode_len_mean"] + (probe.get("episode_limit") or probe["episode_len_mean"])) / 2
     each = (
         config.evaluation_num_episodes * length * probe["env_s_per_step"] + rounds * length * probe["policy_s_per_call"]
     )

@@ -62,7 +62,7 @@ def sheet(told, width, color=False):
     lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
     shown = load("drl_cli.configs.allowed:shown")
     config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
-    stops = " or ".join(f"{field} reaches {value:,g}" for field, value in told["stop"].items()) or "never"
+    stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
     parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]
     memory = told["memory"]
     sizes = [("processes", memory["processes"]), ("replay", memory["replay"])]
@@ -91,7 +91,7 @@ def _time(told):
         if time["seconds"] is None:
             rows.append(("time", f"unknown: {time['how']}"))
         else:
-            until = f"{time['bound_by']} {told['stop'][time['bound_by']]:,g}"
+            until = f"{time['bound_by']} {told['stop'][time['bound_by']]:,.10g}"
             about = "at least" if time["is_least"] else "about"
             rows.append(("time", f"{about} {figures.clock(time['seconds'])} to {until}; goals may end it earlier"))
             rows.append(("", f"from {time['how']}"))

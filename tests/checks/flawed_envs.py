@@ -1,7 +1,7 @@
 """Environments with one flaw each, for ``drl env check``; importing this registers them."""
 
 import os
-import time
+import threading
 
 import gymnasium
 import numpy as np
@@ -83,7 +83,7 @@ class Dying(Sound):
 
 class Hanging(Sound):
     def step(self, action):
-        time.sleep(3600)
+        threading.Event().wait()
 
 
 for flaw in (Sound, Unseeded, Hashing, Remembering, Outside, NotFinite, Timed, Endless, Dying, Hanging):
