@@ -90,6 +90,7 @@ WITHOUT_EFFECT = {
     ("evaluation_num_workers",): (0,),
     ("input_evaluation",): ([],),
     ("off_policy_estimation_methods",): ([], {}),
+    ("evaluation_config", "input"): ("sampler",),
 }
 """Keys that ask, with one of these values, for what happens here anyway."""
 
