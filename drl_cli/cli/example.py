@@ -59,8 +59,8 @@ def list_examples(session, words, run, env, as_json):
 
     took: median over seeds, from the start of the process to a goal that fresh episodes confirmed; - where not measured.
 
-    JSON: {"examples": [{"name", "run", "env", "about", "goal", "target", "seeds", "took": [...], "median_s", "worst_s",
-    "env_steps", "machine", "workers", "path"}]}.
+    JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
+    "worst_s", "env_steps", "machine", "workers", "path"}]}.
     """
     examples = load("drl_cli.experiment.examples")
     if run is not None:
@@ -114,6 +114,7 @@ def sheet(one, text, width):
     """Return the lines that show an Example whose file holds ``text``."""
     dot = " - " if not terminal.is_unicode(sys.stdout) else " · "
     lines = [f"{one.name}{dot}{one.run} on {one.env}", "", *tables.paragraph(one.about, width), ""]
+    lines += [*one.notes, ""] if one.notes else []
     facts = [("goal", [one.goal]), ("seeds", [one.seeds]), ("took", one.took), ("machine", [one.machine])]
     for name, entries in [*facts, ("file", [one.path])]:
         for number, entry in enumerate(entries):

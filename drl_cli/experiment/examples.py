@@ -20,7 +20,8 @@ _STEPS = re.compile(r"(?<! to )\b([\d,]+) env steps")
 
 
 class Example(NamedTuple):
-    """One tuned file. ``about``: its first paragraph; ``goal``, ``seeds``, ``took``, ``machine``: its header's words.
+    """One tuned file. ``about``: its first paragraph; ``notes``: the lines of the others, as they stand;
+    ``goal``, ``seeds``, ``took``, ``machine``: its header's words.
 
     ``target``: the reward of the goal; ``median_s``, ``worst_s``: seconds from the start of the process to the confirmed
     goal over the seeds, ``env_steps``: of the median seed; None where that was not measured. ``workers``: num_workers.
@@ -30,6 +31,7 @@ class Example(NamedTuple):
     run: str
     env: str
     about: str
+    notes: list
     goal: str
     target: float | None
     seeds: str
@@ -57,7 +59,7 @@ def read(path):
     """Return the Example of one file."""
     text = path.read_text("utf-8")
     run, env = run_and_env(text)
-    facts, about = _header(text)
+    facts, about, notes = _header(text)
     took = " ".join(facts["took"][:1])
     workers = _WORKERS.search(text)
     return Example(
@@ -65,6 +67,7 @@ def read(path):
         run=run or "",
         env=env or "",
         about=about,
+        notes=notes,
         goal=" ".join(facts["goal"]),
         target=_first(_NUMBER, " ".join(facts["goal"])),
         seeds=" ".join(facts["seeds"]),
@@ -113,7 +116,7 @@ def matching(examples, words=(), run=None, env=None):
 
 
 def _header(text):
-    facts, about, current = {name: [] for name in ("goal", "seeds", "took", "machine")}, [], None
+    facts, about, notes, current = {name: [] for name in ("goal", "seeds", "took", "machine")}, [], [], None
     is_first = True
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -128,7 +131,8 @@ def _header(text):
             about.append(line.strip("# "))
         else:
             is_first = False
-    return facts, " ".join(about)
+            notes.append(line.removeprefix("#").removeprefix(" ").rstrip())
+    return facts, " ".join(about), "\n".join(notes).strip("\n").split("\n") if any(notes) else []
 
 
 def _first(pattern, text):

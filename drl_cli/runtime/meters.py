@@ -44,8 +44,8 @@ class Meters:
             self._seconds[name] += value
         # A worker that differentiates (A3C) does so in time of its own.
         self.spent["sample"] += token.seconds["total"] + token.seconds.get("learn", 0.0)
-        self.spent["env"] += token.seconds["env"]
-        self.spent["policy"] += token.seconds["policy"]
+        for name in ("env", "policy"):  # who reads files does neither
+            self.spent[name] += token.seconds.get(name, 0.0)
 
     def learnt(self, result):
         """Note the learner's result of one call."""

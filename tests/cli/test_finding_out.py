@@ -46,6 +46,7 @@ def test_example_list_json_has_the_documented_keys(drl):
         "run",
         "env",
         "about",
+        "notes",
         "goal",
         "target",
         "seeds",

@@ -34,6 +34,7 @@ def test_header_is_read(written):
     assert (written.name, written.run, written.env, written.workers) == ("pendulum-sac", "SAC", "Pendulum-v1", 3)
     assert written.about == "SAC swings it up. Two lines."
     assert (written.target, written.median_s, written.worst_s, written.env_steps) == (-200.0, 13.7, 1015.2, 7000)
+    assert written.notes == ["What was found on the way: median 1.0 s of something else."]
     assert written.took[1] == "with num_workers 0: median 7.0 s"
 
 
