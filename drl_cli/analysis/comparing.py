@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drl_cli.analysis import over_seeds, published, scores
-from drl_cli.analysis.statistics import CONFIDENCE, interquartile_mean
+from drl_cli.analysis.statistics import interquartile_mean
+from drl_cli.data.bootstrap import CONFIDENCE
 
 UNEQUAL = 1.25  # ratio of the steps of groups from which it is said that they differ
 

@@ -13,7 +13,9 @@ were.
 
 import numpy as np
 
-from drl_cli.analysis.statistics import BOOTSTRAP_SEED, CONFIDENCE, interquartile_mean
+from drl_cli.analysis.statistics import interquartile_mean
+from drl_cli.data.bootstrap import CONFIDENCE
+from drl_cli.data.bootstrap import SEED as BOOTSTRAP_SEED
 
 RESAMPLES = 5_000
 CURVE_RESAMPLES = 1_000  # for each point of a curve

@@ -14,8 +14,9 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, search_options, terminal
+from drl_cli.cli import console, group, options, plan, search_options, terminal
 from drl_cli.cli.view import RunView
+from drl_cli.errors import ConfigError
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -34,18 +35,33 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 @click.command("train", cls=group.Command, examples=EXAMPLES)
 @options.train_options
 @search_options.search_options
+@plan.option
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
     flags = {name: _given(value) for name, value in flags.items()}
     wishes = {name: flags.pop(name) for name in search_options.NAMES}
-    quiet, verbose = bool(flags.pop("quiet")), bool(flags["verbose"])
+    is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    if is_plan:
+        return _plan(session, config_file, flags, wishes, (as_json, quiet))
     many = load("drl_cli.cli.search:run")(session, config_file, flags, wishes, (as_json, quiet, verbose))
     if many is not None:
         return many
     spec, told = _spec(config_file, flags)
     return Show(session, as_json, quiet, verbose, imports).run(spec, told)
+
+
+def _plan(session, config_file, flags, wishes, output):
+    """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
+    if load("drl_cli.experiment.search:asked")(config_file, flags, wishes) is not None:
+        raise ConfigError(
+            "--plan shows one run, and this is a search. Plan one of its points: name one value for each key."
+        )
+    spec, told = _spec(config_file, flags)
+    for text in [fields["text"] for kind, fields in told if kind in ("notice", "warning")]:
+        terminal.say(text)
+    return plan.show(session, [spec], *output)
 
 
 def _typed(flags):
@@ -75,7 +91,7 @@ class Show:
         self._session = session
         self._imports = imports
         self._as_json = as_json
-        self._quiet = quiet
+        self._quiet = self.is_quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Output(session, keep_going=True)
         self._diversion = terminal.Diversion()

@@ -59,7 +59,7 @@ def read(algorithm, mapping, where, rows=()):
         return None, [problem], []
     schema = load(algorithm.config)
     mapping, moved, problems, notices = renamed(mapping, where, schema)
-    where = _Moved(where, moved)
+    where = Moved(where, moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
     problems += more
@@ -110,7 +110,7 @@ def _validated(mapping, reader):
         return None, problems + _wrong_values(error, reader.schema, known, reader.where)
 
 
-class _Moved:
+class Moved:
     """A Where whose paths were partly renamed; asks the original for the old ones."""
 
     def __init__(self, where, moved):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
+from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
 from drl_cli.experiment.keeping import Keeping
@@ -129,6 +130,9 @@ class _Drive:
             self._keeping = Keeping(spec, self._opening, trainer, self._clock)
             loggers = Loggers(self._path, self._opening.joined_at)
             stack.callback(loggers.close)
+            self._diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
+            stack.callback(events.subscribe(self._diagnosis.hear))
+            stack.callback(Listening(self._diagnosis).start())
             reason = yield from self._loop(trainer, ending, loggers)
             saved = self._result is None or self._keeping.final(self._result)
             return self._ended(reason, saved)
@@ -148,6 +152,7 @@ class _Drive:
             self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)
             events.report("result", result=self._result)
+            self._diagnosis.see(self._result)
             if reason is not None:
                 ending.report_held()
             self._keeping.after(self._result)

@@ -18,7 +18,7 @@ stop rules gets some; a seed is drawn and recorded.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,10 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, estimated, files, offline, resuming, stop
+from drl_cli.experiment import defaults, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
+from drl_cli.loading import load
+from drl_cli.runtime import footprint
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
 
@@ -45,7 +47,8 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria`` are demanded at the end. ``trial`` stands in the name of the run's folder.
+    ``pass_criteria`` are demanded at the end. ``trial`` stands in the name of the run's folder. ``origins``: {dotted key: where
+    it was given}, see ``provenance``.
     """
 
     name: str
@@ -68,6 +71,7 @@ class ExperimentSpec:
     command: list
     env_facts: dict
     trial: str = "0"
+    origins: dict = field(default_factory=dict)
 
 
 def from_flags(flags):
@@ -224,6 +228,7 @@ class Draft:
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
+        footprint.check_replay(self._row, self._config, spaces, rules)
         config = defaults.complete(self._config, env.id)
         facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
         offline.check_files(config, facts)
@@ -257,4 +262,5 @@ class Draft:
                 "spaces": spaces,
                 "preprocessing": plan,
             },
+            origins=provenance.collect(self._mapping, self._where, load(self._row.config)),
         )

@@ -55,6 +55,7 @@ class Spec:
     command: list = dataclasses.field(default_factory=lambda: ["drl", "train"])
     env_facts: dict = dataclasses.field(default_factory=lambda: {"id": "Pendulum-v1"})
     trial: str = "0"
+    origins: dict = dataclasses.field(default_factory=lambda: {"run": "--run", "config.gamma": "-s"})
 
 
 class StopRequest:
