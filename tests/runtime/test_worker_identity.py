@@ -1,5 +1,7 @@
 """Who a worker is told to be: its place among all environments of the run, and how far the run is."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from drl_cli.configs.ddpg import DDPGConfig
@@ -19,7 +21,7 @@ def _made(index, incarnation=0, sampled=0, output=None, **keys):
     env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {"g": 9.0}, "preprocessing": {"frames": 1}}
     env |= {"output": output} if output else {}
     make = _WorkerMaker(WORKER, config, env, None, _Cluster(), None)
-    make.sampled = lambda: sampled
+    make.loop = SimpleNamespace(sampled=sampled)
     return make(index, incarnation)
 
 
