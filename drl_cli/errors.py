@@ -87,12 +87,20 @@ class ClusterUnavailable(DrlError):
 
 
 def nearest(word, choices, count=3):
-    """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first."""
-    by_lower = {}
+    """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first.
+
+    Of equally close ones those come first that have more letters in the same places: A4C is nearer to A3C than to SAC.
+    """
+    word, by_lower = str(word).lower(), {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
-    found = difflib.get_close_matches(str(word).lower(), list(by_lower), n=count, cutoff=0.6)
-    return [by_lower[name] for name in found]
+    found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=0.6)
+    found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), -_same_places(name, word)))
+    return [by_lower[name] for name in found[:count]]
+
+
+def _same_places(one, other):
+    return sum(mine == yours for mine, yours in zip(one, other, strict=False))
 
 
 def suggestion(word, choices):

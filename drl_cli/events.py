@@ -15,6 +15,7 @@ Kinds and their fields:
     result       result                           the nested result dict of one iteration
     evaluation   training_iteration, timesteps_total, episode_reward_mean, episode_len_mean, episodes, confirmed
                  (``confirmed``: mean of the fresh episodes of the same weights, None when none were asked for)
+    estimates    off_policy_estimator of a result: what recorded episodes say of the weights of the evaluation before it
     best_before  value                            a resumed run's best mean of greedy episodes until now
     goal         metric, target, value, confirmed, seconds, timesteps_total, num_updates   the touch
     held         target, value, evaluations       mean of the evaluations after the touch

@@ -11,6 +11,7 @@ from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.acting.spaces import seen_dtype
+from drl_cli.actors.estimator import Estimator
 from drl_cli.errors import EnvError
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
@@ -117,18 +118,29 @@ class Tester:
     """Scores versions of the weights that the parameter server has kept."""
 
     def __init__(self, env, spec, server):
-        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing); ``server``: the parameter server."""
+        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing), and maybe config: that of the run, where
+        recorded episodes judge too; ``server``: the parameter server.
+        """
         for module in env.get("imports", ()):
             envs.import_module(module)
         self._env, self._server = env, server
         self._policy = NumpyPolicy(spec)
         self._version = None
+        self._estimator = Estimator(env["config"], self._policy) if env.get("config") else None
 
     def evaluate(self, version, seeds):
         """Score the weights of ``version`` on ``seeds``; returns a list of Episode."""
-        if version != self._version:
-            self._policy.set_weights(self._server.call("pull_exact", version).result()[DEFAULT_POLICY])
-            self._version = version
+        self._adopt(version)
         env = self._env
         plan = env.get("preprocessing")
         return score(self._policy, env["id"], env["env_config"], seeds, env["explore"], env["horizon"], plan)
+
+    def estimate(self, version, t):
+        """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""
+        self._adopt(version)
+        return self._estimator.estimate(t)
+
+    def _adopt(self, version):
+        if version != self._version:
+            self._policy.set_weights(self._server.call("pull_exact", version).result()[DEFAULT_POLICY])
+            self._version = version

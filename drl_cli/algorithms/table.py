@@ -216,25 +216,36 @@ ALGORITHMS = (
     Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
 )
 
+_SEVERAL = "it trains several agents, and an environment has one agent here"
+_ARMS = "it is for bandits, whose episodes are one step"
+_TREES = "it plans with an environment that can be set back to any state"
+
 NOT_BUILT = {
-    "RNNSAC": "Box",
-    "DDPPO": "Box and Discrete",
-    "QMIX": "other",
-    "DREAMER": "other",
-    "MAML": "other",
-    "MBMPO": "other",
-    "CRR": "other",
-    "SlateQ": "other",
-    "AlphaStar": "other",
-    "BanditLinTS": "other",
-    "BanditLinUCB": "other",
-    "contrib/MADDPG": "other",
-    "contrib/AlphaZero": "other",
-    "contrib/RandomAgent": "other",
-    "contrib/LinTS": "other",
-    "contrib/LinUCB": "other",
+    "QMIX": ("DQN", "on Discrete actions", _SEVERAL),
+    "MADDPG": ("TD3", "on Box actions", _SEVERAL),
+    "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents that play one another"),
+    "DDPPO": ("PPO", "with num_workers", "its workers learn without a learner; here one learns from all workers"),
+    "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC has no memory here"),
+    "CRR": (
+        "IQL",
+        "which weighs recorded actions by a critic too",
+        "another way to learn from recorded experience alone",
+    ),
+    "DT": ("MARWIL", "from recorded experience too", "it models recorded episodes as sequences, with a transformer"),
+    "DREAMER": ("SAC", "on images too", "it plans with a model of the world that it learns"),
+    "DREAMERV3": ("SAC", "on images too", "it plans with a model of the world that it learns"),
+    "MAML": ("PPO", "on one task", "it learns to learn, from many tasks"),
+    "MBMPO": ("CROSSQ", "which needs few env steps", "it learns models of the environment, and policies in them"),
+    "SlateQ": ("DQN", "for one choice at a time", "it recommends lists of items to modelled users"),
+    "BanditLinTS": ("DQN", "with gamma: 0", _ARMS),
+    "BanditLinUCB": ("DQN", "with gamma: 0", _ARMS),
+    "LinTS": ("DQN", "with gamma: 0", _ARMS),
+    "LinUCB": ("DQN", "with gamma: 0", _ARMS),
+    "AlphaZero": ("PPO", "which takes masks of allowed actions", _TREES),
+    "LeelaChessZero": ("PPO", "which takes masks of allowed actions", _TREES),
+    "RandomAgent": ("SAC", "with exploration_config: {type: Random}", "nothing learns in it"),
 }
-"""RLlib's algorithms that do not run here yet, with the actions they take."""
+"""RLlib's other algorithms: the nearest that runs here, when or how, and why they do not; names without "contrib/"."""
 
 
 def names():
@@ -251,26 +262,17 @@ def fitting():
 def find(name):
     """Return the row of the algorithm ``name``, in any case, with or without ``-``, ``_`` and ``+``.
 
-    Raises InputError with the nearest name, or with what runs on the same actions.
+    Raises InputError with the nearest name; of RLlib's other algorithms with why, and what is nearest to them.
     """
     for row in ALGORITHMS:
         if _plain(row.name) == _plain(name):
             return row
-    for known, actions in NOT_BUILT.items():
-        if _plain(known) == _plain(name):
-            raise InputError(f"{known} is not built yet. {_running_on(actions)}")
-    hint = suggestion(name, names()) or suggestion(name, NOT_BUILT) or f" {_running_on('')}"
+    for known, (instead, when, why) in NOT_BUILT.items():
+        if _plain(known) == _plain(name).removeprefix("contrib/"):
+            raise InputError(f"{known} does not run here: {why}. The nearest: --run {f'{instead} {when}'.strip()}.")
+    hint = suggestion(name, (*names(), *NOT_BUILT)) or f" What runs: {', '.join(names())}."
     raise InputError(f"Unknown algorithm {str(name)[:60]!r}.{hint}")
 
 
 def _plain(name):
     return str(name).casefold().translate(dict.fromkeys(map(ord, "-_+")))
-
-
-def _running_on(actions):
-    """Return in words which algorithms run on the kinds of actions that the text ``actions`` names; all if none."""
-    kinds = [kind for kind in ("Box", "Discrete") if kind in actions]
-    if not kinds:
-        return f"What runs: {', '.join(names())}."
-    parts = [f"on {kind} actions: {', '.join(row.name for row in ALGORITHMS if kind in row.actions)}" for kind in kinds]
-    return f"What runs {'; '.join(parts)}."

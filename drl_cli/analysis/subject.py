@@ -62,16 +62,14 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
     """
     overrides = dict(overrides or {})
     _check_overrides(overrides)
-    found = checkpoints.find(Path(path).expanduser(), latest=latest)
-    loaded = checkpoints.load(found)
-    asked = env or loaded.facts["env"]
+    found, facts, policy = open_policy(path, latest)
+    asked = env or facts["env"]
     if env is None and ":" in asked:
         allow = shlex.join([*command.split(), str(path), "--env", asked])
         raise EnvError(f"{found}: its environment {asked} would import a module. If you trust it, run: {allow}")
     name = envs.resolve(asked, trusted=env is not None)
-    facts = loaded.facts
     env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
-    plan, policy = preprocessing.for_scoring(_plan(found, facts)), policy_from_checkpoint(loaded)
+    plan = preprocessing.for_scoring(_plan(found, facts))
     if policy.spec.frames != preprocessing.frames_of(plan):
         raise CheckpointError(
             f"{found}: its policy acts on {policy.spec.frames} observations at a time, its preprocessing stacks "
@@ -88,6 +86,16 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
         notice=name.notice,
         **_fitting(found, facts, name.id, envs.make(name.id, env_config, preprocessing=plan)),
     )
+
+
+def open_policy(path, latest=False):
+    """Find, verify and load the checkpoint that ``path`` means, as ``open_subject``, without any environment.
+
+    Returns (its folder, its manifest's facts, its NumpyPolicy). Raises CheckpointError.
+    """
+    found = checkpoints.find(Path(path).expanduser(), latest=latest)
+    loaded = checkpoints.load(found)
+    return found, loaded.facts, policy_from_checkpoint(loaded)
 
 
 def _plan(path, facts):

@@ -100,6 +100,8 @@ class PlainConsole:
             return self.view.notices[-1][1] if fields.get("incarnation") else ""
         if kind == "evaluation":
             return _evaluation_line(fields, best_before)
+        if kind == "estimates":
+            return f"by recorded episodes: {figures.estimates(fields)}"
         if kind == "held":
             return f"held: mean {fields['value']:.1f} over {fields['evaluations']} evaluations after the target"
         if kind == "checkpoint":

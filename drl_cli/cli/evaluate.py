@@ -1,7 +1,8 @@
 """``drl evaluate CHECKPOINT…``: the scores of checkpoints over stated episodes, as a table or as JSON.
 
-The table or the document goes to stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are played by
-``actors.tester``, their rewards summarised by ``analysis.statistics``.
+With ``--data`` they are estimated from recorded episodes instead (``cli.estimating``). The table or the document goes to
+stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are played by ``actors.tester``, their rewards
+summarised by ``analysis.statistics``.
 """
 
 import json
@@ -9,13 +10,14 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, terminal
+from drl_cli.cli import estimating, figures, group, options, terminal
 from drl_cli.loading import load
 
 EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
 drl evaluate RUN_1 RUN_2 RUN_2/checkpoint_000010 --episodes 100
 drl evaluate RUN --explore --seed 500
+drl evaluate RUN --data experience.json
 drl evaluate RUN --json | jq '.checkpoints[0].greedy.iqm'
 """
 SEED = 10_000  # first evaluation seed unless --seed is given: the same episodes today and tomorrow
@@ -55,6 +57,7 @@ _evaluate_options = options.apply(
             help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
         ),
         options.import_option(WHERE),
+        *estimating.OPTIONS,
         group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
         options.speech_options,
     ]
@@ -64,18 +67,32 @@ _evaluate_options = options.apply(
 @click.command("evaluate", cls=group.Command, examples=EXAMPLES)
 @click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True)
 @_evaluate_options
-@click.pass_obj
-def evaluate(session, checkpoints, imports, as_json, **asked):
+@click.pass_context
+def evaluate(context, checkpoints, imports, as_json, **asked):
     """Score each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     Every checkpoint plays the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval
     behind it is a 95 % percentile bootstrap over episodes.
 
+    With --data nothing is played: what the exploring policy would earn is estimated by importance sampling from episodes
+    that another policy played, whose actions were recorded with their probabilities. IS is unbiased, WIS steadier; both
+    are discounted. Gain is how many times what was recorded. Believe neither where the effective sample size is small.
+
     JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
     "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max", "rewards": [...],
     "lengths": [...]}.
+
+    JSON with --data: {"data", "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
+    "timesteps_total", "gamma", "policy", "files", "incomplete", "without_logp", "episodes", "steps",
+    "effective_sample_size", "behaviour": MEAN, "is": BOTH, "wis": BOTH}]}, BOTH: {"per_step": MEAN, "per_episode": MEAN},
+    MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
+    session = context.obj
+    estimating.expect_fitting(context, bool(asked["data"]))
+    if asked["data"]:
+        estimating.run(session, checkpoints, asked, as_json)
+        return
     options.import_modules(imports)
     overrides = options.typed_object(asked["config"], "--config")
     opened = load("drl_cli.analysis.subject").open_subject
@@ -92,7 +109,7 @@ def evaluate(session, checkpoints, imports, as_json, **asked):
     document = {
         "episodes": len(seeds),
         "seeds": seeds,
-        "confidence": load("drl_cli.analysis.statistics").CONFIDENCE,
+        "confidence": load("drl_cli.data.bootstrap").CONFIDENCE,
         "checkpoints": rows,
     }
     output = terminal.Output(session)

@@ -32,6 +32,16 @@ def reward(value):
     return f"{value:,.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
+def estimates(found):
+    """What recorded episodes say of a policy (``off_policy_estimator`` of a result): the steadier estimate, and how sure."""
+    method = "wis" if "wis" in found else "is"
+    name = method.upper()
+    mean, low, high = (found[method].get(f"V_step_{name}{end}") for end in ("", "_low", "_high"))
+    between = f" [{reward(low)}, {reward(high)}]" if low is not None and high is not None else ""
+    size = found["effective_sample_size"]
+    return f"{name} {reward(mean)}{between} discounted, worth {reward(size)} of {found['episodes']:,} episodes"
+
+
 def clock(seconds):
     """Seconds → ``0:42``, ``12:05``, ``3:07:12``; ``-`` for None."""
     if seconds is None:

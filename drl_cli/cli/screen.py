@@ -90,6 +90,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
         )
     rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
     used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
+    used += bool(view.estimates) and width + 1 < WIDE
     space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
     return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
 
@@ -138,6 +139,8 @@ def _learning(view, seconds, width, chart_height, plain):
         bounds[0], bounds[-1] = figures.reward(max(view.curve.points)), figures.reward(min(view.curve.points))
     rows += [_row(f"{bound:>{LABEL - 2}}", (line, "cyan")) for bound, line in zip(bounds, lines, strict=True)]
     rows.append(_row("evaluation", *_evaluation(view, seconds)))
+    if view.estimates:
+        rows.append(_row("recorded", f"   {figures.estimates(view.estimates)}"))
     return Group(*rows)
 
 

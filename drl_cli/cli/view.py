@@ -53,6 +53,7 @@ class RunView:
     notices: deque = field(default_factory=lambda: deque(maxlen=NOTICES))
     iteration: int = 0
     evaluation: dict | None = None
+    estimates: dict | None = None
     best: float | None = None
     is_scored: bool = False  # whether best means greedy evaluations, as it does in best.json
     checkpoint: dict | None = None
@@ -123,6 +124,9 @@ class RunView:
         if self.only_reads and value is not None:
             self.curve.add(value)
         self._see_best(value, from_training=False)
+
+    def _take_estimates(self, fields, _seconds):
+        self.estimates = fields
 
     def _take_best_before(self, fields, _seconds):
         self.best, self.is_scored = fields["value"], True

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from drl_cli.configs.environment import EnvironmentKeys
+from drl_cli.configs.estimates import EstimateKeys
 from drl_cli.configs.evaluation import EvaluationKeys
 from drl_cli.configs.iteration import IterationKeys
 from drl_cli.configs.model import Vision
@@ -65,7 +66,9 @@ class LearnersPriorities(Section):
         return self
 
 
-class BufferedKeys(EnvironmentKeys, RolloutKeys, InputKeys, BufferKeys, EvaluationKeys, IterationKeys, ResourceKeys):
+class BufferedKeys(
+    EnvironmentKeys, RolloutKeys, InputKeys, EstimateKeys, BufferKeys, EvaluationKeys, IterationKeys, ResourceKeys
+):
     """What every algorithm has that learns from a buffer, which workers fill or files."""
 
     grad_clip: Annotated[float, Field(gt=0, le=1e9)] | None = key(

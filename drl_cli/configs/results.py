@@ -6,6 +6,8 @@ loggers take the columns of ``progress.csv`` from here. Names are RLlib's where 
 
 _LEARNER = "info/learner/default_policy/"
 
+_ESTIMATED = ("step_{}", "step_{}_low", "step_{}_high", "episode_{}")
+
 EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
 """What an exploration says of itself, the mean over the environments."""
 
@@ -46,6 +48,13 @@ NUMBER_FIELDS = (
     "evaluation/num_updates",
     "evaluation/confirmed_reward_mean",
     "evaluation/confirmed_episodes",
+    "off_policy_estimator/episodes",
+    "off_policy_estimator/effective_sample_size",
+    *(
+        f"off_policy_estimator/{method}/{name}"
+        for method in ("is", "wis")
+        for name in ("V_prev", *(f"V_{part.format(method.upper())}" for part in _ESTIMATED), "V_gain_est")
+    ),
     "info/num_steps_sampled",
     "info/num_steps_trained",
     "info/num_updates",

@@ -82,8 +82,6 @@ NOT_YET = {
     "num_cpus_for_driver": "",
     "min_train_timesteps_per_reporting": "",
     "min_train_timesteps_per_iteration": "",
-    "input_evaluation": "",
-    "off_policy_estimation_methods": "",
     "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "multiagent": "",
     "replay_mode": "",
@@ -107,22 +105,26 @@ OLD = {
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
-_NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
 _RECORDS = (
     "its workers try perturbed weights, a new policy for every episode; record one with drl rollout --out FILE.json"
 )
 
+_PLAYS = "it scores weights by playing with them, and files cannot play"
+_NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
+
 INSTEAD = {
-    "input": (
-        ("vf_loss_coeff", _NEWEST),
-        ("noise_stdev", "it scores weights by playing with them, and files cannot play"),
-    ),
-    "beta": (("bc_logstd_coeff", "BC is MARWIL with a beta of 0"),),
-    "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
-    "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
     "output": (("noise_stdev", _RECORDS),),
     "output_compress_columns": (("noise_stdev", _RECORDS),),
     "output_max_file_size": (("noise_stdev", _RECORDS),),
+    "input": (
+        ("vf_loss_coeff", _NEWEST),
+        ("noise_stdev", _PLAYS),
+    ),
+    "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "beta": (("bc_logstd_coeff", "BC is MARWIL with a beta of 0"),),
+    "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
+    "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
     "lr": (
         (
             "optimization",
@@ -136,6 +138,7 @@ INSTEAD = {
     "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
     "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
     "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
     "lr_schedule": (
         ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),

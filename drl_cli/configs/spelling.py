@@ -35,6 +35,7 @@ ALIASES = {
     (*_BUFFER, "worker_side_prioritization"): ("worker_side_prioritization",),
     ("optimizer", "num_replay_buffer_shards"): ("num_replay_shards",),
     ("num_replay_buffer_shards",): ("num_replay_shards",),
+    ("off_policy_estimation_methods",): ("input_evaluation",),
     ("lr_schedule",): ("lr",),
     ("entropy_coeff_schedule",): ("entropy_coeff",),
     ("model", "vf_share_layers"): ("vf_share_layers",),
@@ -87,15 +88,21 @@ WITHOUT_EFFECT = {
     ("monitor",): (False,),
     ("soft_horizon",): (False,),
     ("evaluation_num_workers",): (0,),
+    ("input_evaluation",): ([],),
+    ("off_policy_estimation_methods",): ([], {}),
     ("evaluation_config", "input"): ("sampler",),
 }
 """Keys that ask, with one of these values, for what happens here anyway."""
+
+WITHOUT_EFFECT_IN_EVOLUTION = {("batch_mode",): ("complete_episodes",)}
+"""The same where whole weights are tried, in place of the values above: their episodes are always played to the end."""
 
 
 def renamed(mapping, where, schema):
     """Return (mapping under the keys of ``schema``, {new path: old path}, problems, notices); ``where``: a Where."""
     reading = _Reading(mapping, where, schema)
-    for old, values in WITHOUT_EFFECT.items():
+    without_effect = WITHOUT_EFFECT | (WITHOUT_EFFECT_IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {})
+    for old, values in without_effect.items():
         reading.drop(old, values)
     for old, values in VALUES.items():
         reading.translate(old, values)

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-ROLES = {"init": 1, "worker": 2, "replay": 3, "tester": 4, "env": 5, "learner": 6, "confirm": 7, "noise": 8, "files": 9}
+ROLES = {
+    name: number
+    for number, name in enumerate(
+        ("init", "worker", "replay", "tester", "env", "learner", "confirm", "noise", "files", "estimates"), 1
+    )
+}
 
 
 def generator(seed, role, *index):

@@ -71,4 +71,6 @@ class Ending:
             episodes=evaluation.get("episodes_this_iter"),
             confirmed=evaluation.get("confirmed_reward_mean"),
         )
+        if result.get("off_policy_estimator"):
+            events.report("estimates", **result["off_policy_estimator"])
         return evaluation.get("episode_reward_mean")

@@ -33,7 +33,7 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, files, offline, resuming, stop
+from drl_cli.experiment import defaults, estimated, files, offline, resuming, stop
 from drl_cli.experiment.flags import with_flags
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -209,7 +209,9 @@ class _Draft:
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
         config = defaults.complete(self._config, env.id)
-        offline.check_files(config, {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan})
+        facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
+        offline.check_files(config, facts)
+        estimated.check(self._row, config, facts)
         ray = defaults.ray_settings(self._flags)
         for text in dict.fromkeys(self._notices):
             report("notice", text=text)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
+from drl_cli.configs.estimates import methods
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.offline import reads, reads_only
 from drl_cli.configs.replay import shards
@@ -188,5 +189,6 @@ def make_tester(config, env, spec, cluster, server):
         "horizon": over.horizon if over.horizon is not None else config.horizon,
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
+        "config": config if methods(config) else None,
     }
     return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)

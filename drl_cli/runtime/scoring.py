@@ -3,14 +3,19 @@
 A snapshot is the weights of one moment: pushed to the parameter server to be scored, and held as the learner's whole
 state, so that the checkpoint of the best evaluation holds exactly what was scored while training goes on.
 
+Where recorded episodes judge the policy too (``input_evaluation``), the same snapshot is first estimated from them.
+
 An evaluation at the goal is confirmed by ``evaluation_confirm_episodes`` fresh episodes of the same snapshot; when their
 mean is at the goal too, that is the touch.
 """
 
 import time
 
-from drl_cli import process
+from drl_cli import events, process
+from drl_cli.configs.estimates import methods
 from drl_cli.data.randomness import number
+
+ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the scores of a snapshot
 
 
 class Snapshot:
@@ -36,6 +41,8 @@ class Scoring:
         self.touched = None
         self.seconds = 0.0
         self._began = 0.0
+        self._is_estimating = self._told_why = False
+        self._estimates = None  # of the running evaluation
 
     @property
     def is_busy(self):
@@ -45,8 +52,13 @@ class Scoring:
     def begin(self, snapshot):
         """Score ``snapshot`` on fresh seeds."""
         self.count += 1
-        self._snapshot, self._first = snapshot, None
-        self._ask("tester", self._config.evaluation_num_episodes)
+        self._snapshot, self._first, self._estimates = snapshot, None, None
+        self._is_estimating = bool(methods(self._config))
+        if self._is_estimating:
+            self._began = time.perf_counter()
+            self._call = self._tester().call("estimate", snapshot.version, snapshot.counters["timesteps_total"])
+        else:
+            self._ask("tester", self._config.evaluation_num_episodes)
 
     def _ask(self, role, episodes):
         seeds = [number(self._seed, role, self.count, index) for index in range(episodes)]
@@ -58,15 +70,28 @@ class Scoring:
         if self._call is None or not self._call.done():
             return False
         call, self._call = self._call, None
-        episodes = call.result()
+        found = call.result()
         self.seconds += time.perf_counter() - self._began
+        if self._is_estimating:
+            self._is_estimating = False
+            self._note(found)
+            self._ask("tester", self._config.evaluation_num_episodes)
+            return False
         if self._first is None:
-            self._first = summary(episodes)
+            self._first = summary(found)
             if self._needs_confirmation():
                 self._ask("confirm", self._config.evaluation_confirm_episodes)
                 return False
             return self._complete(None)
-        return self._complete(episodes)
+        return self._complete(found)
+
+    def _note(self, estimates):
+        """Keep ``estimates`` for the result, or say, once, why there are none."""
+        if "text" not in estimates:
+            self._estimates = estimates
+        elif not self._told_why:
+            self._told_why = True
+            events.report("warning", text=f"The policy is not judged by recorded episodes: {estimates['text']}")
 
     def _needs_confirmation(self):
         asked = self._goal is not None and self._config.evaluation_confirm_episodes > 0 and self.touched is None
@@ -80,6 +105,8 @@ class Scoring:
         mean = summary(confirming)["episode_reward_mean"] if confirming else None
         result["confirmed_reward_mean"] = mean
         result["confirmed_episodes"] = len(confirming) if confirming else None
+        if self._estimates is not None:
+            result[ESTIMATES] = self._estimates
         self._snapshot.result = result
         self.newest, self.newest_result = self._snapshot, result
         reached = self._first["episode_reward_mean"] if mean is None else mean

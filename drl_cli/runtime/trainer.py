@@ -21,7 +21,7 @@ from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving
 from drl_cli.runtime.cluster import PartFailed, PartLost
-from drl_cli.runtime.scoring import Scoring, Snapshot
+from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
@@ -220,7 +220,7 @@ class Trainer:
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
             "bad_transitions": self.loop.meters.bad_transitions,
-            "evaluation": self.scored_result() or {},  # no empty column before the first
+            **self._scores(),
             "timers": timers | wait | {"evaluate_s": self.scoring.seconds},
             "perf": self._perf(),
             "done": False,
@@ -236,6 +236,12 @@ class Trainer:
             "learner": {DEFAULT_POLICY: learner},
         } | self.loop.info()
         return result
+
+    def _scores(self):
+        """The newest evaluation, and what recorded episodes say of the same weights; no empty column before the first."""
+        scored = dict(self.scored_result() or {})
+        estimates = scored.pop(ESTIMATES, {})
+        return {"evaluation": scored} | ({ESTIMATES: estimates} if estimates else {})
 
     def _warn_of_edges(self, mass):
         if mass is None or mass <= EDGE_MASS or self._edges_warned:

@@ -7,11 +7,6 @@ from drl_cli.configs.sac import SACConfig
 from drl_cli.errors import InputError
 from drl_cli.loading import load
 
-BOX, DISCRETE = (
-    f"{kind} actions: {', '.join(row.name for row in table.ALGORITHMS if kind in row.actions)}"
-    for kind in ("Box", "Discrete")
-)
-
 
 def test_sac_is_found_with_its_parts():
     row = table.find("SAC")
@@ -81,9 +76,23 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("DDPPO", f"DDPPO is not built yet. What runs on {BOX}; on {DISCRETE}."),
-        ("RNNSAC", f"RNNSAC is not built yet. What runs on {BOX}."),
-        ("QMIX", f"QMIX is not built yet. What runs: {', '.join(table.names())}."),
+        (
+            "QMIX",
+            "QMIX does not run here: it trains several agents, and an environment has one agent here. The nearest: --run "
+            "DQN on Discrete actions.",
+        ),
+        (
+            "contrib/MADDPG",
+            "MADDPG does not run here: it trains several agents, and an environment has one agent here. The nearest: --run "
+            "TD3 on Box actions.",
+        ),
+        (
+            "rnn-sac",
+            "RNNSAC does not run here: SAC has no memory here. The nearest: --run PPO with model: {use_lstm: true}; on "
+            "Discrete actions R2D2 too.",
+        ),
+        ("A4C", "Unknown algorithm 'A4C'. Did you mean 'A3C'?"),
+        ("Dreemer", "Unknown algorithm 'Dreemer'. Did you mean 'DREAMER'?"),
         ("SACC", "Unknown algorithm 'SACC'. Did you mean 'SAC'?"),
         ("IMPALLA", "Unknown algorithm 'IMPALLA'. Did you mean 'IMPALA'?"),
         ("zzzz", f"Unknown algorithm 'zzzz'. What runs: {', '.join(table.names())}."),
@@ -94,6 +103,13 @@ def test_name_that_does_not_run_is_refused(name, message):
     with pytest.raises(InputError) as caught:
         table.find(name)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", table.NOT_BUILT)
+def test_name_of_rllibs_that_does_not_run_is_refused_with_one_that_does(name):
+    with pytest.raises(InputError, match=rf"^{name} does not run here: .+\. The nearest: --run (\w+).*\.$") as caught:
+        table.find(name)
+    assert table.NOT_BUILT[name][0] in table.names() and len(str(caught.value)) < 200
 
 
 def test_fitting_names_the_rows_of_each_kind_of_space(monkeypatch):

@@ -3,6 +3,7 @@ import pytest
 from scipy import stats
 
 from drl_cli.analysis import statistics
+from drl_cli.data import bootstrap
 
 REWARDS = [210.5, -13.0, 250.25, 198.0, 231.0, 244.5, 12.0, 220.0, 263.5, 205.0]
 
@@ -45,7 +46,7 @@ def test_bootstrap_interval_is_scipys_percentile_bootstrap():
 
 def test_bootstrap_interval_does_not_depend_on_the_block_size(monkeypatch):
     whole = statistics.bootstrap_interval(REWARDS)
-    monkeypatch.setattr(statistics, "MAX_DRAWN", 70)
+    monkeypatch.setattr(bootstrap, "MAX_DRAWN", 70)
     assert statistics.bootstrap_interval(REWARDS) == whole
 
 

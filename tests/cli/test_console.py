@@ -68,6 +68,17 @@ def test_holding_the_target_is_told():
     ]
 
 
+def test_estimates_are_one_line():
+    found = {"episodes": 200, "effective_sample_size": 7.26}
+    both = {"wis": {"V_step_WIS": 84.52, "V_step_WIS_low": 76.4, "V_step_WIS_high": 88.0}, "is": {"V_step_IS": 60.0}}
+    assert written([(9.0, "estimates", {**found, **both})]) == [
+        "   0:09  by recorded episodes: WIS 84.5 [76.4, 88.0] discounted, worth 7.3 of 200 episodes"
+    ]
+    assert written([(9.0, "estimates", {**found, "is": {"V_step_IS": None}})]) == [
+        "   0:09  by recorded episodes: IS - discounted, worth 7.3 of 200 episodes"
+    ]
+
+
 def test_worse_evaluation_is_not_called_best():
     worse = {**watched.EVALUATION, "episode_reward_mean": 100.0, "confirmed": None}
     lines = written([(1.0, "evaluation", watched.EVALUATION), (2.0, "evaluation", worse)])

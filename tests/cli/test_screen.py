@@ -38,6 +38,23 @@ def test_80_by_24_shows_everything_in_fixed_places():
     assert lines[-1] == "   0:50  target 200 reached: 214.4, confirmed by 205.6 over fresh episodes"
 
 
+ESTIMATES = {
+    "episodes": 200,
+    "effective_sample_size": 7.26,
+    "wis": {"V_step_WIS": 84.52, "V_step_WIS_low": 76.4, "V_step_WIS_high": 88.0},
+}
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 18), (80, 24), (120, 24)])
+def test_estimates_stand_below_the_evaluation(width, height):
+    script = [*watched.SCRIPT[:7], (41.0, "estimates", ESTIMATES), *watched.SCRIPT[7:]]
+    lines = drawn(width, height, script=script)
+    place = next(i for i, line in enumerate(lines) if line.startswith("evaluation "))
+    shown = lines[place + 1][: width // 2] if width >= 120 else lines[place + 1]
+    assert shown.rstrip().startswith("recorded       WIS 84.5 [76.4, 88.0] discounted")
+    assert max(len(line) for line in lines) < width and len(lines) < height
+
+
 @pytest.mark.parametrize(("width", "height"), [(60, 18), (80, 24), (100, 30), (120, 24), (160, 45), (250, 60)])
 def test_picture_fits_its_terminal(width, height):
     lines = drawn(width, height)

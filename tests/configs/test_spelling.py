@@ -85,6 +85,8 @@ def test_key_that_the_algorithm_has_is_no_spelling_of_another():
         ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "simple_optimizer": False}),
         ("DDPG", {"lr_schedule": None, "use_state_preprocessor": False}),
         ("SAC", {"batch_mode": "truncate_episodes", "synchronize_filters": True, "soft_horizon": False}),
+        ("ES", {"batch_mode": "complete_episodes"}),
+        ("ARS", {"batch_mode": "complete_episodes", "soft_horizon": False}),
     ],
 )
 def test_what_happens_anyway_may_be_asked_for(name, mapping):

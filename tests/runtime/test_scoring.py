@@ -208,3 +208,42 @@ def test_evaluations_come_when_they_are_due(run, monkeypatch, interval):
     means = [trainer.train()["evaluation"].get("episode_reward_mean") for _ in range(6)]
     expected = [None] * 6 if interval is None else [None, None, -1.0, -1.0, -1.0, -2.0]
     assert means == expected
+
+
+class Judging(FakeTester):
+    """Gives ``told`` for estimates, plays for the rest."""
+
+    def __init__(self, rewards, told):
+        super().__init__(rewards)
+        self.told, self.judged = told, []
+
+    def call(self, method, version, *rest):
+        if method != "estimate":
+            return super().call(method, version, *rest)
+        self.judged.append((version, *rest))
+        later = Later()
+        later.finish(self.told)
+        return later
+
+
+def _judged(told, times=1):
+    tester = Judging([199.0] * times, told)
+    scoring = Scoring(lambda: tester, small_config(input="a.json", input_evaluation="wis"), 3, 200.0)
+    for number in range(times):
+        scoring.begin(Snapshot(40 + number, {}, {"counters": COUNTERS}))
+        while scoring.is_busy:
+            scoring.poll()
+    return scoring, tester
+
+
+def test_recorded_episodes_judge_the_weights_that_are_scored():
+    scoring, tester = _judged({"episodes": 9, "wis": {"V_step_WIS": 1.5}})
+    assert tester.judged == [(40, 5000)] and [version for version, _ in tester.asked] == [40]
+    assert scoring.newest_result["off_policy_estimator"] == {"episodes": 9, "wis": {"V_step_WIS": 1.5}}
+    assert scoring.newest_result["episode_reward_mean"] == 199.0
+
+
+def test_reason_why_nothing_is_estimated_is_said_once(reports):
+    scoring, _ = _judged({"text": "no episode is whole"}, times=3)
+    assert "off_policy_estimator" not in scoring.newest_result and scoring.count == 3
+    assert reports == [("warning", {"text": "The policy is not judged by recorded episodes: no episode is whole"})]

@@ -93,6 +93,14 @@ class _Batch:
                     self._truncated[row], self._terminated[row] = True, False
 
     def _read_logp(self, columns):
+        logp = self._written_logp(columns)
+        layout = self._reader.layout
+        if logp is None or not (layout.is_box and layout.normalized):
+            return logp
+        low, high = layout.bounds()  # actions have been stretched to them, so that densities are smaller
+        return (logp - np.log((high - low).astype(np.float64) / 2).sum()).astype(np.float32)
+
+    def _written_logp(self, columns):
         reader, rows = self._reader, self._rows
         if "action_logp" in columns:
             return reader.as_float32(reader.scalars(columns["action_logp"], "action_logp", rows), "action_logp")
