@@ -226,7 +226,11 @@ NOT_BUILT = {
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents that play one another"),
     "DDPPO": ("PPO", "with num_workers", "its workers learn without a learner; here one learns from all workers"),
     "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC has no memory here"),
-    "CRR": ("IQL", "from recorded experience too", "another way to learn from recorded experience alone"),
+    "CRR": (
+        "IQL",
+        "which weighs recorded actions by a critic too",
+        "another way to learn from recorded experience alone",
+    ),
     "DT": ("MARWIL", "from recorded experience too", "it models recorded episodes as sequences, with a transformer"),
     "DREAMER": ("SAC", "on images too", "it plans with a model of the world that it learns"),
     "DREAMERV3": ("SAC", "on images too", "it plans with a model of the world that it learns"),
