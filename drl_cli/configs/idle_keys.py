@@ -45,6 +45,7 @@ ANYWAY = {
     ("replay_mode",): ("independent",),
     ("input_evaluation",): ([],),
     ("off_policy_estimation_methods",): ([], {}),
+    ("evaluation_config", "input"): ("sampler",),
     ("replay_sequence_length",): (1,),
     ("_fake_gpus",): (False,),
     ("_use_beta_distribution",): (False,),

@@ -95,6 +95,9 @@ INSTEAD = {
     ),
     "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "beta": (("bc_logstd_coeff", "BC is MARWIL with a beta of 0"),),
+    "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
+    "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
     "lr": (
         (
             "optimization",

@@ -38,7 +38,7 @@ class WorkerPool:
     """``size`` workers, each with at most ``most`` calls outstanding."""
 
     def __init__(self, cluster, make, size, most, clock=time.monotonic, on_loss="replace"):
-        """``make(index, incarnation)`` spawns a worker and returns its handle; ``make.memory``, if it has that: what one asks for.
+        """``make(index, incarnation)`` spawns a worker and returns its handle; ``make.memory``, if any: what one asks for.
 
         ``on_loss``: what becomes of a worker that dies: "replace"; "drop": the others go on; "fail": the run ends.
         """

@@ -12,10 +12,13 @@ import signal
 import numpy as np
 import psutil
 import pytest
+from experience_files import random_set
 from runtime_runs import env_facts, small_config
 
 from drl_cli import checkpoint, cli
 from drl_cli.algorithms import table
+from drl_cli.data.experience.reading import Source
+from drl_cli.data.experience.record import layout_of
 from drl_cli.errors import ClusterUnavailable, DrlError
 from drl_cli.loading import load
 from drl_cli.runtime import pool as pool_module
@@ -396,6 +399,32 @@ def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, report
     assert re.search(rf"^After [23] s still {figures}\. Lower num_workers", str(caught.value))
     warned = [fields["text"] for kind, fields in reports if kind == "warning"]
     assert len([text for text in warned if re.fullmatch(figures, text)]) >= 2
+
+
+def test_workers_read_their_files_between_them_and_a_dead_one_s_successor_reads_the_rest(beside, tmp_path):
+    for number in range(4):
+        random_set(tmp_path / f"{number}.json", "CartPole-v1", episodes=80, seed=number)
+    keys = {"input": str(tmp_path), "num_envs_per_worker": 1, "rollout_fragment_length": 10, "xla": False}
+    keys |= {"train_batch_size": 16, "timesteps_per_iteration": 2000, "seed": 7}
+    trainer = beside(row="BC", **keys)
+    while not trainer.loop.pace.tally.steps:
+        trainer.loop.step()
+    os.kill(pid_of(trainer, 0), signal.SIGKILL)
+    result = until_learning(trainer)
+    alone = Source(str(tmp_path), layout_of(env_facts("CartPole-v1")["spaces"], (500,)), passes=1)
+    pieces = list(alone)
+    assert result["num_restarts"] == 1 and trainer.loop.pace.is_whole
+    info = result["info"]
+    assert (info["num_steps_read"], info["num_episodes_read"]) == (sum(p.steps for p in pieces), 320)
+    assert result["info"]["replay_size"] == info["num_steps_read"] + 320
+
+
+def test_mix_of_workers_that_sample_and_read_keeps_its_shares(beside, tmp_path):
+    path = random_set(tmp_path / "a.json", "Pendulum-v1", episodes=40)
+    trainer = beside(input={"sampler": 0.5, path: 0.5})
+    until_learning(trainer)
+    info = trainer.train()["info"]
+    assert info["num_steps_read"] / info["num_steps_sampled"] == pytest.approx(0.5, abs=0.15)
 
 
 def test_close_leaves_no_process_and_no_folder(first):

@@ -1,0 +1,141 @@
+"""How much is read, and when it may be learnt from, where all steps come from files."""
+
+import pytest
+from runtime_fakes import token_of
+from runtime_runs import small_config
+
+from drl_cli.data.columns import Reading as Told
+from drl_cli.errors import ExperienceError
+from drl_cli.runtime.loops import pace
+from drl_cli.runtime.loops.reading import Reading
+
+CALL = 20  # updates of one call, of 32 transitions each
+
+
+def reading(**keys):
+    return pace.make(small_config(input="files", training_intensity=16.0, **keys))
+
+
+def token(worker=0, steps=100, episodes=((5.0, 50), (7.0, 50)), ended=False):
+    return token_of(worker, 0, 0, steps, reading=Told(len(episodes), episodes, ended))
+
+
+def test_files_are_read_as_fast_as_they_come_and_learnt_from_when_they_are_over(reports):
+    one = reading()
+    assert isinstance(one, Reading)
+    for _ in range(3):
+        assert one.asked(0, 0) == (1, {0}) and one.owed(0) == 0
+        one.came(token())
+    one.came(token(steps=0, episodes=(), ended=True))
+    assert one.asked(0, 0) == (0, frozenset())
+    assert one.owed(0) == one.owed(10_000) == CALL  # nothing has to be waited for any more
+    assert (one.is_whole, one.stored) == (True, 306)
+    assert reports[-1] == ("notice", {"text": "read 300 steps, 6 episodes, mean return 6; all is held"})
+
+
+def test_timestep_stands_for_the_transitions_that_one_step_read_is_learnt_from_in():
+    one = reading()
+    assert [one.timesteps(updates) for updates in (0, 1, 100)] == [0, 2, 200]  # 32 transitions are 2 times 16
+    one.came(token(ended=True))
+    assert one.info(100)["num_passes"] == 32.0 and one.info(100)["num_steps_sampled"] == 0
+    assert one.info(0)["read_reward_mean"] == 6.0 and one.info(0)["num_steps_read"] == 100
+
+
+def test_files_that_do_not_fit_are_read_on_at_the_pace_of_learning(reports):
+    one = reading(buffer_size=500)
+    for _ in range(4):
+        one.came(token())
+        assert one.owed(0) == 0
+    one.came(token())  # 510 rows
+    assert "The files hold more than buffer_size 500" in reports[-1][1]["text"]
+    lead = 2 * CALL * 32 / 16
+    assert one.owed(0) == 2 * CALL and one.asked(0, 0) == (lead // 40, {0})
+    assert one.asked(0, 2) == (0, {0})
+    one.came(token(ended=True))  # a pass more or less says nothing
+    assert not one.is_whole and one.stored == 500
+    assert one.owed(0) == 2 * CALL + 100 * 16 // 32
+    assert one.asked(0, 0) == (0, {0}) and one.asked(50, 0) == (lead // 40, {0})
+
+
+def test_worker_without_a_share_is_not_asked_again_and_again():
+    one = reading(buffer_size=300, num_workers=2, learning_starts=10)
+    one.came(token(1, 0, (), ended=True))
+    assert one.asked(0, 0) == (1, {0})
+    for _ in range(3):
+        one.came(token(0))
+    assert one.asked(500, 0)[1] == {0}
+
+
+def test_successor_brings_what_is_missing_and_no_more():
+    one = reading(num_workers=2)
+    one.came(token(0))
+    one.came(token(0))
+    one.came(token(1, ended=True))
+    assert [one.behind(index) for index in (0, 1)] == [2, 0]
+
+
+def test_files_without_a_step_end_the_run():
+    one = reading()
+    with pytest.raises(ExperienceError, match="input: the files hold no step that could be learnt from"):
+        one.came(token(steps=0, episodes=(), ended=True))
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["in the middle", "whole"])
+def test_reading_goes_on_from_its_state(ended):
+    one, other = reading(num_workers=2), reading(num_workers=2)
+    one.came(token(0))
+    one.came(token(1, ended=True))
+    if ended:
+        one.came(token(0, ended=True))
+    other.load(one.state(40) | {"updates": 40}, with_replay=True)
+    assert other.state(40) == one.state(40)
+    assert other.asked(40, 0) == one.asked(40, 0) and other.owed(40) == one.owed(40)
+    assert [other.timesteps(41), other.behind(0)] == [one.timesteps(41), one.behind(0)] == [82, 0 if ended else 1]
+
+
+def test_without_the_replay_s_contents_the_files_are_read_anew():
+    one, other = reading(), reading()
+    one.came(token(ended=True))
+    other.load(one.state(40) | {"updates": 40}, with_replay=False)
+    assert (other.owed(40), other.stored, other.timesteps(40)) == (0, 0, 80)
+    other.came(token(ended=True))
+    assert other.owed(40) == CALL and other.info(40)["num_passes"] == 0.0
+
+
+def test_whole_set_stays_whole_whatever_workers_go_on_with_it():
+    one, other = reading(num_workers=2), reading(num_workers=3)
+    for worker in range(2):
+        one.came(token(worker, ended=True))
+    other.load(one.state(40) | {"updates": 40}, with_replay=True)
+    assert other.is_whole and other.asked(40, 0)[0] == 0
+    middle, other = reading(num_workers=2), reading(num_workers=3)
+    middle.came(token(0, ended=True))
+    other.load(middle.state(0) | {"updates": 0}, with_replay=True)
+    assert other.asked(0, 0) == (3, {0, 1, 2})
+
+
+def test_run_that_begins_to_sample_owes_nothing_for_what_it_read():
+    read, samples = reading(), pace.make(small_config(training_intensity=16.0))
+    read.came(token(ended=True))
+    samples.load(read.state(1000) | {"updates": 1000}, with_replay=True)
+    assert samples.timesteps(1000) == 2000 and samples.owed(1000) == 0
+
+
+def test_run_that_goes_on_with_files_counts_on():
+    sampled, read = pace.make(small_config(training_intensity=16.0)), reading()
+    sampled.sampled = 5000
+    read.load(sampled.state(2000) | {"updates": 2000}, with_replay=True)
+    assert read.timesteps(2000) == 5000 and read.timesteps(2001) == 5002
+    assert read.asked(2000, 0) == (1, {0})
+
+
+def test_mix_is_paced_like_sampling_and_says_what_was_read():
+    mix = pace.make(small_config(input={"sampler": 0.5, "files": 0.5}, learning_starts=100))
+    assert isinstance(mix, pace.Sampling)
+    for one in (token(), token_of(0, 0, 0, 100)):
+        mix.came(one)
+        mix.added(one, 100)
+    assert mix.sampled == 200 and mix.info(0)["num_steps_read"] == 100
+    other = pace.make(small_config(input={"sampler": 0.5, "files": 0.5}, learning_starts=100))
+    other.load(mix.state(0) | {"updates": 0}, with_replay=True)
+    assert other.state(0) == mix.state(0)
