@@ -64,6 +64,11 @@ def prepare_ray(environ=os.environ):
     environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
+def results_folder(given=None, environ=os.environ):
+    """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
+    return os.path.abspath(os.path.expanduser(given or environ.get("TUNE_RESULT_DIR") or "~/ray_results"))
+
+
 def use_of_machine(before=None):
     """Return (busy share of all CPUs since ``before`` in percent, memory in use in percent, a mark for the next call).
 

@@ -22,6 +22,7 @@ import numpy as np
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.actions import ActionLogs, as_action, as_actions
 from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.showing import Unseen
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
 from drl_cli.errors import CheckpointError, WorkersFailed
@@ -41,10 +42,15 @@ class Stepped(NamedTuple):
 class EnvBatch:
     """The environments of one worker."""
 
-    def __init__(self, name, count, key, horizon=None):
-        """``name``: dict(id, env_config, preprocessing); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps."""
-        self._name, self._key, self._horizon = name, key, horizon
+    def __init__(self, name, count, key, horizon=None, soft=False, seen_by=None):
+        """``name``: dict(id, env_config, preprocessing); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps.
+
+        ``soft``: at the horizon an episode ends, but its environment goes on from where it is. ``seen_by``: who looks at
+        the first environment (see ``acting.showing``), or None.
+        """
+        self._name, self._key, self._horizon, self._soft = name, key, horizon, soft
         self._plan = name.get("preprocessing") or preprocessing.NOTHING
+        self._seen_by = [seen_by or Unseen(), *[Unseen()] * (count - 1)]
         self.count = count
         self.notes = []  # texts about what broke, taken by the worker
         self.bad_steps = 0
@@ -93,8 +99,11 @@ class EnvBatch:
                 self._logs.drop(index)
         for index in failed:
             self._logs.drop(index)
+        going_on = set()
         if self._horizon is not None:
             for index in np.flatnonzero(self._logs.lengths - self._began >= self._horizon).tolist():
+                if self._soft and index not in failed and index not in ended:
+                    going_on.add(index)
                 if index not in failed and not ended.get(index, (False, False))[0]:
                     ended[index] = (False, True)
         if any(self._failures):
@@ -105,7 +114,7 @@ class EnvBatch:
                 self._break(index, failed[index])
             else:
                 ends.append((index, *ended[index], self.one_obs(index)[0]))
-                self._begin(index)
+                self._begin(index, index in going_on)
         return Stepped(rewards, ends, sorted(failed))
 
     def _take_all(self, given, which):
@@ -119,6 +128,8 @@ class EnvBatch:
                 rewards[index] = reward if type(reward) is float else as_number(reward)
                 if terminated or truncated:
                     ended[index] = (bool(terminated), bool(truncated))
+                if index == 0:
+                    self._seen_by[0].stepped(envs[0], self.notes)
             except FOREIGN as error:
                 failed[index] = error
         bad = self._frames.not_finite()
@@ -137,19 +148,20 @@ class EnvBatch:
         one has begun, the step has not happened, and what came before it in the stream was cut.
         """
         try:
-            obs, reward, terminated, truncated = self._take(index, action)
+            obs, reward, terminated, truncated, goes_on = self._take(index, action)
         except FOREIGN as error:
             self._break(index, error)
             return None
         self._failures[index] = 0
         if terminated or truncated:
-            self._begin(index)
+            self._begin(index, goes_on)
         return reward, terminated, truncated, obs
 
     def _break(self, index, error):
         """Begin a new episode in a new object behind a step that broke the running one."""
         self.bad_steps += 1
         self._forgets[index] = False
+        self._seen_by[index].spoilt()
         self._note(index, error, f"step {self._logs.lengths[index]}")
         self._fresh(index)
 
@@ -163,12 +175,16 @@ class EnvBatch:
 
     def close(self):
         """Close all environments."""
+        self._seen_by[0].spoilt()
         for env in self._envs:
             if env is not None:
                 env.close()
 
     def _take(self, index, action):
-        """Step, and note the step; raises what the environment raises, or what is wrong with its answer."""
+        """Step, and note the step; raises what the environment raises, or what is wrong with its answer.
+
+        Returns (obs, reward, terminated, truncated, whether the environment goes on behind a soft horizon).
+        """
         # What is replayed must be what was meant, also where an environment writes to its input: it gets a copy.
         obs, reward, terminated, truncated, _ = self._envs[index].step(as_action(action.copy()))
         obs, reward = self._frames.seen(obs), as_number(reward)
@@ -176,12 +192,21 @@ class EnvBatch:
             raise _not_finite(reward)
         self._logs.append(action, index)
         self._frames.push(index, obs)
-        if self._horizon is not None and self.episode_length(index) >= self._horizon and not terminated:
-            truncated = True
-        return obs, reward, bool(terminated), bool(truncated)
+        self._seen_by[index].stepped(self._envs[index], self.notes)
+        cut = self._horizon is not None and self.episode_length(index) >= self._horizon and not terminated
+        return obs, reward, bool(terminated), bool(truncated) or cut, self._soft and cut and not truncated
 
-    def _begin(self, index):
-        """Begin an episode: the next life or game in the same environment where that is kept, else in a fresh one."""
+    def _begin(self, index, goes_on=False):
+        """Begin an episode: the next life or game in the same environment where that is kept, else in a fresh one.
+
+        ``goes_on``: it begins where the last one stopped, without a reset.
+        """
+        if goes_on:
+            self._frames.begin(index, self.one_obs(index)[0].copy())  # no stack reaches back over an end
+            self._began[index] = self._logs.lengths[index]
+            return None
+        if not preprocessing.goes_on(self._envs[index]):
+            self._seen_by[index].ended(self.notes)
         if self._keeps(index):
             try:
                 return self._again(index)
@@ -211,6 +236,7 @@ class EnvBatch:
             except FOREIGN as error:
                 self._forgets[index] = False
                 self._note(index, error, "reset")
+        self._seen_by[index].began(self._envs[index], self._episode[index], self.notes)
         self._episode[index] += 1
         self._mid_game[index] = False
 
@@ -228,7 +254,8 @@ class EnvBatch:
         if self._envs[index] is not None:
             self._envs[index].close()
         name = self._name
-        self._envs[index] = envs.make(name["id"], name["env_config"], preprocessing=name.get("preprocessing"))
+        mode = self._seen_by[index].render_mode
+        self._envs[index] = envs.make(name["id"], name["env_config"], mode, name.get("preprocessing"))
         self._forgets[index] = preprocessing.forgets(self._envs[index])
         if self._logs is None:
             self._logs = ActionLogs(self.count, self._envs[index].action_space)
@@ -279,6 +306,7 @@ class EnvBatch:
         self._episode = [episode - 1 for episode in episodes]
         for index, (actions, obs) in enumerate(running):
             self._fresh(index)
+            self._seen_by[index].spoilt()  # a film of what was played before the run was resumed is there already
             self._replay(index, actions)
             if not np.array_equal(self.one_obs(index)[0], obs):
                 raise CheckpointError(self._differs(index, len(actions)))
@@ -289,11 +317,11 @@ class EnvBatch:
             raise CheckpointError(self._differs(index, 0))
         for step, action in enumerate(self._logs.as_given(actions)):
             try:
-                _, _, terminated, truncated = self._take(index, action)
+                _, _, terminated, truncated, goes_on = self._take(index, action)
                 ended = terminated or truncated
-                lost = ended and not self._keeps(index)
+                lost = ended and not goes_on and not self._keeps(index)
                 if ended and not lost:
-                    self._again(index)
+                    self._begin(index, goes_on)
             except FOREIGN as error:
                 raise CheckpointError(self._differs(index, step)) from error
             if lost:

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import envs, exploration, preprocessing
+from drl_cli.acting import envs, exploration, preprocessing, showing
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.actors.fragment import Fragment
@@ -28,7 +28,7 @@ class RolloutWorker:
     """One stream of fragments from ``num_envs_per_worker`` environments."""
 
     def __init__(self, config, env, spec, identity, server):
-        """``env``: dict(id, env_config, imports, preprocessing).
+        """``env``: dict(id, env_config, imports, preprocessing, videos: folder for films of the first worker).
 
         ``identity``: dict(seed, index, incarnation), its place in the run, see ``exploration.make``: random_steps, stream,
         streams, base; and maybe output: the folder to record into. ``server`` is a handle of the parameter server:
@@ -42,7 +42,9 @@ class RolloutWorker:
         self._whole_episodes = getattr(config, "batch_mode", "truncate_episodes") == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
-        self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), config.horizon)
+        seen_by = showing.make(config, env, identity["index"])
+        ways = (config.horizon, config.soft_horizon, seen_by)
+        self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), *ways)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)
@@ -178,7 +180,8 @@ class RolloutWorker:
         self._lengths += 1
         self._position += 1
         for env, terminated, truncated, last_obs in ends:
-            fragment.ended(step, env, (terminated, truncated), last_obs, self._state)
+            seen_as = (False, True) if self._config.no_done_at_end else (terminated, truncated)
+            fragment.ended(step, env, seen_as, last_obs, self._state)
             self._end(env, episodes)
         if going is not None and len(going) < envs.count:
             for env in set(range(envs.count)).difference(going):  # it stands still at the beginning of its next episode

@@ -17,7 +17,8 @@ from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed
 
 EPISODES_FORMAT = "drl-episodes-1"
-CHOICES = "choices"  # what ``Player`` keeps beside transitions
+STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
+LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Episode:
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
     limit of steps cut it, so that ``complete`` is False. Filled only when transitions are kept: obs [length + 1, *obs_shape]
-    (single frames), action [length, *action_shape] as the environment got it, rewards [length]; with ``CHOICES`` also chosen
-    [length, …], the action as recordings hold it (``NumpyPolicy.recorded``), and its logp [length], None where it was not
-    drawn.
+    (single frames), action [length, *action_shape] as the environment got it, rewards [length]; with ``INFOS`` also infos
+    [length] of plain data; with ``CHOICES`` also chosen [length, …], the action as recordings hold it
+    (``NumpyPolicy.recorded``), and its logp [length], None where it was not drawn.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Episode:
     action: list = field(default_factory=list)
     chosen: list = field(default_factory=list)
     rewards: list = field(default_factory=list)
+    infos: list = field(default_factory=list)
     logp: list = field(default_factory=list)
 
     @property
@@ -65,11 +67,11 @@ class Player:
     """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``video``). keep: whether transitions are kept, or ``CHOICES``. reuse: one environment for all
+    ``abort()`` (see ``acting.video``). keep: None, ``STEPS``, ``INFOS`` or ``CHOICES``. reuse: one environment for all
     episodes. frames: how many of the last observations the policy acts on.
     """
 
-    def __init__(self, policy, make_env, explore=False, recorder=None, keep=False, reuse=False, frames=1):
+    def __init__(self, policy, make_env, explore=False, recorder=None, keep=None, reuse=False, frames=1):
         self._policy = policy
         self._make_env = make_env
         self._explore = explore
@@ -125,7 +127,7 @@ class Player:
             seen, before = stack.stacked(), state
             chosen, state, _ = self._policy.act(seen, state, rng, self._explore)
             action = np.asarray(self._policy.to_env(chosen)[0], env.action_space.dtype).reshape(env.action_space.shape)
-            after, reward, terminated, truncated = _guarded(
+            after, reward, terminated, truncated, info = _guarded(
                 env, episode, lambda action=action: _stepped(env, stack, action)
             )
             if not math.isfinite(reward):
@@ -136,6 +138,8 @@ class Player:
                 episode.obs.append(obs)
                 episode.action.append(action)
                 episode.rewards.append(float(reward))
+            if self._keep == INFOS:
+                episode.infos.append(plain_info(info))
             if self._keep == CHOICES:
                 episode.chosen.append(self._policy.recorded(chosen)[0])
                 episode.logp.append(self._logp(seen, before, chosen))
@@ -162,9 +166,9 @@ class Player:
 
 
 def _stepped(env, stack, action):
-    obs, reward, terminated, truncated, _ = env.step(as_action(action))
+    obs, reward, terminated, truncated, info = env.step(as_action(action))
     # A copy: an environment may hand out an array that it goes on writing to, and episodes are kept.
-    return stack.seen(obs).copy(), reward, terminated, truncated
+    return stack.seen(obs).copy(), reward, terminated, truncated, info
 
 
 def _name(env):
@@ -185,7 +189,7 @@ class EpisodeFile:
 
     A line is an object: ``format`` "drl-episodes-1", ``env``, ``episode`` (number), ``seed``, ``obs`` (length + 1
     observations: before each step, and the last one), ``action`` (length actions as the environment got them),
-    ``reward``, ``terminated``, ``truncated`` (length values each). No info dictionaries.
+    ``reward``, ``terminated``, ``truncated`` (length values each), and ``info`` (length objects) where infos are kept.
     """
 
     def __init__(self, path, env, write=None):
@@ -205,21 +209,20 @@ class EpisodeFile:
     def add(self, episode):
         """Write one Episode."""
         last = [False] * max(0, episode.length - 1)
-        line = json.dumps(
-            {
-                "format": EPISODES_FORMAT,
-                "env": self._env,
-                "episode": episode.number,
-                "seed": episode.seed,
-                "obs": [_plain(obs) for obs in episode.obs],
-                "action": [_plain(action) for action in episode.action],
-                "reward": episode.rewards,
-                "terminated": [*last, episode.terminated],
-                "truncated": [*last, episode.truncated],
-            },
-            allow_nan=False,
-            separators=(",", ":"),
-        )
+        told = {
+            "format": EPISODES_FORMAT,
+            "env": self._env,
+            "episode": episode.number,
+            "seed": episode.seed,
+            "obs": [_plain(obs) for obs in episode.obs],
+            "action": [_plain(action) for action in episode.action],
+            "reward": episode.rewards,
+            "terminated": [*last, episode.terminated],
+            "truncated": [*last, episode.truncated],
+        }
+        if episode.infos:
+            told["info"] = episode.infos
+        line = json.dumps(told, allow_nan=False, separators=(",", ":"))
         if self._write:
             self._write(line)
             return
@@ -237,3 +240,18 @@ def _plain(array):
     if array.dtype == np.float32:
         return [_plain(part) for part in array] if array.ndim else float(str(array))
     return array.tolist()
+
+
+def plain_info(value):
+    """Return what JSON can hold of an environment's info: numbers that are not finite become None, objects their text."""
+    if isinstance(value, dict):
+        return {str(name): plain_info(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain_info(inner) for inner in value]
+    if isinstance(value, np.ndarray):
+        return plain_info(value.tolist())
+    if isinstance(value, np.generic):
+        return plain_info(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)[:LONGEST_TEXT]

@@ -9,6 +9,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from drl_cli import process
 from drl_cli.checkpoint.files import parse_json, read_small
 from drl_cli.errors import CheckpointError, RunFolderError
 
@@ -18,8 +19,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 def results_folder(given=None):
     """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
-    chosen = given or os.environ.get("TUNE_RESULT_DIR") or "~/ray_results"
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
+    return Path(process.results_folder(given))
 
 
 def read_record(path):

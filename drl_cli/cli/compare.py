@@ -5,7 +5,7 @@ import textwrap
 
 import click
 
-from drl_cli.cli import figures, group, options, run_options, terminal
+from drl_cli.cli import completing, figures, group, options, run_options, terminal
 from drl_cli.cli.train import json_line
 from drl_cli.errors import RunFolderError
 from drl_cli.loading import load
@@ -59,7 +59,7 @@ _compare_options = options.apply(
 
 
 @click.command("compare", cls=group.Command, examples=EXAMPLES)
-@click.argument("words", metavar="RUN...", nargs=-1, required=True)
+@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
 @_compare_options
 @click.pass_obj
 def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_json):

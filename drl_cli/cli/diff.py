@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import group, options, run_options, terminal
+from drl_cli.cli import completing, group, options, run_options, terminal
 from drl_cli.cli.train import json_line
 from drl_cli.errors import ConfigError, RunFolderError, suggestion
 from drl_cli.loading import load
@@ -20,8 +20,8 @@ drl diff mine.yaml:first mine.yaml:second --json
 
 
 @click.command("diff", cls=group.Command, examples=EXAMPLES)
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=completing.runs)
+@click.argument("b", metavar="B", shell_complete=completing.runs)
 @run_options.local_dir_option()
 @group.option(
     "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."

@@ -10,7 +10,8 @@ import sys
 
 import click
 
-from drl_cli.cli import estimating, figures, group, options, terminal
+from drl_cli.cli import completing, estimating, figures, group, options, rllib_options, terminal
+from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -21,6 +22,8 @@ drl evaluate RUN --data experience.json
 drl evaluate RUN --json | jq '.checkpoints[0].greedy.iqm'
 """
 SEED = 10_000  # first evaluation seed unless --seed is given: the same episodes today and tomorrow
+SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
+LONG_NAMES = {"episode_reward_mean": "mean", "episode_reward_min": "min", "episode_reward_max": "max"}
 HOW, WHERE = "How to score", "What to score, and where"
 
 _evaluate_options = options.apply(
@@ -47,25 +50,42 @@ _evaluate_options = options.apply(
             help="Episode i is seeded with N + i, for every checkpoint.",
         ),
         group.option(
+            "--assert",
+            "asserts",
+            metavar="'SCORE>=VALUE'",
+            multiple=True,
+            group=HOW,
+            help="Exit with 4 unless each greedy score meets it: mean, iqm, iqm_low, … (as --json has them); repeatable.",
+        ),
+        group.option(
             "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
         ),
-        group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one they were trained on."),
+        group.option(
+            "--env",
+            metavar="ID",
+            group=WHERE,
+            shell_complete=completing.environments,
+            help="Another environment than the one they were trained on.",
+        ),
         group.option(
             "--config",
             metavar="OBJECT",
             group=WHERE,
             help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
         ),
+        options.run_option(WHERE),
         options.import_option(WHERE),
         *estimating.OPTIONS,
         group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
+        options.quiet_option,
         options.speech_options,
+        rllib_options.of("evaluate"),
     ]
 )
 
 
 @click.command("evaluate", cls=group.Command, examples=EXAMPLES)
-@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True)
+@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True, shell_complete=completing.runs)
 @_evaluate_options
 @click.pass_context
 def evaluate(context, checkpoints, imports, as_json, **asked):
@@ -88,7 +108,7 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     "effective_sample_size", "behaviour": MEAN, "is": BOTH, "wis": BOTH}]}, BOTH: {"per_step": MEAN, "per_episode": MEAN},
     MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
-    session = context.obj
+    session, demands = context.obj, _demands(asked["asserts"])
     estimating.expect_fitting(context, bool(asked["data"]))
     if asked["data"]:
         estimating.run(session, checkpoints, asked, as_json)
@@ -97,14 +117,16 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     overrides = options.typed_object(asked["config"], "--config")
     opened = load("drl_cli.analysis.subject").open_subject
     subjects = [opened(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
+    options.check_run(asked["run"], subjects)
+    say = (lambda text: None) if asked["quiet"] else terminal.say
     seeds = list(range(asked["seed"], asked["seed"] + asked["episodes"]))
     for notice in dict.fromkeys(subject.notice for subject in subjects if subject.notice):
-        terminal.say(notice)
+        say(notice)
     rows = []
     for number, subject in enumerate(subjects, 1):
         rows.append(_facts(subject))
         for name, explore in (("greedy", False), ("stochastic", True))[: 2 if asked["explore"] else 1]:
-            terminal.say(f"Scoring {number} of {len(subjects)}: {subject.path}, {name}, {len(seeds)} episodes")
+            say(f"Scoring {number} of {len(subjects)}: {subject.path}, {name}, {len(seeds)} episodes")
             rows[-1][name] = _score(subject, seeds, explore)
     document = {
         "episodes": len(seeds),
@@ -118,6 +140,26 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     else:
         for line in table(document, terminal.rich_console(sys.stdout, session)):
             output.line(line)
+    _hold(demands, rows)
+
+
+def _demands(texts):
+    """Return the Demands of ``--assert``. Raises ConfigError."""
+    found = load("drl_cli.experiment.demands").parse(texts)
+    found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
+    for one in found:
+        if one.field not in SCORES:
+            hint = suggestion(one.field, SCORES) or f" There are: {', '.join(SCORES)}."
+            raise ConfigError(f"--assert: {one.field[:60]!r} is no score.{hint}")
+    return found
+
+
+def _hold(demands, rows):
+    """Raise CriterionMissed, which names what was missed, unless the greedy score of each checkpoint meets ``demands``."""
+    missed = load("drl_cli.experiment.demands").missed
+    lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
+    if lines:
+        raise CriterionMissed("\n  ".join(lines))
 
 
 def _facts(subject):

@@ -4,6 +4,7 @@
 """
 
 import click
+from click.shell_completion import CompletionItem
 
 from drl_cli.errors import suggestion
 from drl_cli.loading import load
@@ -37,6 +38,15 @@ def option(*names, group=LAST_GROUP, **keywords):
     return click.option(*names, cls=GroupedOption, group=group, **keywords)
 
 
+def _with_preferences(command, info_name, args, parent, extra):
+    """Return ``extra`` with the defaults of a person's own for a command below the root, unless only help is asked for."""
+    if parent is None or {"-h", "--help"} & set(args) or extra.get("resilient_parsing"):
+        return extra
+    words = [*parent.command_path.split()[1:], info_name]
+    table = getattr(parent.find_root().command, "table", {})
+    return {"default_map": load("drl_cli.cli.preferences:of")(command, words, table), **extra}
+
+
 class Command(click.Command):
     """A click command whose help shows ``examples`` (one a line) first and its options under their headings."""
 
@@ -44,6 +54,12 @@ class Command(click.Command):
         keywords.setdefault("context_settings", CONTEXT_SETTINGS)
         super().__init__(*arguments, **keywords)
         self.examples = examples
+
+    def make_context(self, info_name, args, parent=None, **extra):
+        """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
+        return super().make_context(
+            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
+        )
 
     def format_options(self, context, formatter):
         """Write the examples, then one section for each group of options, in the order of their first option."""
@@ -71,6 +87,12 @@ class CommandTable(click.Group):
         self.examples = examples
         self.closing = closing
 
+    def make_context(self, info_name, args, parent=None, **extra):
+        """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
+        return super().make_context(
+            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
+        )
+
     def list_commands(self, _context):
         """Return the names in the table's order."""
         return list(self.table)
@@ -86,6 +108,11 @@ class CommandTable(click.Group):
             known = ", ".join(self.table)
             context.fail(f"No such command '{name}'.{suggestion(name, self.table)} Commands: {known}.")
         return super().resolve_command(context, arguments)
+
+    def shell_complete(self, context, begun):
+        """Return what a shell may complete: the commands, from the table, without importing any; then the options."""
+        found = [CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(begun)]
+        return found + click.Command.shell_complete(self, context, begun)
 
     def format_options(self, context, formatter):
         """Write examples, commands, options."""

@@ -4,8 +4,10 @@
 """
 
 import click
+from click.core import ParameterSource
 
-from drl_cli.cli import group, terminal
+from drl_cli.cli import completing, group, rllib_options, terminal
+from drl_cli.errors import InputError
 from drl_cli.loading import load
 
 NEWEST = "newest"  # what `--resume` without a run stands for
@@ -67,6 +69,35 @@ speech_options = apply(
 )
 
 
+def run_option(heading):
+    """``--run NAME`` of commands that read a checkpoint, which knows its algorithm; RLlib had to be told."""
+    return group.option(
+        "--run",
+        "--algo",
+        "run",
+        metavar="NAME",
+        group=heading,
+        shell_complete=completing.algorithms,
+        help="Refuse a checkpoint of another algorithm; a checkpoint knows its own.",
+    )
+
+
+def check_run(run, subjects):
+    """Raise InputError unless each Subject was trained by the algorithm that ``run`` names (None: any)."""
+    if run is None:
+        return
+    name = load("drl_cli.algorithms.table:find")(run).name
+    for subject in subjects:
+        if subject.facts["algorithm"] != name:
+            trained_by = subject.facts["algorithm"]
+            raise InputError(f"--run {name}: {subject.path} was trained by {trained_by}. Leave --run out, it is known.")
+
+
+quiet_option = group.option(
+    "-q", "--quiet", is_flag=True, group=OUTPUT, help="Nothing on stderr but warnings and errors."
+)
+
+
 def import_option(heading):
     """``--import MODULE``, under the heading of the command that takes it."""
     return group.option(
@@ -80,15 +111,28 @@ def import_option(heading):
 
 
 _WHAT = [
-    group.option("--run", metavar="NAME", group=WHAT, help="Algorithm, such as SAC."),
     group.option(
-        "--env", metavar="ID", group=WHAT, help="Environment: a gymnasium id, or module:Id to import it from."
+        "--run",
+        "--algo",
+        "run",
+        metavar="NAME",
+        group=WHAT,
+        shell_complete=completing.algorithms,
+        help="Algorithm, such as SAC.",
+    ),
+    group.option(
+        "--env",
+        metavar="ID",
+        group=WHAT,
+        shell_complete=completing.environments,
+        help="Environment: a gymnasium id, or module:Id to import it from.",
     ),
     group.option(
         "-f",
         "--config-file",
         metavar="FILE",
         group=WHAT,
+        shell_complete=completing.experiment_files,
         help="YAML file of experiments: a path, or the name of a shipped one. Flags given beside it override it.",
     ),
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
@@ -114,10 +158,24 @@ _STOP = [
         group=STOP,
         help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable, the first stops.",
     ),
+    group.option(
+        "--assert",
+        "asserts",
+        metavar="'FIELD>=VALUE'",
+        multiple=True,
+        group=STOP,
+        help="Exit with 4 unless the last result meets it (>=, <=, >, <; in quotes); repeatable. Stops nothing.",
+    ),
 ]
 _KEEP = [
     group.option("--experiment-name", metavar="NAME", group=KEEP, help="Folder of the experiment. [default: default]"),
-    group.option("--local-dir", metavar="DIR", group=KEEP, help="Where experiments go. [default: ~/ray_results]"),
+    group.option(
+        "--local-dir",
+        metavar="DIR",
+        group=KEEP,
+        shell_complete=completing.folders,
+        help="Where experiments go. [default: ~/ray_results]",
+    ),
     group.option(
         "--checkpoint-freq",
         type=COUNT,
@@ -146,13 +204,20 @@ _KEEP = [
     ),
 ]
 _CONTINUE = [
-    group.option("--restore", metavar="CHECKPOINT", group=CONTINUE, help="Go on from a checkpoint in a new run."),
+    group.option(
+        "--restore",
+        metavar="CHECKPOINT",
+        group=CONTINUE,
+        shell_complete=completing.runs,
+        help="Go on from a checkpoint in a new run.",
+    ),
     group.option(
         "--resume",
         metavar="[=RUN]",
         is_flag=False,
         flag_value=NEWEST,
         group=CONTINUE,
+        shell_complete=completing.runs,
         help="Go on in the folder of RUN, or of the experiment's newest unfinished run.",
     ),
 ]
@@ -162,6 +227,15 @@ _SCALE = [
     group.option("--ray-num-gpus", type=COUNT, metavar="N", group=SCALE, help="GPUs of the Ray that the run starts."),
     group.option(
         "--ray-object-store-memory", type=POSITIVE, metavar="BYTES", group=SCALE, help="Size of its object store."
+    ),
+    group.option(
+        "--queue-trials",
+        is_flag=True,
+        group=SCALE,
+        help="Wait without end for a cluster that is full, as when it grows.",
+    ),
+    group.option(
+        "--local-mode", is_flag=True, group=SCALE, help="Everything in this one process, without Ray: num_workers 0."
     ),
 ]
 _OUTPUT = [
@@ -176,7 +250,16 @@ _OUTPUT = [
     ),
 ]
 
-train_options = apply([*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options])
+train_options = apply(
+    [*_WHAT, *_STOP, *_KEEP, *_CONTINUE, *_SCALE, *_OUTPUT, speech_options, rllib_options.of("train")]
+)
+
+
+def preset():
+    """Return the names of the parameters of the running command that were not typed, but have a person's own default."""
+    context = click.get_current_context()
+    mine = ParameterSource.DEFAULT_MAP
+    return [option.name for option in context.command.params if context.get_parameter_source(option.name) == mine]
 
 
 def import_modules(names):

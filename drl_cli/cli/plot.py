@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import group, options, run_options, terminal
+from drl_cli.cli import completing, group, options, run_options, terminal
 from drl_cli.cli.train import GOALS, json_line
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
 from drl_cli.loading import load
@@ -85,7 +85,7 @@ _plot_options = options.apply(
 
 
 @click.command("plot", cls=group.Command, examples=EXAMPLES)
-@click.argument("words", metavar="RUN...", nargs=-1, required=True)
+@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
 @_plot_options
 @click.pass_obj
 def plot(session, words, out, file_format, in_terminal, as_json, **asked):

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, terminal
+from drl_cli.cli import completing, group, options, played, rllib_options, terminal
 from drl_cli.errors import EnvError, InputError
 from drl_cli.loading import load
 
@@ -57,69 +57,119 @@ _rollout_options = options.apply(
             group=WHERE,
             help="Episode #i is seeded with N + i. [default: drawn and shown]",
         ),
-        group.option("--env", metavar="ID", group=WHERE, help="Another environment than the one it was trained on."),
+        group.option(
+            "--env",
+            metavar="ID",
+            group=WHERE,
+            shell_complete=completing.environments,
+            help="Another environment than the one it was trained on.",
+        ),
         group.option(
             "--config",
             metavar="OBJECT",
             group=WHERE,
             help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
         ),
+        options.run_option(WHERE),
         options.import_option(WHERE),
         group.option("--render/--no-render", default=False, group=SEE, help="Show a window; needs a display."),
-        group.option("--video-dir", metavar="DIR", group=SEE, help="Write one mp4 file per episode."),
+        group.option(
+            "--video-dir",
+            metavar="DIR",
+            group=SEE,
+            shell_complete=completing.folders,
+            help="Write one mp4 file per episode.",
+        ),
         group.option(
             "--out",
             metavar="FILE",
             group=SEE,
+            shell_complete=completing.files,
             help="Write transitions, one JSON object per episode and line; - for stdout. FILE.json gets RLlib's batches.",
         ),
+        group.option("--save-info", is_flag=True, group=SEE, help="Write the environment's infos with them."),
+        group.option(
+            "--track-progress",
+            is_flag=True,
+            group=SEE,
+            help="Keep a file __progress_… beside --out that says how far it is.",
+        ),
+        group.option(
+            "--json",
+            "as_json",
+            is_flag=True,
+            group=options.OUTPUT,
+            help="One JSON object per episode, then the summary.",
+        ),
+        options.quiet_option,
         options.speech_options,
+        rllib_options.of("rollout"),
     ]
 )
 
 
 @click.command("rollout", cls=group.Command, examples=EXAMPLES)
-@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=completing.runs)
 @_rollout_options
 @click.pass_obj
 def rollout(session, checkpoint, imports, **asked):
     """Play CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     A line of --out is {"format": "drl-episodes-1", "env", "episode", "seed", "obs", "action", "reward", "terminated",
-    "truncated"}: lists with one entry per step, and in obs one more, the observation after the last step.
+    "truncated"}: lists with one entry per step, and in obs one more, the observation after the last step; with
+    --save-info also "info".
 
     With a name that ends in .json it is one of RLlib's batches, {"type": "SampleBatch", "obs", "actions", …}, with the
     log-probabilities of what --explore drew. Both can be learnt from: input: FILE.
+
+    A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated"}, the last one {"summary":
+    {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
+    "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null where no episode was complete.
     """
     mode = _render_mode(asked["render"], asked["video_dir"])
+    _check_output(asked)
     options.import_modules(imports)
     subject = load("drl_cli.analysis.subject").open_subject(
         checkpoint, asked["env"], options.typed_object(asked["config"], "--config"), asked["latest"], "drl rollout"
     )
+    options.check_run(asked["run"], [subject])
     _check_render_mode(subject, mode)
     seed = asked["seed"] if asked["seed"] is not None else random.SystemRandom().randrange(2**31)
-    if subject.notice:
-        terminal.say(subject.notice)
-    acting = "exploring" if asked["explore"] else "greedy"
-    terminal.say(
-        f"Playing {subject.path} (iteration {subject.iteration}) on {subject.env}, {acting}, seeds from {seed}."
-    )
+    if not asked["quiet"]:
+        _say_what_plays(subject, asked["explore"], seed)
     output = terminal.Output(session)
-    lines = terminal.say if asked["out"] == "-" else output.line
     playing = load("drl_cli.analysis.playing")
     kept = asked["out"] and _kept(asked["out"], playing, subject, output)
     player = playing.Player(
         subject.policy,
         lambda: subject.make_env(mode),
         explore=asked["explore"],
-        recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed),
-        keep=playing.CHOICES if _is_batches(asked["out"]) else bool(kept),
+        recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed, asked["quiet"]),
+        keep=kept and _to_keep(asked, playing),
         reuse=mode == "human",
         frames=subject.frames,
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
     limits = playing.Limits(episodes, asked["steps"], subject.horizon)
-    _play(player.play(limits, seed), kept, lines)
+    progress = asked["track_progress"] and load("drl_cli.analysis.progress_file:ProgressFile")(asked["out"], limits)
+    told = (
+        played.Json(output, subject, asked["explore"])
+        if asked["as_json"]
+        else played.Lines(output, asked["out"] == "-")
+    )
+    _play(player.play(limits, seed), [taker for taker in (kept, progress) if taker], told)
+
+
+def _check_output(asked):
+    """Raise InputError for wishes about the output that do not go together."""
+    for name in ("save_info", "track_progress"):
+        if asked[name] and not asked["out"]:
+            raise InputError(f"--{name.replace('_', '-')} needs --out FILE.")
+    if asked["out"] == "-" and (asked["as_json"] or asked["track_progress"]):
+        other = "--json" if asked["as_json"] else "--track-progress"
+        raise InputError(f"--out - and {other} exclude one another. Give --out a file.")
+    if asked["save_info"] and _is_batches(asked["out"]):
+        raise InputError("--save-info: RLlib's batches hold no infos here. Give --out a name that ends in .jsonl.")
 
 
 def _is_batches(out):
@@ -133,39 +183,40 @@ def _kept(out, playing, subject, output):
     return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
-def _play(episodes, kept, lines):
-    """Go through the episodes, print and keep each, and end with the summary, also when Ctrl-C cuts it short."""
+def _to_keep(asked, playing):
+    """Return what of each episode the file of --out takes."""
+    if _is_batches(asked["out"]):
+        return playing.CHOICES
+    return playing.INFOS if asked["save_info"] else playing.STEPS
+
+
+def _say_what_plays(subject, explore, seed):
+    if subject.notice:
+        terminal.say(subject.notice)
+    acting = "exploring" if explore else "greedy"
+    terminal.say(
+        f"Playing {subject.path} (iteration {subject.iteration}) on {subject.env}, {acting}, seeds from {seed}."
+    )
+
+
+def _play(episodes, takers, told):
+    """Go through the episodes, hand each on, and end with the summary, also when Ctrl-C cuts it short."""
     complete = []
     try:
         for episode in episodes:
-            cut = "" if episode.complete else f" (cut after {episode.length} steps)"
-            lines(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
-            if kept:
-                kept.add(episode)
+            told.add(episode)
+            for taker in takers:
+                taker.add(episode)
             if episode.complete:
                 complete.append(episode)
     except KeyboardInterrupt:
-        lines(summary(complete))
+        told.end(complete)
         raise
     finally:
         episodes.close()
-        if kept:
-            kept.close()
-    lines(summary(complete))
-
-
-def summary(episodes):
-    """Return the line that sums up complete episodes."""
-    if not episodes:
-        return "No complete episode."
-    told = load("drl_cli.analysis.statistics").describe([e.reward for e in episodes], [e.length for e in episodes])
-    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
-    return (
-        f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "
-        f"reward {told['mean']:.1f} {pm} {told['sd']:.1f} "
-        f"(min {told['min']:.1f}, max {told['max']:.1f}), length {told['length_mean']:.0f} "
-        f"(min {told['length_min']}, max {told['length_max']})"
-    )
+        for taker in takers:
+            taker.close()
+    told.end(complete)
 
 
 def _render_mode(render, video_dir):
@@ -192,14 +243,18 @@ def _check_render_mode(subject, mode):
         )
 
 
-def _recorder(video_dir, subject, seed):
+def _recorder(video_dir, subject, seed, quiet):
     """Return the function that opens the video of an episode by its number."""
-    video = load("drl_cli.analysis.video")
+    video = load("drl_cli.acting.video")
     folder = video.video_folder(video_dir)
     name = re.sub(r"[^\w.-]+", "_", subject.env)
 
     def record(number):
         path = folder / f"{name}-seed{seed}-episode{number:04d}.mp4"
-        return video.Video(path, subject.frames_per_second, on_done=lambda done: terminal.say(f"Video: {done}"))
+        return video.Video(path, subject.frames_per_second, on_done=None if quiet else _say_video)
 
     return record
+
+
+def _say_video(path):
+    terminal.say(f"Video: {path}")

@@ -38,10 +38,15 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 @plan.option
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
-    """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint."""
+    """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint.
+
+    Exit codes are listed by drl --help; --assert adds a 4 for a score that was missed.
+    """
+    preset = options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
     wishes = {name: flags.pop(name) for name in search_options.NAMES}
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
+    flags |= {"defaults": preset} if preset else {}
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, wishes, (as_json, quiet))

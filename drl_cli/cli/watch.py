@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import click
 
-from drl_cli.cli import console, group, options, run_options, terminal
+from drl_cli.cli import completing, console, group, options, run_options, terminal
 from drl_cli.cli.train import GOALS, INTERRUPTED, command, json_line, summary
 from drl_cli.cli.view import RunView
 from drl_cli.loading import load
@@ -24,7 +24,7 @@ FAILED = 3
 
 
 @click.command("watch", cls=group.Command, examples=EXAMPLES)
-@click.argument("word", metavar="[RUN]", required=False)
+@click.argument("word", metavar="[RUN]", required=False, shell_complete=completing.runs)
 @run_options.local_dir_option()
 @group.option("--exit-status", is_flag=True, help="End with the exit code of the run; 3 when its process died.")
 @group.option("-v", "--verbose", is_flag=True, help="Plain lines instead of the screen.")

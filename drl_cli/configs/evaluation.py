@@ -4,6 +4,8 @@ Mixed into the config of every algorithm. The keys with ``_confirm_`` and ``_hol
 touch of a goal by ten episodes is often luck, so a touch is confirmed by fresh episodes before it may stop a run.
 """
 
+from typing import Literal
+
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
 
 
@@ -33,7 +35,35 @@ class EvaluationKeys(Section):
         rllib=None,
         why="episode_reward_mean scores the exploring policy of the past; an evaluation says how good the agent is now",
     )
-    evaluation_num_episodes: Whole = key(10, "Episodes of one evaluation.", "episodes", ge=1, le=100_000)
+    evaluation_num_episodes: Whole = key(
+        10,
+        "Length of one evaluation: episodes, or env steps with evaluation_duration_unit timesteps.",
+        "episodes or env steps",
+        ge=1,
+        le=10_000_000,
+    )
+    evaluation_duration_unit: Literal["episodes", "timesteps"] = key(
+        "episodes",
+        "What evaluation_num_episodes counts. With timesteps whole episodes are played, sixteen at a time, until they have "
+        "so many env steps together.",
+    )
+    evaluation_num_workers: Whole = key(
+        0,
+        "Testers that share the episodes of an evaluation; 0 is one tester, as 1 is. A score does not depend on how many "
+        "there are.",
+        "processes",
+        needs=("num_workers", 1),
+        ge=0,
+        le=1000,
+    )
+    evaluation_parallel_to_training: bool | None = key(
+        None,
+        "Whether training goes on while the policy is scored; null: with workers it does, in a run without workers, which "
+        "is one process, it waits.",
+        needs=("num_workers", 1),
+        rllib=False,
+        why="the testers are processes of their own: a wait would leave the learner idle",
+    )
     evaluation_config: EvaluationConfig = key(EvaluationConfig(), "What differs from training while scoring.")
     evaluation_confirm_episodes: Whole = key(
         50,

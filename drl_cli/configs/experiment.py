@@ -65,15 +65,12 @@ class ExperimentKeys(Section):
 
 
 NOT_YET = {
-    "upload_dir": "",
-    "export_formats": "",
-    "sync_on_checkpoint": "",
-    "loggers": "",
-    "trial_name_creator": "",
-    "sync_to_driver": "",
-    "log_to_file": "each run has its drl.log.",
-    "time_budget_s": "write stop: {time_total_s: …}.",
-    "frameworks": "",
+    "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
+    "your storage, such as: aws s3 sync RUN_FOLDER URI",
+    "export_formats": "each checkpoint holds the weights as plain arrays, which the package safetensors reads: "
+    "safetensors.numpy.load_file('checkpoint_…/weights.safetensors').",
+    "loggers": "it is a Python object. A run writes result.json, progress.csv and TensorBoard's files.",
+    "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
     "scheduler": "type --scheduler.",
     "search_alg": "type --search.",
     "resume": "type drl train --resume.",
@@ -89,4 +86,4 @@ def refusal(path):
     if path[-1] not in NOT_YET:
         return None
     hint = NOT_YET[path[-1]]
-    return f"not supported yet: {hint}" if hint else "not supported yet"
+    return f"not supported: {hint}" if hint else "not supported yet"

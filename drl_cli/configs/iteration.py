@@ -19,6 +19,12 @@ class IterationKeys(Section):
         rllib=100,
         why="100 steps are a few milliseconds of sampling; the lines of a run would be thousands",
     )
+    min_train_timesteps_per_iteration: Whole = key(
+        0,
+        "Env steps that must be learnt from (info/num_steps_trained) before an iteration may end.",
+        "env steps trained",
+        ge=0,
+    )
     min_iter_time_s: float | None = key(
         None,
         "Shortest duration of an iteration; null means 1 with workers and 0 without, where only env steps count "
@@ -42,6 +48,9 @@ class IterationKeys(Section):
     )
     log_level: Literal["DEBUG", "INFO", "WARN", "ERROR"] = key(
         "WARN", "How much goes into the run's log; -v is INFO, -vv DEBUG."
+    )
+    log_sys_usage: bool = key(
+        True, "Whether results say how busy the machine is (perf/cpu_util_percent, perf/ram_util_percent)."
     )
     checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
 

@@ -79,7 +79,7 @@ def _idle(config, mapping, where):
         if len(path) > 1 or not needs or path[0] not in mapping or values[path[0]] == field.default:
             continue
         other, least = needs
-        if getattr(config, other) < least:
+        if (getattr(config, other) or 0) < least:
             found.append(f"{path[0]} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
     return found
 

@@ -66,6 +66,21 @@ class ResourceKeys(Section):
 
     num_gpus: float = key(0.0, "GPUs of the learner; fractions share one.", "GPUs", ge=0, le=1024)
     num_cpus_per_worker: float = key(1.0, "Logical CPUs that each worker asks of Ray.", "CPUs", ge=0, le=1024)
+    num_cpus_for_driver: float = key(
+        1.0,
+        "Logical CPUs of the run's own process, which learns: a Ray that the run starts has so many beside its workers', "
+        "and a trial of a search reserves them.",
+        "CPUs",
+        ge=0,
+        le=1024,
+    )
+    memory_per_worker: Whole = key(
+        0,
+        "Memory that must be free, by Ray's count, where a worker is placed; 0 asks for none. It limits nothing.",
+        "bytes",
+        needs=("num_workers", 1),
+        ge=0,
+    )
     num_gpus_per_worker: float = key(
         0.0, "GPUs that each worker asks of Ray; fractions share one.", "GPUs", ge=0, le=1024
     )

@@ -7,27 +7,26 @@ algorithms.
 from drl_cli.configs.allowed import fields_of
 from drl_cli.loading import load
 
-_EAGER = "drl is graphs only (TensorFlow 1 style), so there is nothing to choose. Remove the key."
 _SPAN = (
     "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise: the env steps that "
     "schedule_max_timesteps x exploration_fraction were"
 )
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
-_QUOTA = (
-    "Ray's memory quotas are not used. Limit the replay with buffer_size, the store with --ray-object-store-memory."
+_ENVIRONS = (
+    "a file that sets environment variables can load code into processes. Type them before the command "
+    "(NAME=VALUE drl train …): the workers of a Ray that the run starts inherit them."
 )
+_STORE = "the size of the object store is chosen with --ray-object-store-memory."
+_REMOTE_ENVS = "one Ray actor per environment costs more than it gives. Raise num_workers instead."
+_SEVERAL = "one policy acts in an environment here; several need a function that maps agents to them."
+_FILM = "what it tries are perturbed policies; film the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
 
 NEVER = {
-    "framework": _EAGER,
-    "eager": _EAGER,
-    "use_pytorch": _EAGER,
-    "eager_tracing": _EAGER,
-    "eager_max_retraces": _EAGER,
-    "no_eager_on_workers": _EAGER,
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
     "callbacks": _PYTHON,
-    "custom_eval_function": _PYTHON,
+    "custom_eval_function": "it is a function of RLlib's own trainer and its workers, which drl does not have. Write what shall "
+    "be scored as the reward of an environment and name it in evaluation_config.env_config, or read drl evaluate --json.",
     "env_task_fn": _PYTHON,
     "logger_config": _PYTHON,
     "observation_space": "the spaces are the environment's own.",
@@ -35,56 +34,29 @@ NEVER = {
     "in_evaluation": _INTERNAL,
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
-    "_use_trajectory_view_api": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
-    "_disable_execution_plan_api": _INTERNAL,
-    "collect_metrics_timeout": "statistics come with each fragment; nothing waits for them.",
-    "metrics_episode_collection_timeout_s": "statistics come with each fragment; nothing waits for them.",
-    "always_attach_evaluation_results": "drl always attaches the newest evaluation to each result. Remove the key.",
     "disable_env_checking": "every environment is checked once before a run; it takes one episode start and one step.",
-    "extra_python_environs_for_driver": "a config sets no environment variables. Set them before the command.",
-    "extra_python_environs_for_worker": "a config sets no environment variables. Set them before the command.",
-    "sample_async": "workers sample in processes of their own. Remove the key.",
-    "remote_worker_envs": "one Ray actor per environment costs more than it gives. Raise num_workers instead.",
-    "remote_env_batch_wait_ms": "one Ray actor per environment costs more than it gives. Raise num_workers instead.",
-    "memory": _QUOTA,
-    "object_store_memory": _QUOTA,
-    "memory_per_worker": _QUOTA,
-    "object_store_memory_per_worker": _QUOTA,
-    "placement_strategy": "Ray places the parts by the resources they ask for.",
+    "extra_python_environs_for_driver": _ENVIRONS,
+    "extra_python_environs_for_worker": _ENVIRONS,
+    "remote_worker_envs": _REMOTE_ENVS,
+    "remote_env_batch_wait_ms": _REMOTE_ENVS,
+    "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
+    "object_store_memory": _STORE,
+    "object_store_memory_per_worker": _STORE,
+    "synchronize_filters": "what workers see is always merged: filters of their own would each feed the policy other numbers.",
+    "keep_per_episode_custom_metrics": "episodes have no metrics beside reward and length; hist_stats holds both of each episode.",
+    "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
+    "multiagent": _SEVERAL,
+    "replay_mode": _SEVERAL,
     "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
-    "num_data_loader_buffers": "batches reach the learner as references; it loads the next one when it has learnt from one.",
-    "simple_optimizer": "num_gpus says over how many towers a batch is split.",
     "postprocess_inputs": "returns are always made of the rewards that were read. Remove the key.",
     "shuffle_buffer_size": "what is learnt from is drawn at random from the buffer: buffer_size steps of it.",
-    "no_done_at_end": "terminated and truncated are kept apart here, so a time limit never counts as an end. "
-    "Remove the key.",
 }
 """Keys of RLlib's that will not come, with the reason."""
 
 NOT_YET = {
     "use_state_preprocessor": "actor and critics each read the observations with a network of their own.",
-    "local_tf_session_args": "tf_session_args are those of the learner's session.",
-    "soft_horizon": "an episode that reaches the horizon is truncated, which learning does not take for an end.",
-    "monitor": "record a video with: drl rollout CHECKPOINT --video-dir DIR",
-    "record_env": "record a video with: drl rollout CHECKPOINT --video-dir DIR",
-    "render_env": "watch with: drl rollout CHECKPOINT --render",
-    "evaluation_num_workers": "one tester scores several episodes side by side.",
-    "evaluation_parallel_to_training": "",
-    "evaluation_duration_unit": "evaluations are counted in episodes.",
-    "create_env_on_driver": "",
-    "ignore_worker_failures": "lost workers are restarted.",
-    "recreate_failed_workers": "lost workers are restarted.",
-    "restart_failed_sub_environments": "",
-    "log_sys_usage": "",
-    "synchronize_filters": "what workers see is always merged, and comes back with the next weights. Remove the key.",
-    "keep_per_episode_custom_metrics": "",
-    "num_cpus_for_driver": "",
-    "min_train_timesteps_per_reporting": "",
-    "min_train_timesteps_per_iteration": "",
     "output_config": "output_max_file_size and output_compress_columns stand beside output.",
-    "multiagent": "",
-    "replay_mode": "",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
     "_use_beta_distribution": "",
     "_deterministic_loss": "",
@@ -144,6 +116,13 @@ INSTEAD = {
         ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),
         ("actor_lr", "write [[env_step, value], …] in actor_lr and critic_lr"),
     ),
+    "compress_observations": (
+        ("vf_share_layers", "fragments are learnt from as they come, and kept by nobody"),
+        ("noise_stdev", "observations stay with the worker that made them"),
+    ),
+    "monitor": (("noise_stdev", _FILM),),
+    "record_env": (("noise_stdev", _FILM),),
+    "render_env": (("noise_stdev", "watch the policy with: drl rollout CHECKPOINT --render"),),
     "actor_lr": (("lr", "the learning rate is lr"),),
     "critic_lr": (("lr", "the learning rate is lr"),),
     "optimization": (("actor_lr", "the learning rates are actor_lr and critic_lr"), ("lr", "the learning rate is lr")),

@@ -4,11 +4,13 @@ Mixed into the config of every algorithm that samples; ``WorkerKeys`` alone wher
 meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
 
 from drl_cli.configs.exploration import ExplorationConfig
 from drl_cli.configs.output import OutputKeys
-from drl_cli.configs.schema import Section, Whole, key
+from drl_cli.configs.schema import MisfitError, Section, Whole, key
 
 
 class WorkerKeys(Section):
@@ -43,6 +45,19 @@ class WorkerKeys(Section):
         rllib=1,
         why="one step per call would cost a message for each; the replay keeps stream order, so borders change nothing",
     )
+    recreate_failed_workers: bool | None = key(
+        None,
+        "Whether a worker that dies is replaced at once; false ends the run at the first loss, or, with "
+        "ignore_worker_failures, goes on without it. null: true unless ignore_worker_failures.",
+        needs=("num_workers", 1),
+        rllib=False,
+        why="a worker is disposable: what it had in flight is lost, and a run need not end for that",
+    )
+    ignore_worker_failures: bool = key(
+        False,
+        "Go on without the workers that die, as long as one is left, instead of replacing them.",
+        needs=("num_workers", 1),
+    )
     observation_filter: Literal["NoFilter", "MeanStdFilter"] = key(
         "NoFilter",
         "MeanStdFilter centres observations and divides them by their deviation, both running over all that was sampled, "
@@ -55,6 +70,39 @@ class RolloutKeys(WorkerKeys, OutputKeys):
 
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
+    no_done_at_end: bool = key(
+        False,
+        "Take every end of a training episode for a cut: what would have come after it is estimated, also where the world "
+        "really ended. Time limits are taken for cuts anyway.",
+    )
+    soft_horizon: bool = key(
+        False,
+        "At the horizon, count the episode but let the environment go on from where it is instead of resetting it.",
+        needs=("horizon", 1),
+    )
+    record_env: bool | Annotated[str, Field(min_length=1)] = key(
+        False,
+        "Film training episodes of the first environment of the first worker (0, 1, 8, 27, … below 1000, then every "
+        "thousandth) as videos/*.mp4 in the run's folder, or, with a text, in that folder.",
+        allowed="true, false or a folder",
+    )
+    render_env: bool = key(
+        False, "Draw the first environment of the first worker in a window while it trains, which is slow."
+    )
+
+    @model_validator(mode="after")
+    def _is_drawn_in_one_way(self):
+        if self.record_env and self.render_env:
+            raise MisfitError("render_env", "true excludes record_env: an environment draws in one way at a time")
+        return self
+
+
+def on_loss(config):
+    """Return what becomes of a worker that dies: "replace", "drop" (the run goes on without it) or "fail" (it ends)."""
+    replaced = config.recreate_failed_workers
+    if replaced is None:
+        replaced = not config.ignore_worker_failures
+    return "replace" if replaced else "drop" if config.ignore_worker_failures else "fail"
 
 
 def filter_misfits(config, shape):

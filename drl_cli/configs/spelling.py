@@ -5,6 +5,7 @@ Source: RLlib 0.6 to 2.x.
 """
 
 from drl_cli.configs.allowed import fields_of, section_of, shown
+from drl_cli.configs.idle_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
 
 _EXPLORATION = ("exploration_config",)
 _OPTIMIZATION = ("optimization",)
@@ -17,7 +18,9 @@ ALIASES = {
     ("min_time_s_per_iteration",): ("min_iter_time_s",),
     ("min_sample_timesteps_per_reporting",): ("timesteps_per_iteration",),
     ("min_sample_timesteps_per_iteration",): ("timesteps_per_iteration",),
+    ("min_train_timesteps_per_reporting",): ("min_train_timesteps_per_iteration",),
     ("evaluation_duration",): ("evaluation_num_episodes",),
+    ("monitor",): ("record_env",),
     ("q_model_config",): ("Q_model",),
     ("policy_model_config",): ("policy_model",),
     ("num_rollout_workers",): ("num_workers",),
@@ -74,41 +77,31 @@ VALUES = {
 }
 """Spelling with a certain value → (key, its value)."""
 
-WITHOUT_EFFECT = {
-    ("evaluation_duration_unit",): ("episodes",),
-    ("lr_schedule",): (None,),
-    ("entropy_coeff_schedule",): (None,),
-    ("simple_optimizer",): (False,),
-    ("optimizer", "debug"): (False,),
-    ("batch_mode",): ("truncate_episodes",),
-    ("synchronize_filters",): (True,),
-    ("use_state_preprocessor",): (False,),
-    ("parameter_noise",): (False,),
-    ("soft_q",): (False,),
-    ("monitor",): (False,),
-    ("soft_horizon",): (False,),
-    ("evaluation_num_workers",): (0,),
-    ("input_evaluation",): ([],),
-    ("off_policy_estimation_methods",): ([], {}),
-    ("evaluation_config", "input"): ("sampler",),
-}
-"""Keys that ask, with one of these values, for what happens here anyway."""
+LAID_OVER = {"local_tf_session_args": "tf_session_args"}
+"""Section → the section that it is laid over."""
 
-WITHOUT_EFFECT_IN_EVOLUTION = {("batch_mode",): ("complete_episodes",)}
-"""The same where whole weights are tried, in place of the values above: their episodes are always played to the end."""
+OTHER_WORDS = {"observation_filter": {"ConcurrentMeanStdFilter": "MeanStdFilter"}}
+"""Key → other words for its values: RLlib's filter with a lock, for a thread that samples inside a worker."""
 
 
 def renamed(mapping, where, schema):
     """Return (mapping under the keys of ``schema``, {new path: old path}, problems, notices); ``where``: a Where."""
     reading = _Reading(mapping, where, schema)
-    without_effect = WITHOUT_EFFECT | (WITHOUT_EFFECT_IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {})
-    for old, values in without_effect.items():
+    instead = IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {}
+    for old, values in {**ANYWAY, **instead}.items():
         reading.drop(old, values)
+    for old, idle in IDLE.items():
+        if old not in instead:
+            reading.leave_out(old, idle)
+    for old, values in OTHER_WORDS.items():
+        reading.reword(old, values)
     for old, values in VALUES.items():
         reading.translate(old, values)
     for old, new in ALIASES.items():
         reading.move(old, new)
-    for section in ("replay_buffer_config", "optimizer"):
+    for old, new in LAID_OVER.items():
+        reading.lay_over(old, new)
+    for section in ("replay_buffer_config", "optimizer", "multiagent"):
         if reading.mapping.get(section) == {}:
             del reading.mapping[section]
     return reading.mapping, reading.moved, reading.problems, reading.notices
@@ -125,8 +118,26 @@ class _Reading:
     def drop(self, old, values):
         """Take away ``old`` if it has one of ``values``."""
         parent = self._holder(old)
-        if parent is not None and any(_same(parent[old[-1]], value) for value in values):
+        if parent is not None and asks_for_nothing(values, parent[old[-1]]):
             self.notices.append(f"{'.'.join(old)} {shown(parent.pop(old[-1]))} is what drl does anyway.")
+
+    def leave_out(self, old, idle):
+        """Take away ``old``, whose values all come to the same, unless its value is none that it takes."""
+        parent = self._holder(old)
+        if parent is None:
+            return
+        value, name = parent.pop(old[-1]), ".".join(old)
+        if fits(idle, value):
+            self.notices.append(f"{name} {shown(value)} changes nothing: {idle.why}.")
+        else:
+            self.problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)}{self._at(old)}.")
+
+    def reword(self, key, values):
+        """Put another word for one of the values of ``key`` in its place."""
+        given = self.mapping.get(key)
+        if _has(self._schema, (key,)) and isinstance(given, str) and given in values:
+            self.mapping[key] = values[given]
+            self.notices.append(f"{key} {given}{self._at((key,))} is read as {values[given]}.")
 
     def translate(self, old, values):
         """Put (key, value) in the place of ``old`` if ``values`` has an entry for what it holds."""
@@ -169,6 +180,24 @@ class _Reading:
         home[new[-1]] = value
         self.moved[new] = old
 
+    def lay_over(self, old, new):
+        """Lay the section ``old`` over the section ``new``: where both have a key, ``old`` counts."""
+        over, under = self.mapping.get(old), self.mapping.get(new, {})
+        if not isinstance(over, dict) or not isinstance(under, dict) or not _has(self._schema, (new,)):
+            return
+        del self.mapping[old]
+        if not over:
+            return
+        for name, value in over.items():
+            inner = under.get(name)
+            under = {
+                **under,
+                name: {**inner, **value} if isinstance(inner, dict) and isinstance(value, dict) else value,
+            }
+            self.moved[(new, name)] = (old, name)
+        self.mapping[new] = under
+        self.notices.append(f"{old}{self._at((old,))} is read as {new}: the session is the learner's.")
+
     def _holder(self, old):
         """Return the mapping in which ``old`` is given, None where it is not, or is a key of the schema."""
         parent = self.mapping if len(old) == 1 else self.mapping.get(old[0])
@@ -188,7 +217,3 @@ def _has(schema, path):
             return False
         schema = section_of(fields[name])
     return True
-
-
-def _same(one, other):
-    return type(one) is type(other) and one == other

@@ -60,9 +60,19 @@ def complete(config, env_id):
 
 
 def ray_settings(flags):
-    """Return {address, num_cpus, num_gpus, object_store_memory} of the ``ray_…`` flags. Raises ConfigError."""
+    """Return {address, num_cpus, num_gpus, object_store_memory} of the ``ray_…`` flags, and queue_trials where it is typed.
+
+    Raises ConfigError.
+    """
     names = ("address", "num_cpus", "num_gpus", "object_store_memory")
     settings = {name: flags.get(f"ray_{name}") for name in names}
+    given = [f"--ray-{name.replace('_', '-')}" for name in names if settings[name] is not None]
+    if flags.get("local_mode") and given:
+        raise ConfigError(
+            f"{given[0]} is about Ray, and --local-mode runs everything in one process. Give one of them."
+        )
+    if flags.get("queue_trials"):
+        settings["queue_trials"] = True
     for name in names[1:]:
         value, flag = settings[name], f"--ray-{name.replace('_', '-')}"
         if value is None:

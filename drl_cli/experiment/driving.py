@@ -17,6 +17,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
+from drl_cli.experiment import demands
 from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
@@ -119,7 +120,7 @@ class _Drive:
         start = self._opening.start
         ending = Ending(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
-            env = {**spec.env_facts, "imports": tuple(spec.imports)}
+            env = {**spec.env_facts, "imports": tuple(spec.imports), "videos": str(self._path / "videos")}
             options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
             trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
             stack.callback(trainer.close)
@@ -169,7 +170,7 @@ class _Drive:
         if reason is None:
             told = getattr(self._stop_request, "ending", None)
             return self._outcome(*told, 0) if told else self.interrupted()
-        missed = unmet(self._spec.pass_criteria, self._result)
+        missed = unmet(self._spec.pass_criteria, self._result) + demands.missed(self._spec.demands, self._result)
         if missed:
             return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)
         return self._outcome("finished", reason, 0)

@@ -5,24 +5,17 @@ Used by ``experiment.spec``. A file is a mapping of experiment names to experime
 
 from pathlib import Path
 
-import drl_cli
 from drl_cli.configs.allowed import shown
 from drl_cli.configs.flags import load_file
 from drl_cli.errors import ConfigError, suggestion
+from drl_cli.experiment import places
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def shipped_folder():
-    """Return the folder of the tuned files: inside the installed package, or beside it in a checkout."""
-    package = Path(drl_cli.__file__).resolve().parent
-    inside = package / "tuned_examples"
-    return inside if inside.is_dir() else package.parent / "tuned_examples"
-
-
 def shipped():
     """Return {name: path} of the tuned files that come with the program."""
-    return {path.stem: path for path in sorted(shipped_folder().glob("*.yaml"))}
+    return places.shipped()
 
 
 def find(path_or_name):

@@ -40,11 +40,17 @@ def with_flags(mapping, where, flags):
         layers.set(path if path == ("env",) else ("config", *path), value, Where("-s"))
     for text in flags.get("stop") or ():
         _add_stop(layers, text)
+    preset = flags.get("defaults") or ()
     for name in OWN:
-        if flags.get(name) is not None:
+        if flags.get(name) is not None and not (name in preset and name in layers.data):
             layers.set((name,), flags[name], Where("--" + name.replace("_", "-")))
+    if flags.get("local_mode"):
+        layers.set(("config", "num_workers"), 0, Where("--local-mode"))
+        if "learner_actor" in layers.data["config"]:
+            layers.set(("config", "learner_actor"), False, Where("--local-mode"))
     verbose = min(int(flags.get("verbose") or 0), 2)
-    if verbose:
+    is_said = "verbose" in preset and "log_level" in (layers.data.get("config") or {})
+    if verbose and not is_said:
         layers.set(("config", "log_level"), LOG_LEVELS[verbose], Where("-" + "v" * verbose))
     return layers
 

@@ -13,6 +13,8 @@ stop rules gets some; a seed is drawn and recorded.
     checkpoint_freq, keep_checkpoints_num, num_samples, max_failures   int      checkpoint_at_end   bool      strict_env   bool
     resume                       True for the newest unfinished run of the experiment, or the path of a run
     ray_address                  str    ray_num_cpus, ray_num_gpus, ray_object_store_memory   numbers
+    local_mode, queue_trials     bool   asserts   list of "field>=threshold"
+    defaults                     names of flags that were not typed, but set once by the person; a file goes before them
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
 """
 
@@ -22,18 +24,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs, preprocessing
+from drl_cli.acting import envs, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
+from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, estimated, files, offline, provenance, resuming, stop
+from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
 from drl_cli.runtime import footprint
@@ -47,8 +50,8 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria`` are demanded at the end. ``trial`` stands in the name of the run's folder. ``origins``: {dotted key: where
-    it was given}, see ``provenance``.
+    ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
+    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``.
     """
 
     name: str
@@ -72,6 +75,7 @@ class ExperimentSpec:
     env_facts: dict
     trial: str = "0"
     origins: dict = field(default_factory=dict)
+    demands: tuple = ()
 
 
 def from_flags(flags):
@@ -101,8 +105,9 @@ def from_file(path_or_name, flags):
     if flags.get("resume"):
         raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
     import_modules(flags)
+    renamed = None if "experiment_name" in (flags.get("defaults") or ()) else flags.get("experiment_name")
     drafts = [
-        Draft(flags.get("experiment_name") or name, with_flags(mapping, where, flags), flags, is_from_file=True)
+        Draft(renamed or name, with_flags(mapping, where, flags), flags, is_from_file=True)
         for name, mapping, where in files.load(path_or_name)
     ]
     problems = [line for draft in drafts for line in draft.problems()]
@@ -127,10 +132,11 @@ class Draft:
 
     def __init__(self, name, layers, flags, recorded=None, is_from_file=False):
         self._name = name
-        self._mapping = layers.data
         self._where = layers.where
-        self._notices = list(layers.notices)
+        self._mapping, notices, self._unsettled = settled(layers.data, layers.where)
+        self._notices = [*layers.notices, *notices]
         self._flags = flags
+        self._demands = demands.parse(flags.get("asserts"))
         self._recorded = recorded
         self._is_from_file = is_from_file
         self._keys = self._row = self._config = self._env = None
@@ -144,7 +150,7 @@ class Draft:
                 "at most 100."
             )
         self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
-        found += wrong
+        found += self._unsettled + wrong
         for check in (self._read_algorithm, self._read_environment, self._check_rules):
             found += check()
         if self._recorded:
@@ -182,14 +188,16 @@ class Draft:
 
     def _check_rules(self):
         found = []
-        for name in ("stop", "pass_criteria"):
-            rules = self._mapping.get(name)
+        asked = {name: self._mapping.get(name) for name in ("stop", "pass_criteria")}
+        asked["assert"] = {one.field: one.threshold for one in self._demands}
+        for name, rules in asked.items():
             if not isinstance(rules, dict):
                 continue
-            found += stop.problems(rules, self._where.inside(name), name)
+            where = Where("--assert") if name == "assert" else self._where.inside(name)
+            found += stop.problems(rules, where, name)
             needs = [field for field in rules if field.startswith("evaluation/") and field in NUMBER_FIELDS]
             if needs and self._config is not None and self._config.evaluation_interval is None:
-                place = self._where.place((name, needs[0]))
+                place = where.place((needs[0],))
                 found.append(
                     f"{name}: {needs[0]} needs evaluations ({place}). Set evaluation_interval, or drop the rule."
                 )
@@ -224,7 +232,8 @@ class Draft:
         plan = preprocessing.plan(self._config, env.id)
         spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
         misfits = exploration.misfits(self._config, spaces["action"]["kind"])
-        refuse([*misfits, *filter_misfits(self._config, spaces["obs"]["shape"])], "the command")
+        misfits += filter_misfits(self._config, spaces["obs"]["shape"])
+        refuse([*misfits, *showing.misfits(self._config, env.id, plan)], "the command")
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
@@ -244,6 +253,7 @@ class Draft:
             config=config,
             stop=rules,
             pass_criteria=keys.pass_criteria,
+            demands=self._demands,
             checkpoint_freq=keys.checkpoint_freq,
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,

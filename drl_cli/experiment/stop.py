@@ -57,7 +57,7 @@ def unmet(criteria, result):
     """Return one line for each of ``criteria`` (field → threshold) that the nested ``result`` does not reach."""
     flat = flatten(result)
     return [
-        f"{field} is {flat.get(field)}, below {threshold}"
+        f"{field} is {_told(flat.get(field))}, below {threshold}"
         for field, threshold in criteria.items()
         if not _reached(flat.get(field), threshold)
     ]
@@ -99,6 +99,10 @@ def _number(value):
 
 def _reached(value, threshold):
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= threshold
+
+
+def _told(value):
+    return _short(value) if isinstance(value, float) else value
 
 
 def _short(value):

@@ -18,15 +18,18 @@ from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.offline import reads, reads_only
 from drl_cli.configs.replay import shards
 from drl_cli.configs.resources import gpus
+from drl_cli.configs.rollout import on_loss
 from drl_cli.loading import load
 from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.shards import Shards
+from drl_cli.runtime.testers import ManyTesters
 
 LEARNER = "drl_cli.actors.learner"
 READER = "drl_cli.actors.experience_reader:ExperienceReader"
 MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
+TESTER = "drl_cli.actors.tester:Tester"
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
@@ -82,7 +85,7 @@ def open_cluster(config, ray_options, with_tensorflow=True):
     if with_tensorflow and not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
-    demand = math.ceil(config.num_workers * config.num_cpus_per_worker) + 2
+    demand = math.ceil(config.num_workers * config.num_cpus_per_worker + config.num_cpus_for_driver) + 1
     return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
@@ -110,7 +113,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
     # A reader that has come to the end of its files must be heard before it is asked for more.
     most = most if remote_workers and not reads_only(config) else 1
-    pool = WorkerPool(cluster, make, max(1, config.num_workers), most)
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
     loop = load(row.loop).make(cluster, pool, replay, learner, config)
     make.loop = loop
     if not cluster.is_remote:
@@ -144,6 +147,7 @@ class _WorkerMaker:
         self._worker = worker
         self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
         self.loop = None
+        self.memory = config.memory_per_worker  # bytes; the pool tells them when a worker finds no place
 
     def __call__(self, index, incarnation):
         config = self._config
@@ -164,6 +168,8 @@ class _WorkerMaker:
             identity["output"] = self._env["output"]
         env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
         env["preprocessing"] = self._env.get("preprocessing")
+        if self._env.get("videos"):
+            env["videos"] = self._env["videos"]
         if reads(config):
             # What the loop knows of who has read how far is asked for anew by each successor.
             more = {"number": index, "workers": max(1, config.num_workers)}
@@ -174,13 +180,15 @@ class _WorkerMaker:
             "num_gpus": config.num_gpus_per_worker,
             "resources": dict(config.custom_resources_per_worker),
         }
+        if self.memory:
+            resources["memory"] = self.memory
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
 
 def make_tester(config, env, spec, cluster, server):
-    """Make the tester; its config is the run's with ``evaluation_config`` over it."""
+    """Make the tester, or the testers, that the config asks for; theirs is the run's with ``evaluation_config`` over it."""
     over = config.evaluation_config
     asked = {
         "id": env["id"],
@@ -191,4 +199,7 @@ def make_tester(config, env, spec, cluster, server):
         "preprocessing": for_scoring(env.get("preprocessing")),
         "config": config if methods(config) else None,
     }
-    return cluster.spawn("tester", "drl_cli.actors.tester:Tester", (asked, spec, server), ACTOR)
+    count = config.evaluation_num_workers
+    if count <= 1 or not cluster.is_remote:
+        return cluster.spawn("tester", TESTER, (asked, spec, server), ACTOR)
+    return ManyTesters(cluster.spawn(f"tester {index}", TESTER, (asked, spec, server), ACTOR) for index in range(count))

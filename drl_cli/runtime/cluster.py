@@ -154,6 +154,7 @@ class InlineCluster:
     """Every part in this process; no Ray."""
 
     is_remote = False
+    is_patient = False  # whether workers that find no place are waited for without end
 
     def __init__(self):
         self._handles = []

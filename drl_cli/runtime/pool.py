@@ -37,14 +37,18 @@ class _Member:
 class WorkerPool:
     """``size`` workers, each with at most ``most`` calls outstanding."""
 
-    def __init__(self, cluster, make, size, most, clock=time.monotonic):
-        """``make(index, incarnation)`` spawns a worker and returns its handle."""
-        self._cluster, self._make, self._most, self._clock = cluster, make, most, clock
+    def __init__(self, cluster, make, size, most, clock=time.monotonic, on_loss="replace"):
+        """``make(index, incarnation)`` spawns a worker and returns its handle; ``make.memory``, if any: what one asks for.
+
+        ``on_loss``: what becomes of a worker that dies: "replace"; "drop": the others go on; "fail": the run ends.
+        """
+        self._cluster, self._make, self._most, self._clock, self._on_loss = cluster, make, most, clock, on_loss
         self._members = [_Member(index) for index in range(size)]
         self.restarts = 0
         self.fragments_lost = 0
         self.lost_workers = []  # indices whose streams were cut since the loop last looked
         self._noted = 0.0
+        self._first_cause = None  # of all deaths
 
     def start(self, incarnations):
         """Spawn all workers; ``incarnations`` ({str(index): number}) are those that a checkpoint knew, {} for none."""
@@ -160,10 +164,14 @@ class WorkerPool:
         self._noted = now
         everything, free = self._cluster.resources()
         figures = f"the cluster has {everything.get('CPU', 0):g} CPUs, {free.get('CPU', 0):g} of them free"
+        if getattr(self._make, "memory", 0):
+            total, left = (amounts.get("memory", 0) / 2**30 for amounts in (everything, free))
+            figures += f", and {total:.1f} GiB of memory, {left:.1f} of them free"
         text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"
-        if longest > PLACEMENT_S:
+        if longest > PLACEMENT_S and not self._cluster.is_patient:
             raise ClusterUnavailable(
-                f"After {longest:.0f} s still {text}. Lower num_workers or num_cpus_per_worker (0 or a fraction is allowed)."
+                f"After {longest:.0f} s still {text}. Lower num_workers, num_cpus_per_worker (0 or a fraction is allowed) or "
+                "memory_per_worker, or wait for longer with --queue-trials."
             )
         events.report("warning", text=text)
 
@@ -181,13 +189,26 @@ class WorkerPool:
         member.deaths += 1
         member.incarnation += 1
         self.lost_workers.append(member.index)
+        self._first_cause = self._first_cause or text
         events.report("worker_lost", worker=member.index, incarnation=member.incarnation - 1, text=text)
-        delay = 0.0 if member.deaths == 1 else min(MAX_DELAY_S, 2.0 ** (member.deaths - 2))
-        member.due = self._clock() + delay if member.deaths < MAX_DEATHS else float("inf")
-        if all(m.handle is None and m.due == float("inf") for m in self._members):
+        if self._on_loss == "fail":
             raise WorkersFailed(
-                f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._members[0].cause}"
+                f"Worker {member.index} died, and recreate_failed_workers is false: {text.rstrip('.')}. Leave that key out, "
+                "or set ignore_worker_failures to go on without it."
             )
+        delay = 0.0 if member.deaths == 1 else min(MAX_DELAY_S, 2.0 ** (member.deaths - 2))
+        is_given_up = self._on_loss == "drop" or member.deaths >= MAX_DEATHS
+        member.due = float("inf") if is_given_up else self._clock() + delay
+        if all(m.handle is None and m.due == float("inf") for m in self._members):
+            raise WorkersFailed(self._none_is_left())
+
+    def _none_is_left(self):
+        if self._on_loss == "drop":
+            return (
+                "Every rollout worker died, and ignore_worker_failures replaces none. The first cause: "
+                f"{self._first_cause}"
+            )
+        return f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._members[0].cause}"
 
     def _revive(self):
         now = self._clock()

@@ -126,10 +126,11 @@ class RayCluster:
     is_remote = True
 
     def __init__(self, options, num_cpus):
-        """``options``: dict(address, num_cpus, num_gpus, object_store_memory, log_to_driver), None where not given.
+        """``options``: dict(address, num_cpus, num_gpus, object_store_memory, queue_trials, log_to_driver), None: not given.
 
         ``num_cpus`` is the demand: a Ray of our own is told to have so many, on purpose more than there are cores.
         """
+        self.is_patient = bool(options.get("queue_trials"))  # workers that find no place are waited for without end
         self._folder = None
         self._handles = []
         self._woken = threading.Condition()

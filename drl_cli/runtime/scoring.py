@@ -5,6 +5,9 @@ state, so that the checkpoint of the best evaluation holds exactly what was scor
 
 Where recorded episodes judge the policy too (``input_evaluation``), the same snapshot is first estimated from them.
 
+With ``evaluation_duration_unit: timesteps`` episodes are played in rounds of so many as a tester steps side by side, until
+they have the env steps that were asked for.
+
 An evaluation at the goal is confirmed by ``evaluation_confirm_episodes`` fresh episodes of the same snapshot; when their
 mean is at the goal too, that is the touch.
 """
@@ -15,6 +18,7 @@ from drl_cli import events, process
 from drl_cli.configs.estimates import methods
 from drl_cli.data.randomness import number
 
+ROUND = 16  # episodes of a round: what a tester steps side by side (actors.tester)
 ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the scores of a snapshot
 
 
@@ -35,6 +39,7 @@ class Scoring:
         """``tester``: function without arguments that returns the tester's handle (made when first needed)."""
         self._tester, self._config, self._seed, self._goal = tester, config, seed, goal
         self._call = self._snapshot = self._first = None
+        self._played = []  # episodes of earlier rounds of this evaluation
         self.count = 0  # evaluations begun
         self.newest = None  # the last Snapshot that has been scored
         self.newest_result = None  # its scores; known after a restore too
@@ -52,16 +57,23 @@ class Scoring:
     def begin(self, snapshot):
         """Score ``snapshot`` on fresh seeds."""
         self.count += 1
-        self._snapshot, self._first, self._estimates = snapshot, None, None
+        self._snapshot, self._first, self._estimates, self._played = snapshot, None, None, []
         self._is_estimating = bool(methods(self._config))
         if self._is_estimating:
             self._began = time.perf_counter()
             self._call = self._tester().call("estimate", snapshot.version, snapshot.counters["timesteps_total"])
         else:
-            self._ask("tester", self._config.evaluation_num_episodes)
+            self._ask_first()
 
-    def _ask(self, role, episodes):
-        seeds = [number(self._seed, role, self.count, index) for index in range(episodes)]
+    def _ask_first(self):
+        self._ask("tester", ROUND if self._counts_steps else self._config.evaluation_num_episodes)
+
+    @property
+    def _counts_steps(self):
+        return self._config.evaluation_duration_unit == "timesteps"
+
+    def _ask(self, role, episodes, first=0):
+        seeds = [number(self._seed, role, self.count, index) for index in range(first, first + episodes)]
         self._began = time.perf_counter()
         self._call = self._tester().call("evaluate", self._snapshot.version, seeds)
 
@@ -75,10 +87,15 @@ class Scoring:
         if self._is_estimating:
             self._is_estimating = False
             self._note(found)
-            self._ask("tester", self._config.evaluation_num_episodes)
+            self._ask_first()
             return False
         if self._first is None:
-            self._first = summary(found)
+            self._played += found
+            steps = sum(episode.length for episode in self._played)
+            if self._counts_steps and steps < self._config.evaluation_num_episodes:
+                self._ask("tester", ROUND, len(self._played))
+                return False
+            self._first = summary(self._played)
             if self._needs_confirmation():
                 self._ask("confirm", self._config.evaluation_confirm_episodes)
                 return False

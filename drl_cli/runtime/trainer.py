@@ -26,6 +26,7 @@ from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
+SCORES_EVERY_S = 0.02  # between two looks for scores that are waited for
 PATIENCE_S = 5.0  # of a stop with the running iteration of a run without workers
 ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
@@ -101,16 +102,15 @@ class Trainer:
     def train(self):
         """Run one iteration and return its result (nested plain data, RLlib's field names).
 
-        It ends when ``timesteps_per_iteration`` env steps and ``min_iter_time_s`` have passed, early when a stop was
+        It ends when ``timesteps_per_iteration`` env steps, ``min_train_timesteps_per_iteration`` steps that were learnt from
+        and ``min_iter_time_s`` have passed, early when a stop was
         requested (inline, where iterations must stay repeatable, only if this one goes on for ``PATIENCE_S`` more) or when
         the goal has just been confirmed.
         """
         began = time.monotonic()
-        config, loop = self.config, self.loop
-        first = loop.sampled
-        least_seconds = min_iter_seconds(config)
-        touched = self.scoring.touched
-        while loop.sampled - first < config.timesteps_per_iteration or time.monotonic() - began < least_seconds:
+        loop, touched = self.loop, self.scoring.touched
+        first, trained = loop.sampled, loop.trained()
+        while self._is_short(loop.sampled - first, loop.trained() - trained, time.monotonic() - began):
             loop.step()
             self._poll_scoring()
             self._progress()
@@ -126,6 +126,12 @@ class Trainer:
         seconds = time.monotonic() - began
         self._time_total += seconds
         return self._result(seconds, loop.sampled - first)
+
+    def _is_short(self, steps, trained, seconds):
+        """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""
+        config = self.config
+        is_long = steps >= config.timesteps_per_iteration and trained >= config.min_train_timesteps_per_iteration
+        return not is_long or seconds < min_iter_seconds(config)
 
     def _must_stop_now(self):
         """Whether a stop was requested, and the running iteration must not be waited for."""
@@ -164,8 +170,16 @@ class Trainer:
         version, arrays = self.parts.learner.call("publish").result()
         self.loop.meters.version = version
         self.scoring.begin(Snapshot(version, arrays, saving.moment(self)))
-        while not self._cluster.is_remote and self.scoring.is_busy:
+        if not self._cluster.is_remote or self.config.evaluation_parallel_to_training is False:
+            self._await_scoring()
+
+    def _await_scoring(self):
+        """Train no further until the evaluation is over, or a stop was requested."""
+        while self.scoring.is_busy and not (self._cluster.is_remote and self._stop_requested()):
             self._poll_scoring()
+            self._progress()
+            if self._cluster.is_remote and self.scoring.is_busy:
+                time.sleep(SCORES_EVERY_S)
 
     def _poll_scoring(self):
         try:
@@ -173,6 +187,8 @@ class Trainer:
         except (PartLost, PartFailed) as lost:
             self._testers_lost += 1
             self.scoring.abandon()
+            for handle in getattr(self._tester, "handles", ()):
+                self._cluster.kill(handle)  # the others of several; they play for nobody any more
             self._tester = None
             events.report("worker_lost", worker="tester", incarnation=self._testers_lost - 1, text=str(lost))
             if self._testers_lost == ATTEMPTS:
@@ -258,6 +274,8 @@ class Trainer:
         )
 
     def _perf(self):
+        if not self.config.log_sys_usage:
+            return {"cpu_util_percent": None, "ram_util_percent": None}
         cpu, memory, self._busy_before = process.use_of_machine(self._busy_before)
         return {"cpu_util_percent": cpu, "ram_util_percent": memory}
 

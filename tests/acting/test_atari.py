@@ -10,8 +10,8 @@ import pytest
 
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.env_batch import EnvBatch
+from drl_cli.acting.video import Video
 from drl_cli.analysis.playing import Limits, Player
-from drl_cli.analysis.video import Video
 from drl_cli.configs.model import Vision
 from drl_cli.errors import EnvError
 

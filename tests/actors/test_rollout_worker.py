@@ -45,6 +45,23 @@ def test_fragment_holds_what_the_environment_did_in_order():
     }
 
 
+def test_with_no_done_at_end_a_real_end_is_learnt_from_as_a_cut():
+    worker = _worker({"ends": (2, "terminated")}, {"ends": (1, "truncated")}, no_done_at_end=True)
+    token, columns = worker.collect()
+    assert columns["terminated"].any() == np.False_
+    assert columns["truncated"][:, 0].tolist() == [False, True, True, False, False]
+    assert columns["end_obs"].tolist() == [[0, 2], [1, 1]]
+    assert token.episodes == ((1.0, 2), (100.0, 1))
+
+
+def test_soft_horizon_ends_episodes_but_not_the_environments():
+    token, columns = _worker({}, horizon=2, soft_horizon=True).collect()
+    assert columns["obs"][:, 0].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [0, 4]]
+    assert columns["truncated"][:, 0].tolist() == [False, True, False, True, False]
+    assert columns["end_obs"].tolist() == [[0, 2], [0, 4]]
+    assert (token.episodes, Scripted.made) == (((1.0, 2), (5.0, 2)), 1)
+
+
 def test_next_fragment_continues_the_stream():
     worker = _worker({"ends": (7, "terminated")})
     worker.collect()

@@ -127,3 +127,34 @@ def test_real_tester_gives_equal_scores_twice_without_ray_or_tensorflow(pendulum
     first, again, last = done.stdout.splitlines()
     assert (first == again, last) == (True, "[0, 0] []"), done.stderr
     assert json.loads(first)["checkpoints"][0]["greedy"]["lengths"] == [5, 5]
+
+
+def test_scores_that_meet_what_is_asserted_exit_0(pendulum_run, scores, capsys):
+    demands = ["--assert", "mean>=2.5", "--assert", "episode_reward_max<=4", "--assert", "length_mean < 100"]
+    assert evaluated(capsys, pendulum_run, "--episodes", 4, "--seed", 1, "-q", *demands).err == ""
+
+
+def test_score_that_misses_what_is_asserted_exits_4_behind_the_table(pendulum_run, scores, capsys):
+    words = [pendulum_run, pendulum_run / "checkpoint_000020", "--episodes", 4, "--seed", 1, "-q"]
+    out, err = evaluated(capsys, *words, "--assert", "iqm_low>=2", "--assert", "mean>0", code=4)
+    assert "IQM" in out
+    assert err.splitlines() == [
+        f"Error: {pendulum_run}/checkpoint_000010: iqm_low is 1, and shall be >= 2",
+        f"  {pendulum_run}/checkpoint_000020: iqm_low is 1, and shall be >= 2",
+    ]
+
+
+def test_assertion_about_no_score_is_refused_before_anything_is_played(pendulum_run, scores, capsys):
+    assert evaluated(capsys, pendulum_run, "--assert", "iqm_hi>1", code=2).err == (
+        "Error: --assert: 'iqm_hi' is no score. Did you mean 'iqm_high'?\n"
+    )
+    assert scores == []
+
+
+def test_quiet_says_nothing_of_the_scoring(pendulum_run, scores, capsys):
+    assert evaluated(capsys, pendulum_run, "--episodes", 2, "-q").err == ""
+
+
+def test_algorithm_that_is_named_is_that_of_every_checkpoint(pendulum_run, scores, capsys):
+    assert evaluated(capsys, pendulum_run, "--algo", "SAC", "-q").err == ""
+    assert "was trained by SAC" in evaluated(capsys, pendulum_run, "--run", "DQN", code=2).err

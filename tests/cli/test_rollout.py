@@ -10,6 +10,7 @@ import pytest
 
 from drl_cli import cli, errors
 from drl_cli.analysis.subject import open_subject
+from drl_cli.cli import played as played_as
 from drl_cli.cli import rollout
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
@@ -126,7 +127,7 @@ def test_interrupt_prints_what_was_played(capsys):
 
     lines = []
     with pytest.raises(KeyboardInterrupt):
-        rollout._play(episodes(), None, lines.append)
+        rollout._play(episodes(), [], played_as.Lines(SimpleNamespace(line=lines.append), False))
     assert lines[0] == "Episode #0: reward: 3.0"
     assert lines[1].startswith("1 episode: reward 3.0 ")
 
@@ -139,6 +140,108 @@ def test_neither_ray_nor_tensorflow_is_imported(pendulum_run):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def lines_of_json(capsys, *arguments):
+    return [json.loads(line) for line in played(capsys, *arguments)[0]]
+
+
+def test_json_tells_episodes_and_a_summary(pendulum_run, capsys):
+    arguments = (pendulum_run, "--episodes", 2, "--seed", 3, "--config", "{horizon: 20}")
+    first, second, last = lines_of_json(capsys, *arguments, "--json")
+    told = {name: value for name, value in second.items() if name != "reward"}
+    assert told == {"episode": 1, "seed": 4, "length": 20, "terminated": False, "truncated": True}
+    facts = {
+        "checkpoint": f"{pendulum_run}/checkpoint_000010",
+        "algorithm": "SAC",
+        "env": "Pendulum-v1",
+        "training_iteration": 10,
+        "explore": False,
+        "episodes": 2,
+    }
+    summary = last["summary"]
+    assert {name: summary[name] for name in facts} == facts
+    assert summary["mean"] == pytest.approx((first["reward"] + second["reward"]) / 2)
+    assert set(summary) == {*facts, *played_as.SCORES}
+    assert (summary["length_mean"], summary["length_min"], summary["length_max"]) == (20.0, 20, 20)
+
+
+def test_json_without_a_complete_episode_has_no_statistics(pendulum_run, capsys):
+    episode, last = lines_of_json(capsys, pendulum_run, "--steps", 3, "--json")
+    assert (episode["length"], episode["truncated"], last["summary"]["episodes"]) == (3, False, 0)
+    assert {last["summary"][name] for name in played_as.SCORES} == {None}
+
+
+def test_help_of_json_names_every_key(capsys):
+    cli.main(["rollout", "-h"])
+    shown = capsys.readouterr().out
+    keys = [
+        "episode",
+        "seed",
+        "reward",
+        "length",
+        "terminated",
+        "truncated",
+        "summary",
+        "checkpoint",
+        *played_as.SCORES,
+    ]
+    assert [key for key in keys if f'"{key}"' not in shown] == []
+
+
+def test_quiet_leaves_stderr_empty(pendulum_run, capsys, tmp_path):
+    arguments = (pendulum_run, "--episodes", 1, "--config", "{horizon: 3}", "--video-dir", tmp_path)
+    lines, err = played(capsys, *arguments, "-q")
+    assert (len(lines), err) == (2, "")
+
+
+def test_algorithm_that_is_named_must_be_that_of_the_checkpoint(pendulum_run, capsys):
+    arguments = (pendulum_run, "--episodes", 1, "--config", "{horizon: 3}", "--run")
+    assert len(played(capsys, *arguments, "sac")[0]) == 2
+    assert played(capsys, *arguments, "PPO", code=2)[1] == (
+        f"Error: --run PPO: {pendulum_run}/checkpoint_000010 was trained by SAC. Leave --run out, it is known.\n"
+    )
+    assert "Unknown algorithm 'SACC'. Did you mean 'SAC'?" in played(capsys, *arguments, "SACC", code=2)[1]
+
+
+def test_infos_are_written_with_the_transitions(pendulum_run, capsys, tmp_path):
+    arguments = (pendulum_run, "--episodes", 1, "--config", "{horizon: 3}", "--out", tmp_path / "t.jsonl")
+    played(capsys, *arguments)
+    assert "info" not in json.loads((tmp_path / "t.jsonl").read_text())
+    played(capsys, *arguments, "--save-info")
+    assert json.loads((tmp_path / "t.jsonl").read_text())["info"] == [{}, {}, {}]
+
+
+def test_progress_is_kept_in_a_file_while_it_plays(pendulum_run, capsys, tmp_path, monkeypatch):
+    seen = []
+    progress = tmp_path / "__progress_t.jsonl"
+
+    class Spying(played_as.Lines):
+        def add(self, episode):
+            seen.append(progress.read_text())
+            super().add(episode)
+
+    monkeypatch.setattr(played_as, "Lines", Spying)
+    arguments = (pendulum_run, "--config", "{horizon: 3}", "--out", tmp_path / "t.jsonl", "--track-progress")
+    played(capsys, *arguments, "--episodes", 3)
+    assert seen == ["0 / 3 episodes completed", "1 / 3 episodes completed", "2 / 3 episodes completed"]
+    assert not progress.exists()
+    seen.clear()
+    played(capsys, *arguments, "--steps", 5)
+    assert seen == ["0 / 5 steps completed", "3 / 5 steps completed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--save-info"], "--save-info needs --out FILE."),
+        (["--track-progress"], "--track-progress needs --out FILE."),
+        (["--out", "-", "--json"], "--out - and --json exclude one another. Give --out a file."),
+        (["--out", "-", "--track-progress"], "--out - and --track-progress exclude one another. Give --out a file."),
+    ],
+)
+def test_wishes_for_the_output_that_do_not_go_together_are_refused(words, text, pendulum_run, capsys):
+    assert played(capsys, pendulum_run, *words, code=2) == ([], f"Error: {text}\n")
 
 
 def test_out_json_writes_rllibs_batches_that_can_be_learnt_from(pendulum_run, capsys, tmp_path):

@@ -103,6 +103,9 @@ def test_flags_are_handed_on_unread(world, capsys):
         "ray_num_cpus": None,
         "ray_num_gpus": None,
         "ray_object_store_memory": None,
+        "asserts": None,
+        "local_mode": None,
+        "queue_trials": None,
         "verbose": 2,
     }
 

@@ -84,10 +84,8 @@ def message(mapping, where="--config", name="SAC"):
             "number in [0, 1] (--config).",
         ),
         (
-            {"framework": "tf"},
-            "framework: not supported: drl is graphs only (TensorFlow 1 style), so there is nothing to choose. "
-            "Remove the "
-            "key (--config).",
+            {"framework": "pytorch"},
+            "framework: \"pytorch\" is not allowed; it takes one of 'tf', 'tf2', 'tfe', 'torch' (--config).",
         ),
         (
             {"sgd_minibatch_size": 3},
@@ -95,8 +93,11 @@ def message(mapping, where="--config", name="SAC"):
         ),
         ({"bc_iters": 3}, "bc_iters: a key of CQL, not of SAC (--config)."),
         ({"stepsize": 0.3}, "stepsize: a key of ES, not of SAC (--config)."),
-        ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
-        ({"multiagent": {}}, "multiagent: not supported yet (--config)."),
+        (
+            {"multiagent": {"policies": {}}},
+            "multiagent: not supported: one policy acts in an environment here; several need a function that maps agents "
+            "to them (--config).",
+        ),
         ({"Q_model": {"use_lstm": True}}, "Q_model.use_lstm: not supported yet (--config)."),
         ({"Q_model": {"dim": 8}}, "Q_model.dim: unknown key (--config). It belongs in model.dim."),
         (

@@ -50,6 +50,12 @@ DEFAULTS = {
     "normalize_actions": True,
     "clip_actions": True,
     "clip_rewards": None,
+    "no_done_at_end": False,
+    "soft_horizon": False,
+    "record_env": False,
+    "render_env": False,
+    "recreate_failed_workers": None,
+    "ignore_worker_failures": False,
     "observation_filter": "NoFilter",
     "reward_scaling": False,
     "preprocessor_pref": "deepmind",
@@ -83,12 +89,19 @@ DEFAULTS = {
     "evaluation_config.explore": False,
     "evaluation_config.env_config": {},
     "evaluation_config.horizon": None,
+    "evaluation_duration_unit": "episodes",
+    "evaluation_num_workers": 0,
+    "evaluation_parallel_to_training": None,
     "evaluation_confirm_episodes": 50,
     "evaluation_hold": 0,
     "metrics_smoothing_episodes": 100,
     "min_iter_time_s": None,
     "timesteps_per_iteration": 1000,
+    "min_train_timesteps_per_iteration": 0,
+    "log_sys_usage": True,
     "num_gpus": 0.0,
+    "num_cpus_for_driver": 1.0,
+    "memory_per_worker": 0,
     "num_cpus_per_worker": 1.0,
     "num_gpus_per_worker": 0.0,
     "custom_resources_per_worker": {},
@@ -431,7 +444,9 @@ _ES = {
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
 _RECORDING = {"output", "output_compress_columns", "output_max_file_size"}
+_SEEN = {"no_done_at_end", "soft_horizon", "record_env", "render_env"}
 _EXPLORING = {
+    *_SEEN,
     "explore",
     *_RECORDING,
     "exploration_config.type",
@@ -584,7 +599,9 @@ def test_key_refuses_every_wrong_type(name):
     for path, _ in leaves(SCHEMAS[name]):
         for value in NEVER_VALID.values():
             plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
-            text = path[-1] in ("env", "input", "output") and isinstance(value, str)  # a path may be any text
+            text = path[-1] in ("env", "input", "output", "record_env") and isinstance(
+                value, str
+            )  # a path may be any text
             if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
                 accepted.append((path, value))
     assert accepted == []
@@ -594,7 +611,8 @@ def wrong_kind(path, value):
     """Return a value that Python takes for one like ``value`` and that a config must not: true for 1, 1 for true."""
     if isinstance(value, bool):
         return 1
-    maybe_bool = path[-1] in ("clip_rewards", "framestack", "grayscale")
+    maybe_bool = path[-1] in ("clip_rewards", "framestack", "grayscale", "record_env")
+    maybe_bool = maybe_bool or path[-1] in ("recreate_failed_workers", "evaluation_parallel_to_training")
     return object() if maybe_bool or isinstance(value, (str, list, dict)) else True
 
 

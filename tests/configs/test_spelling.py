@@ -82,9 +82,9 @@ def test_key_that_the_algorithm_has_is_no_spelling_of_another():
     ("name", "mapping"),
     [
         ("DQN", {"lr_schedule": None, "lr": 0.1}),
-        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "simple_optimizer": False}),
+        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "callbacks": None}),
         ("DDPG", {"lr_schedule": None, "use_state_preprocessor": False}),
-        ("SAC", {"batch_mode": "truncate_episodes", "synchronize_filters": True, "soft_horizon": False}),
+        ("SAC", {"batch_mode": "truncate_episodes", "synchronize_filters": True, "remote_worker_envs": False}),
         ("ES", {"batch_mode": "complete_episodes"}),
         ("ARS", {"batch_mode": "complete_episodes", "soft_horizon": False}),
     ],
@@ -117,8 +117,9 @@ def test_what_happens_anyway_may_be_asked_for(name, mapping):
         ),
         (
             "SAC",
-            {"evaluation_duration_unit": "timesteps"},
-            "evaluation_duration_unit: not supported yet: evaluations are counted in episodes (--config).",
+            {"placement_strategy": "TIGHT"},
+            "placement_strategy: \"TIGHT\" is not allowed; it takes one of 'PACK', 'SPREAD', 'STRICT_PACK', 'STRICT_SPREAD' "
+            "(--config).",
         ),
         (
             "SAC",

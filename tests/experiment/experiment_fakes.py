@@ -39,6 +39,7 @@ class Spec:
     config: Config = dataclasses.field(default_factory=Config)
     stop: dict = dataclasses.field(default_factory=lambda: {"training_iteration": 3})
     pass_criteria: dict = dataclasses.field(default_factory=dict)
+    demands: tuple = ()
     name: str = "default"
     run: str = "SAC"
     env: str = "Pendulum-v1"

@@ -7,7 +7,7 @@ from experiment_fakes import Config, Spec, StopRequest, left, trainer
 
 from drl_cli import checkpoint, loggers
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, RunFolderError
-from drl_cli.experiment import driving
+from drl_cli.experiment import demands, driving
 from drl_cli.experiment import folder as folders
 
 
@@ -83,8 +83,19 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
     request, made = StopRequest(), trainer()
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})
     drive(spec, made, request)
-    assert made.made[0].given == ("SAC", spec.config, {**spec.env_facts, "imports": ()}, 200)
+    (run,) = (tmp_path / "default").iterdir()
+    env = {**spec.env_facts, "imports": (), "videos": str(run / "videos")}
+    assert made.made[0].given == ("SAC", spec.config, env, 200)
     assert request.installed == 1
+
+
+def test_demand_that_is_missed_ends_a_finished_run_with_4(tmp_path):
+    asked = demands.parse(["episode_reward_mean>=200", "training_iteration>=2"])
+    script = {3: {"reward": 150.0}}
+    outcome = drive(Spec(tmp_path, demands=asked), trainer(script))
+    assert (outcome.state, outcome.exit_code) == ("finished", 4)
+    assert outcome.text.endswith(", but episode_reward_mean is 150, and shall be >= 200")
+    assert drive(Spec(tmp_path, demands=asked), trainer({3: {"reward": 200.0}})).exit_code == 0
 
 
 def test_periodic_checkpoints_keep_only_the_newest_replay(tmp_path):

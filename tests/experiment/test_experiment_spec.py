@@ -10,7 +10,7 @@ import pytest
 from drl_cli import events
 from drl_cli.acting.preprocessing import NOTHING
 from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
-from drl_cli.experiment import files, spec
+from drl_cli.experiment import files, places, spec
 
 PENDULUM = {"run": "SAC", "env": "Pendulum-v1"}
 TUNED = "tuned file: -f pendulum-sac"
@@ -193,7 +193,7 @@ def test_stop_object_replaces_the_rules_of_a_file(write, notices):
 def test_everything_wrong_with_a_file_is_told_together(write):
     path = write(
         "a:\n  run: SAC\n  env: Pendulun-v1\n  stop: {timestep_total: 1, time_total_s: x}\n  configg: {}\n"
-        "  time_budget_s: 3\n  num_samples: 2\n  config:\n    num_wrkers: 2\n    evaluation_interval: null\n"
+        "  upload_dir: s3://x\n  num_samples: 2\n  config:\n    num_wrkers: 2\n    evaluation_interval: null\n"
     )
     lines = message(
         spec.from_file, path, {"set": ["gmma=1"], "checkpoint_score_attr": "episode_reward_meen"}
@@ -201,7 +201,8 @@ def test_everything_wrong_with_a_file_is_told_together(write):
     assert lines == [
         f"8 problems in {path}:",
         f"  configg: unknown key ({path}:5). Did you mean 'config'?",
-        f"  time_budget_s: not supported yet: write stop: {{time_total_s: …}} ({path}:6).",
+        "  upload_dir: not supported: results are written under local_dir, which may be a mounted folder. Copy them from "
+        f"there with the tool of your storage, such as: aws s3 sync RUN_FOLDER URI ({path}:6).",
         f"  num_wrkers: unknown key ({path}:9). Did you mean 'num_workers'?",
         "  gmma: unknown key (-s). Did you mean 'gamma'?",
         f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1' or 'phys2d/Pendulum-v0' or "
@@ -272,7 +273,7 @@ def shipped(tmp_path, monkeypatch):
         (tmp_path / f"{name}.yaml").write_text(
             f"# goal\n{name}:\n  run: {run}\n  env: {env}\n  config:\n    gamma: 0.9\n"
         )
-    monkeypatch.setattr(files, "shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr(places, "shipped_folder", lambda: tmp_path)
 
 
 @pytest.mark.parametrize("env", ["Pendulum-v1", "Pendulum-v0"])
@@ -326,7 +327,7 @@ def test_file_that_holds_no_experiment_is_refused(write, text, problem):
 
 def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
     path = write(FILE, "lunar-sac.yaml")
-    monkeypatch.setattr(files, "shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr(places, "shipped_folder", lambda: tmp_path)
     assert str(files.find("lunar-sac")) == str(files.find("lunar-sac.yaml")) == path
     assert message(files.find, "lunar-sca") == (
         "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"
@@ -440,3 +441,45 @@ def test_keys_that_only_searches_read_are_said_to_have_no_effect(write, notices)
     spec.from_file(path, {})
     assert any(text.startswith("max_failures restarts the trials of a search") for text in notices)
     assert "resources_per_trial is for the trials of a search; this is a single run." in notices
+
+
+def test_local_mode_is_a_run_without_workers(write, notices):
+    path = write("a: {run: SAC, env: Pendulum-v1, stop: {}, config: {num_workers: 2, learner_actor: true}}")
+    (one,) = spec.from_file(path, {"local_mode": True})
+    assert (one.config.num_workers, one.config.learner_actor) == (0, False)
+    assert notices == [
+        f"config.num_workers: 0 (--local-mode) replaces 2 ({path}:1).",
+        f"config.learner_actor: false (--local-mode) replaces true ({path}:1).",
+    ]
+    assert spec.from_flags({"run": "ES", "env": "Pendulum-v1", "local_mode": True}).config.num_workers == 0
+
+
+@pytest.mark.parametrize("flag", ["ray_address", "ray_num_cpus", "ray_object_store_memory"])
+def test_local_mode_excludes_what_is_about_ray(flag):
+    text = message(spec.from_flags, {**PENDULUM, "local_mode": True, flag: 3})
+    assert text.startswith(f"--{flag.replace('_', '-')} is about Ray, and --local-mode runs everything in one process.")
+
+
+def test_queue_trials_makes_ray_patient():
+    assert "queue_trials" not in spec.from_flags(PENDULUM).ray
+    assert spec.from_flags({**PENDULUM, "queue_trials": True}).ray["queue_trials"] is True
+
+
+def test_demands_are_read_and_checked():
+    one = spec.from_flags({**PENDULUM, "asserts": ["episode_reward_mean>=-200"]})
+    assert [str(demand) for demand in one.demands] == ["episode_reward_mean >= -200"]
+    text = message(spec.from_flags, {**PENDULUM, "asserts": ["episode_rewrd_mean>=-200"]})
+    assert (
+        text == "assert: 'episode_rewrd_mean' is no field of a result (--assert). Did you mean 'episode_reward_mean'?"
+    )
+    flags = {**PENDULUM, "asserts": ["evaluation/episode_reward_mean>=-200"], "set": ["evaluation_interval=null"]}
+    assert message(spec.from_flags, flags) == (
+        "assert: evaluation/episode_reward_mean needs evaluations (--assert). Set evaluation_interval, or drop the rule."
+    )
+
+
+def test_environment_that_cannot_be_drawn_is_refused(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    text = message(spec.from_flags, {**PENDULUM, "set": ["render_env=true"]})
+    assert text.startswith("render_env: no display")

@@ -42,6 +42,7 @@ class Cluster:
 
     def __init__(self, clock, is_remote=True, cpus=(4.0, 1.0)):
         self.clock, self.is_remote, self.cpus = clock, is_remote, cpus
+        self.is_patient = False
         self.killed = []
         self.pending = []  # every Later that has a due time
 

@@ -7,11 +7,11 @@ from drl_cli.errors import ClusterUnavailable, WorkersFailed
 from drl_cli.runtime.pool import WorkerPool
 
 
-def make_pool(size=1, most=2, **keywords):
+def make_pool(size=1, most=2, on_loss="replace", **keywords):
     clock = Clock()
     cluster = Cluster(clock, **keywords)
     makes = Makes(cluster)
-    pool = WorkerPool(cluster, makes, size, most, clock)
+    pool = WorkerPool(cluster, makes, size, most, clock, on_loss)
     return pool, makes, cluster, clock
 
 
@@ -268,3 +268,56 @@ def test_ask_hands_its_arguments_to_one_free_worker_among_those_that_may_be_aske
     assert [worker.asked for worker in makes.made] == [[(5, "other")], [(4, "block")], []]
     kill(pool, makes, 1)
     assert pool.ask({1}, 6, "block") == 1 and makes.made[3].asked == [(6, "block")]
+
+
+def test_dropped_worker_is_not_replaced_and_the_others_go_on():
+    pool, makes, _, clock = make_pool(size=2, on_loss="drop")
+    pool.start({})
+    pool.request(4)
+    kill(pool, makes)
+    clock.now += 1000
+    pool.request(4)
+    assert (pool.healthy, pool.restarts, len(makes.made), pool.lost_workers) == (1, 0, 2, [0])
+
+
+def test_last_worker_that_is_dropped_ends_the_run_with_the_first_cause():
+    pool, makes, _, _ = make_pool(size=2, on_loss="drop")
+    pool.start({})
+    pool.request(4)
+    kill(pool, makes, 1)
+    with pytest.raises(WorkersFailed, match="ignore_worker_failures replaces none. The first cause: .* death of 1.0"):
+        kill(pool, makes, 0)
+
+
+def test_first_loss_ends_the_run_when_nobody_may_be_replaced():
+    pool, makes, _, _ = make_pool(size=2, on_loss="fail")
+    pool.start({})
+    pool.request(4)
+    with pytest.raises(WorkersFailed, match="^Worker 1 died, and recreate_failed_workers is false: .* death of 1.0"):
+        kill(pool, makes, 1)
+
+
+def test_patient_cluster_waits_for_workers_without_end(reports):
+    pool, makes, cluster, clock = make_pool(size=2)
+    cluster.is_patient = True
+    pool.start({})
+    for member in pool._members:
+        member.ready = Later()
+    for _ in range(20):
+        clock.now += 60
+        pool.watch()
+    assert texts(reports, "warning")[-1].startswith("waiting for 2 of 2 workers to be placed")
+
+
+def test_memory_of_the_cluster_is_told_where_workers_ask_for_it(reports):
+    pool, makes, cluster, clock = make_pool(size=1)
+    makes.memory = 2**31
+    cluster.resources = lambda: ({"CPU": 4.0, "memory": 8 * 2**30}, {"CPU": 1.0, "memory": 2**30})
+    pool.start({})
+    pool._members[0].ready = Later()
+    clock.now += 20
+    pool.watch()
+    assert texts(reports, "warning") == [
+        "waiting for 1 of 1 workers to be placed; the cluster has 4 CPUs, 1 of them free, and 8.0 GiB of memory, 1.0 of "
+        "them free"
+    ]

@@ -32,7 +32,7 @@ class FakeTester:
 
 def scored(rewards, goal=200.0, times=1, **over):
     tester = FakeTester(rewards)
-    scoring = Scoring(lambda: tester, small_config(evaluation_num_episodes=10, **over), 3, goal)
+    scoring = Scoring(lambda: tester, small_config(**{"evaluation_num_episodes": 10, **over}), 3, goal)
     completed = []
     for number in range(times):
         snapshot = Snapshot(40 + number, {}, {"counters": COUNTERS | {"training_iteration": 5 + number}})
@@ -114,6 +114,21 @@ def test_run_without_a_goal_never_asks_for_confirmation():
     scoring, tester, _ = scored([1e9], goal=None)
     assert len(tester.asked) == 1
     assert scoring.touched is None
+
+
+def test_evaluation_in_env_steps_plays_whole_rounds_until_they_are_reached():
+    scoring, tester, completed = scored([1.0, 4.0], evaluation_duration_unit="timesteps", evaluation_num_episodes=1601)
+    (_, first), (_, second) = tester.asked
+    assert (len(first), len(second), completed) == (16, 16, [[False, True]])
+    assert len(set(first) | set(second)) == 32
+    found = scoring.newest_result
+    assert (found["episodes_this_iter"], found["episode_reward_mean"], found["episode_reward_max"]) == (32, 2.5, 4.0)
+
+
+def test_evaluation_in_env_steps_counts_each_evaluation_anew_and_confirms_in_episodes():
+    over = {"evaluation_duration_unit": "timesteps", "evaluation_num_episodes": 1600}
+    _, tester, _ = scored([1.0, 205.0, 201.0], times=2, **over)
+    assert [len(seeds) for _, seeds in tester.asked] == [16, 16, 50]
 
 
 def test_every_evaluation_has_seeds_of_its_own_and_a_restored_one_goes_on_with_them():

@@ -1,7 +1,7 @@
 """Frames to an mp4 file, one at a time, through the ffmpeg that imageio-ffmpeg brings.
 
-Used by ``drl rollout --video-dir``. H.264 in yuv420p, which every player opens, needs even sizes: an odd last row or
-column is repeated. A file carries its name only when it is complete.
+Used by ``drl rollout --video-dir`` and ``acting.showing``. H.264 in yuv420p, which every player opens, needs even sizes: an
+odd last row or column is repeated. A file carries its name only when it is complete.
 """
 
 import os
@@ -21,9 +21,9 @@ def video_folder(path):
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--video-dir {path}: {error.strerror}.") from error
+        raise InputError(f"videos cannot be written to {path}: {error.strerror}.") from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"--video-dir {path}: this folder cannot be written.")
+        raise InputError(f"videos cannot be written to {path}: no permission.")
     return folder
 
 

@@ -2,7 +2,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from drl_cli.analysis.video import Video, video_folder
+from drl_cli.acting.video import Video, video_folder
 from drl_cli.errors import EnvError, InputError
 
 
@@ -79,5 +79,5 @@ def test_folder_is_made(tmp_path):
 
 def test_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "a").write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match="--video-dir"):
+    with pytest.raises(InputError, match="^videos cannot be written to "):
         video_folder(tmp_path / "a")

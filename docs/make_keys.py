@@ -1,0 +1,180 @@
+"""Writes docs/keys.rst: what becomes of every key and option of RLlib here, read off the program itself.
+
+    python docs/make_keys.py > docs/keys.rst
+
+A test compares the file with what this prints, so that it cannot go stale. What is written here by hand are only the names
+that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 1.13) and their defaults in 1.0.1.
+"""
+
+import json
+import textwrap
+
+from drl_cli.algorithms import table
+from drl_cli.cli import evaluate, rllib_options, rollout, train
+from drl_cli.configs import experiment, experiment_spelling, idle_keys, rllib_keys, spelling
+from drl_cli.configs.allowed import fields_of, section_of
+from drl_cli.configs.experiment import ExperimentKeys
+from drl_cli.loading import load
+
+COMMON = """
+num_workers=2 num_envs_per_worker=1 create_env_on_driver=false rollout_fragment_length=200 batch_mode=truncate_episodes
+train_batch_size=200 num_gpus=0 model={…} optimizer={} env=null env_config={} gamma=0.99 horizon=null soft_horizon=false
+no_done_at_end=false normalize_actions=false clip_actions=true clip_rewards=null preprocessor_pref=deepmind lr=0.0001
+env_task_fn=null render_env=false record_env=false observation_space=null action_space=null disable_env_checking=false
+monitor=false log_level=WARN callbacks={…} ignore_worker_failures=false recreate_failed_workers=false
+restart_failed_sub_environments=false log_sys_usage=true fake_sampler=false framework=tf eager=false use_pytorch=false
+eager_tracing=false no_eager_on_workers=false eager_max_retraces=20 tf_session_args={…} local_tf_session_args={…} seed=null
+extra_python_environs_for_driver={} extra_python_environs_for_worker={} logger_config=null explore=true
+exploration_config={…} evaluation_interval=null evaluation_num_episodes=10 evaluation_duration=10
+evaluation_duration_unit=episodes evaluation_num_workers=0 evaluation_config={} custom_eval_function=null
+in_evaluation=false evaluation_parallel_to_training=false always_attach_evaluation_results=false
+keep_per_episode_custom_metrics=false sample_async=false sample_batch_size=200 _use_trajectory_view_api=true
+sample_collector=null _disable_execution_plan_api=false _disable_preprocessor_api=false observation_filter=NoFilter
+synchronize_filters=true compress_observations=false collect_metrics_timeout=180 metrics_episode_collection_timeout_s=180
+metrics_smoothing_episodes=100 metrics_num_episodes_for_smoothing=100 remote_worker_envs=false remote_env_batch_wait_ms=0
+min_iter_time_s=0 min_time_s_per_reporting=null min_time_s_per_iteration=null timesteps_per_iteration=0
+min_sample_timesteps_per_reporting=null min_sample_timesteps_per_iteration=null min_train_timesteps_per_reporting=null
+min_train_timesteps_per_iteration=0 num_cpus_per_worker=1 num_gpus_per_worker=0 custom_resources_per_worker={}
+num_cpus_for_driver=1 memory=0 object_store_memory=0 memory_per_worker=0 object_store_memory_per_worker=0
+placement_strategy=PACK _fake_gpus=false input=sampler input_config={} actions_in_input_normalized=false
+input_evaluation=[is,wis] off_policy_estimation_methods={} postprocess_inputs=false shuffle_buffer_size=0 output=null
+output_config={} output_compress_columns=[obs,new_obs] output_max_file_size=67108864 multiagent={…} replay_mode=independent
+replay_sequence_length=1 simple_optimizer=false
+"""
+"""RLlib's common config: key=default."""
+
+TITLE, SECTION = "=", "-"
+
+
+def common():
+    """Return {key: RLlib's default, as text}."""
+    return dict(word.split("=", 1) for word in COMMON.split())
+
+
+def answer(name):
+    """Return (kind, text) for a key of the common config; kind: "works", "renamed", "idle" or "refused"."""
+    schemas = {row.name: load(row.config) for row in table.ALGORITHMS}
+    having = [row for row, schema in schemas.items() if name in fields_of(schema)]
+    if having:
+        return "works", _works(name, having, schemas)
+    new = spelling.ALIASES.get((name,)) or spelling.LAID_OVER.get(name)
+    if new:
+        return "renamed", new if isinstance(new, str) else ".".join(new)
+    if (name,) in idle_keys.IDLE:
+        return "idle", idle_keys.IDLE[(name,)].why
+    return "refused", rllib_keys.refusal((name,), "SAC", schemas["SAC"], table.ALGORITHMS).rstrip(".")
+
+
+def _works(name, having, schemas):
+    field = fields_of(schemas[having[0]])[name]
+    lacking = [row for row in schemas if row not in having]
+    text = field.description
+    if lacking:
+        short = f"Not in {', '.join(lacking)}" if len(lacking) <= len(having) else f"In {', '.join(having)}"
+        text += f" {short}."
+    defaults = {_shown(fields_of(schemas[row])[name]) for row in having}
+    if section_of(field):
+        text += f" Keys: {', '.join(fields_of(section_of(field)))}."
+    return text if len(defaults) > 1 else f"{text} Default: {defaults.pop()}."
+
+
+def _shown(field):
+    return "that of each key" if section_of(field) else _plain(field.default)
+
+
+def _anyway(name):
+    """Return the values with which a refused key is accepted, in words."""
+    values = idle_keys.ANYWAY.get((name,), ())
+    return f" ({' or '.join(_plain(value) for value in values)} is accepted)" if values else ""
+
+
+def _plain(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _heading(text, line):
+    return [text, line * len(text), ""]
+
+
+def _rows(header, rows, widths):
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    for row in [header, *rows]:
+        for index, cell in enumerate(row):
+            wrapped = textwrap.wrap(str(cell), 110, break_long_words=False, break_on_hyphens=False) or [""]
+            lines += [f"   {'* - ' if index == 0 else '  - '}{wrapped[0]}", *(f"       {part}" for part in wrapped[1:])]
+    return [*lines, ""]
+
+
+def _code(text):
+    return f"``{text}``"
+
+
+def keys_part():
+    """Return the lines about the keys of the common config, by what becomes of them."""
+    found = {name: answer(name) for name in sorted(common(), key=str.casefold)}
+
+    def of(kind):
+        return [(name, text) for name, (its, text) in found.items() if its == kind]
+
+    works = [(_code(name), _code(common()[name]), text) for name, text in of("works")]
+    lines = _heading("Keys that work", SECTION)
+    lines += _rows(("key", "RLlib's default", "meaning here"), works, "20 15 65")
+    lines += _heading("Other names of keys", SECTION) + ["Read as the key beside them, with a line that says so.", ""]
+    lines += _rows(("name", "read as"), [(_code(name), _code(text)) for name, text in of("renamed")], "40 60")
+    lines += _heading("Keys that change nothing", SECTION) + [
+        "Accepted with any value that RLlib takes, and said in one line.",
+        "",
+    ]
+    lines += _rows(("key", "why"), [(_code(name), text) for name, text in of("idle")], "30 70")
+    lines += _heading("Keys that are refused", SECTION)
+    refused = [(_code(name), text + _anyway(name)) for name, text in of("refused")]
+    return lines + _rows(("key", "why, and what helps instead"), refused, "30 70")
+
+
+def experiment_part():
+    """Return the lines about the keys of an experiment in a file."""
+    works = [(_code(name), field.description) for name, field in sorted(ExperimentKeys.model_fields.items())]
+    idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in experiment_spelling.IDLE_KEYS.items()]
+    idle += [(_code(experiment_spelling.BUDGET), f"Read as a stop rule on {experiment_spelling.STOP_FIELD}.")]
+    refused = [(_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment.NOT_YET.items()]
+    taken = {name for name, _ in idle}
+    rows = works + idle + [row for row in refused if row[0] not in taken or row[0] == _code("export_formats")]
+    return _heading("Keys of experiments in files", SECTION) + _rows(("key", "here"), rows, "30 70")
+
+
+def options_part():
+    """Return the lines about the options of ``rllib train``, ``rollout`` and ``evaluate``."""
+    commands = {"train": train.train, "rollout": rollout.rollout, "evaluate": evaluate.evaluate}
+    lines = _heading("Options", SECTION)
+    lines += ["``drl COMMAND -h`` lists the options that work. RLlib's others are answered like this:", ""]
+    for command, old in rllib_options.TABLES.items():
+        known = {name for option in commands[command].params for name in option.opts}
+        rows = [
+            (_code(f"drl {command} {name}"), _treated(one) + one.text) for name, one in old.items() if name in known
+        ]
+        lines += _rows(("option", "answer"), rows, "30 70")
+    return lines
+
+
+def _treated(old):
+    if old.fits is None:
+        return "Refused: "
+    return "Accepted: " if old.takes is None else f"Refused, but for {' or '.join(repr(value) for value in old.fits)}: "
+
+
+def text():
+    """Return the whole file."""
+    lines = _heading("RLlib's keys and options, and what becomes of them", TITLE)
+    lines += [
+        "This file is written by ``python docs/make_keys.py > docs/keys.rst`` from the program itself.",
+        "",
+        "``drl algorithms NAME`` lists the keys of one algorithm with default, unit and bounds. A key that it does not have is",
+        "refused with the names of the algorithms that have it, a misspelt one with the nearest.",
+        "",
+    ]
+    lines += keys_part() + experiment_part() + options_part()
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    print(text(), end="")

@@ -1,0 +1,96 @@
+"""What a shell may complete behind an option or in place of an argument: algorithms, environments, tuned files, runs.
+
+Used by ``options`` and the commands, as click's ``shell_complete``. A shell asks at every press of a key: nothing here imports
+TensorFlow, Ray, gymnasium or pydantic. Environments are read off gymnasium's own file of registrations and the games that
+ale_py brings, without importing either; those that a module of yours registers are not known before it is imported.
+"""
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from click.shell_completion import CompletionItem
+
+from drl_cli.loading import load
+
+MOST_RUNS = 30
+OWN_ENVS = ("drl/StatelessCartPole-v1",)  # acting.envs registers them
+_GAMES = re.compile(r"legacy_games = \[(.*?)\]", re.DOTALL)  # those for one player
+_WORD = re.compile(r'"(\w+)"')
+_REGISTERED = re.compile(r'\bid="([^"]+)"')
+
+
+def algorithms(_context, _option, begun):
+    """Names for --run, in any case."""
+    return [name for name in load("drl_cli.algorithms.table:names")() if name.casefold().startswith(begun.casefold())]
+
+
+def environments(_context, _option, begun):
+    """Ids for --env; games only where something of their name is typed."""
+    known = [*OWN_ENVS, *_ids_of_gymnasium(), *(_games() if begun else ())]
+    return sorted({name for name in known if name.casefold().startswith(begun.casefold())})
+
+
+def experiment_files(_context, _option, begun):
+    """Names of tuned files for -f, and files."""
+    names = [name for name in load("drl_cli.experiment.places:shipped")() if name.startswith(begun)]
+    return names or [CompletionItem(begun, type="file")]
+
+
+def runs(context, _option, begun):
+    """Run folders as paths, the newest first, for arguments and options that take a run or a checkpoint; and files."""
+    if any(begun.startswith(sign) for sign in ("/", ".", "~")):
+        return [CompletionItem(begun, type="file")]
+    home = load("drl_cli.process:results_folder")(context.params.get("local_dir"))
+    is_run = load("drl_cli.experiment.names:RUN_FOLDER").fullmatch
+    found = [
+        (is_run(run)[1], os.path.join(experiment.path, run))
+        for experiment in _folders(home)
+        for run in os.listdir(experiment.path)
+        if run.startswith(begun) and is_run(run)
+    ]
+    newest = [path for _, path in sorted(found, reverse=True)[:MOST_RUNS]]
+    return newest or [CompletionItem(begun, type="file")]
+
+
+def folders(_context, _option, begun):
+    """Folders."""
+    return [CompletionItem(begun, type="dir")]
+
+
+def files(_context, _option, begun):
+    """Files."""
+    return [CompletionItem(begun, type="file")]
+
+
+def _folders(home):
+    try:
+        with os.scandir(home) as entries:
+            return [entry for entry in entries if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _ids_of_gymnasium():
+    place = _folder_of("gymnasium")
+    return _REGISTERED.findall(_text(place / "envs" / "__init__.py")) if place else []
+
+
+def _games():
+    place = _folder_of("ale_py")
+    listed = _GAMES.search(_text(place / "registration.py")) if place else None
+    names = [name.title().replace("_", "") for name in _WORD.findall(listed[1])] if listed else []
+    return [shown for name in names for shown in (f"ALE/{name}-v5", f"{name}NoFrameskip-v4")]
+
+
+def _folder_of(package):
+    spec = find_spec(package)
+    return Path(spec.submodule_search_locations[0]) if spec else None
+
+
+def _text(path):
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,76 @@
+"""What ``drl rollout`` says of episodes: lines for people, or JSON lines with documented keys.
+
+Used by ``cli.rollout``, whose help lists the keys.
+"""
+
+import json
+import sys
+
+from drl_cli.cli import terminal
+from drl_cli.loading import load
+
+SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
+NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete episode
+
+
+class Lines:
+    """Episodes and summary as lines for people; on stderr while stdout takes transitions."""
+
+    def __init__(self, output, on_stderr):
+        """``output``: a terminal.Output."""
+        self._line = terminal.say if on_stderr else output.line
+
+    def add(self, episode):
+        """Show an Episode (``analysis.playing``) that has been played."""
+        cut = "" if episode.complete else f" (cut after {episode.length} steps)"
+        self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
+
+    def end(self, complete):
+        """Show the summary of the episodes that came to an end."""
+        self._line(summary(_described(complete)))
+
+
+class Json:
+    """Episodes and summary as JSON lines."""
+
+    def __init__(self, output, subject, explore):
+        """``output``: a terminal.Output; ``subject``: what plays; ``explore``: whether it explores."""
+        self._line, self._subject, self._explore = output.line, subject, explore
+
+    def add(self, episode):
+        """Show an Episode (``analysis.playing``) that has been played."""
+        told = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
+        told |= {"terminated": episode.terminated, "truncated": episode.truncated}
+        self._line(json.dumps(told, allow_nan=False))
+
+    def end(self, complete):
+        """Show the summary of the episodes that came to an end."""
+        subject = self._subject
+        facts = {
+            "checkpoint": str(subject.path),
+            "algorithm": subject.facts["algorithm"],
+            "env": subject.env,
+            "training_iteration": subject.iteration,
+            "explore": self._explore,
+        }
+        self._line(json.dumps({"summary": facts | (_described(complete) or NOTHING)}, allow_nan=False))
+
+
+def _described(episodes):
+    """Return the statistics of complete episodes (``analysis.statistics.describe``), None where there are none."""
+    if not episodes:
+        return None
+    return load("drl_cli.analysis.statistics").describe([e.reward for e in episodes], [e.length for e in episodes])
+
+
+def summary(told):
+    """Return the line that sums up episodes by their statistics, or by None."""
+    if told is None:
+        return "No complete episode."
+    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
+    return (
+        f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "
+        f"reward {told['mean']:.1f} {pm} {told['sd']:.1f} "
+        f"(min {told['min']:.1f}, max {told['max']:.1f}), length {told['length_mean']:.0f} "
+        f"(min {told['length_min']}, max {told['length_max']})"
+    )

@@ -1,0 +1,179 @@
+"""Defaults of options that a person sets once: in DRL_… variables, and in a file of their own.
+
+Used by ``group.Command`` when a command is called. What is typed comes first, then (for ``drl train``) what an experiment's
+file or a resumed run says, then variables, then the file, then the program's own defaults. The file is
+``$XDG_CONFIG_HOME/drl/config.yaml`` (or ``.json``; ``~/.config/drl`` without that variable)::
+
+    local-dir: /data/results      # for every command that has the option
+    train:
+      checkpoint-freq: 50
+    evaluate: {episodes: 100}
+
+Variables are named alike: ``DRL_LOCAL_DIR``, ``DRL_TRAIN_CHECKPOINT_FREQ``. Options that say what one command is to do, such as
+--run or --resume, have no defaults. Sources: XDG Base Directory Specification 0.8; clig.dev on configuration.
+"""
+
+import os
+from pathlib import Path
+
+import click
+
+from drl_cli.cli import terminal
+from drl_cli.errors import ConfigError, nearest, suggestion
+from drl_cli.loading import load
+
+EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug")
+"""Options that may be set for all commands at once."""
+
+OF_ONE_CALL = {"What to train", "When to stop", "Going on", "Many runs at once"}
+"""Headings whose options say what one call is to do."""
+
+LASTING = ("import", "strict-env")
+"""What stands under these headings and may be set all the same."""
+
+NEVER = ("run", "env", "config", "help", "assert")
+NAMES = ("config.yaml", "config.yml", "config.json")
+
+
+def of(command, words, table, environ=os.environ):
+    """Return {name of a parameter: value} of a click ``command`` whose full name are ``words`` (without ``drl``).
+
+    ``table``: the names of all commands. Raises ConfigError with file and key, or variable, for what cannot be a default.
+    """
+    options, below = _options(command), getattr(command, "table", {})
+    found = {}
+    of_file, of_variables = (
+        _of_file(words, options, (table, below), environ),
+        _of_variables(words, options, below, environ),
+    )
+    for path, value, place in [*of_file, *of_variables]:
+        option = options.get(path)
+        if option is None:
+            raise ConfigError(f"{place}: {_refusal(path, command, words, options)}")
+        found[option.name] = _value(option, command, value, f"{place}: {path}")
+    return found
+
+
+def file_of(environ=os.environ):
+    """Return the path of the person's file, None where there is none. Raises ConfigError where there are two."""
+    home = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "drl"
+    there = [home / name for name in NAMES if (home / name).is_file()]
+    if len(there) > 1:
+        raise ConfigError(f"{there[0]} and {there[1].name}: two files of defaults. Keep one of them.")
+    return there[0] if there else None
+
+
+def _options(command):
+    """Return {long name without dashes: option} of the options of ``command`` that may have defaults."""
+    found = {}
+    for option in command.params:
+        if not isinstance(option, click.Option) or getattr(option, "hidden", False):
+            continue
+        names = [name.removeprefix("--") for name in option.opts if name.startswith("--")]
+        is_of_one_call = getattr(option, "group", None) in OF_ONE_CALL and not set(names) & set(LASTING)
+        if not is_of_one_call and not set(names) & set(NEVER):
+            found |= dict.fromkeys(names, option)
+    return found
+
+
+def _of_file(words, options, tables, environ):
+    """Yield (option's name, value, place) of the file: what holds for all commands first.
+
+    ``tables``: the names of all commands, and those of the commands below this one.
+    """
+    path, (table, below) = file_of(environ), tables
+    data, where = _read(path) if path else ({}, None)
+    sections = [name for name in data if name in table and isinstance(data[name], dict)]
+    for key, value in data.items():
+        name, place = _dashed(key), f"{where.place((key,))}"
+        if key in sections:
+            continue
+        if key in table:
+            raise ConfigError(f"{place}: {key}: a mapping of options to values is wanted here, not {value!r:.60}.")
+        if name not in EVERYWHERE:
+            raise ConfigError(f"{place}: {key[:60]}: {_unknown_at_the_top(name, options, words, table)}")
+        if name in options:
+            yield name, value, place
+    section, at = data, ()
+    for word in words:
+        section, at = (section.get(word) if isinstance(section, dict) else None), (*at, word)
+    for key, value in section.items() if isinstance(section, dict) else ():
+        if not (isinstance(value, dict) and key in below):
+            yield _dashed(key), value, f"{where.place((*at, key))}: {'.'.join(at)}"
+
+
+def _unknown_at_the_top(name, options, words, table):
+    if name in options:
+        return f"this one belongs to a command. Write {' '.join(words)}: {{{name}: …}}."
+    known = suggestion(name, (*EVERYWHERE, *table))
+    return f"neither a command nor an option that all commands share.{known} Shared are {', '.join(EVERYWHERE)}."
+
+
+def _of_variables(words, options, below, environ):
+    """Yield (option's name, value, place) of the variables: those for all commands first."""
+    others = tuple(_variable("", name) + "_" for name in below)
+    prefix = "DRL_" + "_".join(words).upper().replace("-", "_") + "_"
+    for name in EVERYWHERE:
+        variable = _variable("DRL_", name)
+        if variable in environ and name in options and variable != "DRL_DEBUG":  # Session reads that one itself
+            yield name, _parts(options[name], environ[variable]), variable
+    for variable in sorted(environ):
+        rest = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and not (others and rest.startswith(others)):
+            name = _dashed(rest.lower())
+            yield name, _parts(options.get(name), environ[variable]), variable
+    _warn_of_misspelt(environ)
+
+
+def _parts(option, text):
+    """Several values of one option stand as in PATH, with ``:`` between them."""
+    return text.split(os.pathsep) if option is not None and option.multiple else text
+
+
+def _warn_of_misspelt(environ):
+    """Say which variables look like one that holds for all commands."""
+    known = {_variable("DRL_", name) for name in EVERYWHERE}
+    for variable in sorted(environ):
+        close = nearest(variable, known, 1) if variable.startswith("DRL_") and variable not in known else []
+        if close and abs(len(variable) - len(close[0])) <= 2:
+            terminal.say(f"Warning: {variable} is no variable of drl. Did you mean {close[0]}?")
+
+
+def _variable(prefix, name):
+    return prefix + name.upper().replace("-", "_")
+
+
+def _refusal(name, command, words, options):
+    called = f"drl {' '.join(words)}"
+    names = {word.removeprefix("--") for option in command.params for word in option.opts if word.startswith("--")}
+    if name in names:
+        return f"{name} says what one call of {called} is to do. Type it, or write it into a file for drl train -f."
+    return f"{name[:60]} is no option of {called}.{suggestion(name, options)}"
+
+
+def _value(option, command, value, place):
+    """Return ``value`` as the option's own type. Raises ConfigError."""
+    context = click.Context(command)
+    given = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) or (isinstance(value, list) and not option.multiple) or value is None:
+        raise ConfigError(f"{place}: {value!r:.60} is no value of an option.")
+    if isinstance(value, bool) and not (option.is_flag or option.is_bool_flag):
+        raise ConfigError(f"{place}: {value!r} is no value of {option.opts[-1]}, which takes {option.metavar}.")
+    try:
+        read = [option.type.convert(one, option, context) for one in given]
+    except click.BadParameter as error:
+        raise ConfigError(f"{place}: {error.message.rstrip('.')}.") from error
+    return read if option.multiple else read[0]
+
+
+def _dashed(key):
+    return key.replace("_", "-")
+
+
+def _read(path):
+    flags = load("drl_cli.configs.flags")
+    text = flags.read_text(path)
+    meaning = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if not meaning:
+        return {}, None  # a file whose lines are all comments
+    return flags.load_file(path)

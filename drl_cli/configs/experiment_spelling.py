@@ -1,0 +1,65 @@
+"""Keys of RLlib's experiments that change nothing here, or that stand for others: read, said in one line, and left out.
+
+Used by ``experiment.spec``, before ``configs.experiment`` reads what is left; what neither knows is refused there. Source:
+RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8 to 1.13.
+"""
+
+from drl_cli.configs.allowed import shown
+from drl_cli.configs.idle_keys import IDLE, Idle, asks_for_nothing, fits, taken
+
+ANYWAY = {
+    "upload_dir": (None, ""),
+    "export_formats": (None, []),
+    "loggers": (None,),
+    "trial_name_creator": (None,),
+    "sync_to_driver": (None,),
+    "time_budget_s": (None,),
+}
+"""Key → values with which it asks for nothing."""
+
+_ON_DISK = "a checkpoint is complete on the run's own disk before training goes on"
+IDLE_KEYS = {
+    "sync_on_checkpoint": Idle(_ON_DISK),
+    "sync_to_driver": Idle("everything is written by the run's own process"),
+    "log_to_file": Idle("each run has its drl.log"),
+    "export_formats": Idle(
+        "each checkpoint is one: plain data, manifest.json and weights.safetensors", (), ("checkpoint",)
+    ),
+    "frameworks": IDLE[("framework",)],
+}
+"""Key → why it changes nothing; a list is read element by element."""
+
+BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
+
+
+def settled(mapping, where):
+    """Return (the mapping without such keys, notices, problems); ``where``: the Where of the mapping."""
+    left, notices, problems = dict(mapping), [], []
+    for name, values in ANYWAY.items():
+        if name in left and asks_for_nothing(values, left[name]):
+            notices.append(f"{name} {shown(left.pop(name))} is what drl does anyway.")
+    for name, idle in IDLE_KEYS.items():
+        if name not in left:
+            continue
+        value = left[name]
+        if all(fits(idle, one) for one in (value if isinstance(value, list) else [value])):
+            notices.append(f"{name} {shown(left.pop(name))} changes nothing: {idle.why}.")
+        elif name != "export_formats":  # other formats are refused with a hint of their own
+            left.pop(name)
+            problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")
+    _budget(left, where, notices, problems)
+    return left, notices, problems
+
+
+def _budget(left, where, notices, problems):
+    """Put ``time_budget_s`` among the stop rules."""
+    if BUDGET not in left:
+        return
+    value, place, rules = left.pop(BUDGET), where.place((BUDGET,)), left.get("stop")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        problems.append(f"{BUDGET}: {shown(value)} is not allowed; it takes a number of seconds > 0 ({place}).")
+    elif rules is None or isinstance(rules, dict):
+        before = (rules or {}).get(STOP_FIELD, value)
+        least = min(before, value) if isinstance(before, (int, float)) else before
+        left["stop"] = {**(rules or {}), STOP_FIELD: least}
+        notices.append(f"{BUDGET} {shown(value)} ({place}) is read as stop: {{{STOP_FIELD}: {shown(least)}}}.")

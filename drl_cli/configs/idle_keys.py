@@ -1,0 +1,135 @@
+"""RLlib's keys that change nothing here: read, said in one line, and left out.
+
+Used by ``configs.spelling``. Two kinds: a key that asks, with this value, for what happens anyway; and a key whose every value
+comes to the same here, with the reason. A value of the wrong type is refused as any other. Keys that would change what a run
+does are never here: they work, or ``configs.rllib_keys`` refuses them. Source: RLlib 0.6 to 2.x.
+"""
+
+from typing import NamedTuple
+
+ANYWAY = {
+    ("lr_schedule",): (None,),
+    ("entropy_coeff_schedule",): (None,),
+    ("optimizer", "debug"): (False,),
+    ("batch_mode",): ("truncate_episodes",),
+    ("synchronize_filters",): (True,),
+    ("use_state_preprocessor",): (False,),
+    ("parameter_noise",): (False,),
+    ("soft_q",): (False,),
+    ("monitor",): (False,),
+    ("record_env",): (False, None),
+    ("render_env",): (False, None),
+    ("no_done_at_end",): (False,),
+    ("soft_horizon",): (False,),
+    ("compress_observations",): (False,),
+    ("callbacks",): (None, {}),
+    ("custom_eval_function",): (None,),
+    ("env_task_fn",): (None,),
+    ("logger_config",): (None,),
+    ("observation_space",): (None,),
+    ("action_space",): (None,),
+    ("in_evaluation",): (False,),
+    ("fake_sampler",): (False,),
+    ("sample_collector",): (None,),
+    ("extra_python_environs_for_driver",): ({},),
+    ("extra_python_environs_for_worker",): ({},),
+    ("memory",): (0,),
+    ("object_store_memory",): (0,),
+    ("object_store_memory_per_worker",): (0,),
+    ("remote_worker_envs",): (False,),
+    ("remote_env_batch_wait_ms",): (0,),
+    ("keep_per_episode_custom_metrics",): (False,),
+    ("restart_failed_sub_environments",): (True,),
+    ("disable_env_checking",): (False,),
+    ("vtrace_drop_last_ts",): (False,),
+    ("replay_mode",): ("independent",),
+    ("input_evaluation",): ([],),
+    ("off_policy_estimation_methods",): ([], {}),
+    ("evaluation_config", "input"): ("sampler",),
+    ("replay_sequence_length",): (1,),
+    ("_fake_gpus",): (False,),
+    ("_use_beta_distribution",): (False,),
+    ("_deterministic_loss",): (False,),
+    ("_disable_preprocessor_api",): (False,),
+    ("model", "custom_model"): (None,),
+    ("model", "custom_model_config"): ({},),
+    ("model", "custom_action_dist"): (None,),
+    ("model", "custom_preprocessor"): (None,),
+    ("model", "use_attention"): (False,),
+    ("model", "use_lstm"): (False,),
+    ("model", "free_log_std"): (False,),
+    ("model", "no_final_linear"): (False,),
+    ("model", "lstm_use_prev_action_reward"): (False,),
+    ("model", "lstm_use_prev_action"): (False,),
+    ("model", "lstm_use_prev_reward"): (False,),
+    ("model", "post_fcnet_hiddens"): ([],),
+    ("model", "_disable_preprocessor_api"): (False,),
+}
+"""Key → the values with which it asks for what happens here anyway."""
+
+IN_EVOLUTION = {("batch_mode",): ("complete_episodes",)}
+"""The same where whole weights are tried, in place of what ``ANYWAY`` and ``IDLE`` say: episodes are played to their end."""
+
+
+class Idle(NamedTuple):
+    """Why a key changes nothing, and what its values are: ``kinds`` (types), or ``words`` that it takes."""
+
+    why: str
+    kinds: tuple = (bool,)
+    words: tuple = ()
+
+
+GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
+_EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
+_NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
+_INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
+
+IDLE = {
+    ("framework",): Idle(GRAPHS, (), ("tf", "tf2", "tfe", "torch")),
+    ("eager",): Idle(GRAPHS),
+    ("use_pytorch",): Idle(GRAPHS),
+    ("eager_tracing",): Idle(GRAPHS),
+    ("no_eager_on_workers",): Idle(GRAPHS),
+    ("eager_max_retraces",): Idle(GRAPHS, (int, type(None))),
+    ("batch_mode",): Idle(
+        "no episode is cut for what learns, wherever a fragment ends; only new weights are taken there",
+        (),
+        ("truncate_episodes", "complete_episodes"),
+    ),
+    ("sample_async",): Idle(_EVERY_WORKER),
+    ("collect_metrics_timeout",): Idle(_NOTHING_WAITS, (int, float)),
+    ("metrics_episode_collection_timeout_s",): Idle(_NOTHING_WAITS, (int, float)),
+    ("always_attach_evaluation_results",): Idle("each result holds the newest evaluation"),
+    ("create_env_on_driver",): Idle(
+        "a run tries its environment once in its own process; who scores or plays makes one of their own"
+    ),
+    ("placement_strategy",): Idle(
+        "Ray places each part by what it asks for; what holds state stays on the run's own machine",
+        (),
+        ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
+    ),
+    ("simple_optimizer",): Idle("num_gpus alone says over how many towers a batch is split"),
+    ("num_data_loader_buffers",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("_use_trajectory_view_api",): Idle(_INTERNAL),
+    ("_disable_execution_plan_api",): Idle(_INTERNAL),
+}
+"""Key → why every value of it comes to the same here."""
+
+
+def asks_for_nothing(values, value):
+    """Return whether ``value`` is one of ``values``, type included."""
+    return any(type(one) is type(value) and one == value for one in values)
+
+
+def fits(idle, value):
+    """Return whether ``value`` is one that such a key takes."""
+    if idle.words:
+        return isinstance(value, str) and value in idle.words
+    return isinstance(value, idle.kinds) and (bool in idle.kinds or not isinstance(value, bool))
+
+
+def taken(idle):
+    """Return in words which values such a key takes."""
+    if idle.words:
+        return "one of " + ", ".join(map(repr, idle.words))
+    return "true or false" if bool in idle.kinds else "a number" + ", or null" * (type(None) in idle.kinds)

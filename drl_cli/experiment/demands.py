@@ -1,0 +1,60 @@
+"""What a run must have reached at its end: ``--assert 'episode_reward_mean>=200'``, and ``pass_criteria`` of files.
+
+Used by ``experiment.spec`` (reads and checks them before a run) and ``experiment.driving`` (holds the last result against
+them; a demand that is missed is exit code 4). Unlike stop rules they change nothing of the run.
+"""
+
+import operator
+import re
+from typing import NamedTuple
+
+from drl_cli.configs.scalars import scalar
+from drl_cli.errors import ConfigError
+from drl_cli.experiment import stop
+
+COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+_FORM = re.compile(r"\s*(?P<field>[^<>=\s]+)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[^<>=\s]+)\s*")
+EXAMPLE = "--assert 'episode_reward_mean>=200'"
+
+
+class Demand(NamedTuple):
+    """``field`` of the last result, compared by ``sign`` with ``threshold``."""
+
+    field: str
+    sign: str
+    threshold: float
+
+    def __str__(self):
+        return f"{self.field} {self.sign} {self.threshold:g}"
+
+
+def parse(texts):
+    """Return the Demands of ``--assert``. Raises ConfigError, which shows a form that works."""
+    return tuple(_parsed(text) for text in texts or ())
+
+
+def _parsed(text):
+    found = _FORM.fullmatch(text)
+    if not found:
+        hint = ""
+        if not set(text) & set("<>"):  # unquoted, the shell has taken the sign and what stood behind it
+            hint = " The quotes matter: without them the shell takes > for itself."
+        raise ConfigError(f"--assert: {text[:60]!r} is not FIELD>=NUMBER, nor with <=, > or <. Write {EXAMPLE}.{hint}")
+    try:
+        threshold = scalar(found["value"])
+    except ValueError as error:
+        raise ConfigError(f"--assert {text[:60]}: {error}.") from error
+    return Demand(found["field"], found["sign"], threshold)
+
+
+def missed(demands, result):
+    """Return one line for each of ``demands`` that the last nested ``result`` (or None) does not meet."""
+    flat = stop.flatten(result or {})
+    lines = []
+    for one in demands:
+        value = flat.get(one.field)
+        if not isinstance(value, (int, float)):
+            lines.append(f"{one.field} has no value, and shall be {one.sign} {one.threshold:g}")
+        elif not COMPARE[one.sign](value, one.threshold):
+            lines.append(f"{one.field} is {value:.6g}, and shall be {one.sign} {one.threshold:g}")
+    return lines

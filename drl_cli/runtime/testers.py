@@ -1,0 +1,48 @@
+"""Several testers behind the face of one: the episodes of an evaluation are shared out, their scores joined again.
+
+Used by ``runtime.assembly``. What an episode scores depends on the weights and its seed alone (``actors.tester``), so that
+the number of testers changes when scores are there, and nothing else.
+"""
+
+SHARED = "evaluate"  # what testers share out
+
+
+class ManyTesters:
+    """Handles of testers; called as one."""
+
+    is_remote = True
+
+    def __init__(self, handles):
+        """``handles``: those of the testers."""
+        self.handles = tuple(handles)
+
+    def call(self, method, version, seeds):
+        """Call ``evaluate(version, part of seeds)`` on each tester; returns a reference to all episodes, as ``seeds`` come.
+
+        Any other ``method`` is called on the first tester alone.
+        """
+        if method != SHARED:
+            return self.handles[0].call(method, version, seeds)
+        size, more = divmod(len(seeds), len(self.handles))
+        calls, start = [], 0
+        for index, handle in enumerate(self.handles):
+            end = start + size + (index < more)
+            if end > start:
+                calls.append(handle.call(method, version, seeds[start:end]))
+            start = end
+        return _Joined(calls)
+
+
+class _Joined:
+    """The outcome of several calls whose results are lists, as one."""
+
+    def __init__(self, calls):
+        self._calls = calls
+
+    def done(self):
+        """Whether ``result`` would return at once."""
+        return all(call.done() for call in self._calls)
+
+    def result(self):
+        """Return the lists one after the other, or raise what the first of the calls that failed raised."""
+        return [episode for call in self._calls for episode in call.result()]

@@ -1,0 +1,121 @@
+"""Completions: what is offered where, that nothing heavy is imported for it, and the scripts of the three shells."""
+
+import os
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+
+from drl_cli import cli
+from drl_cli.acting import envs
+from drl_cli.algorithms import table
+from drl_cli.cli import completing
+from drl_cli.experiment import places
+
+ENDS_OF_NAMES = "_0_2026-01-0{day}_00-00-00_0123456{day}"
+
+
+def completed(*words, env=None, code=""):
+    """Return what bash is told for the line ``words``, the last of which is being typed."""
+    environ = {**os.environ, "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), **(env or {})}
+    program = f"import sys; from drl_cli import cli; {code or 'sys.exit(cli.main())'}"
+    environ["_DRL_COMPLETE"] = "bash_complete"
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_commands_are_completed_from_the_table():
+    assert completed("drl", "e") == [f"plain,{name}" for name in cli.COMMANDS if name.startswith("e")]
+
+
+def test_algorithms_are_completed_in_any_case():
+    assert completed("drl", "train", "--run", "td") == ["plain,TD3", "plain,TD3BC"]
+    assert len(completing.algorithms(None, None, "")) == len(table.ALGORITHMS)
+
+
+def test_environments_are_completed_without_importing_gymnasium():
+    assert completed("drl", "train", "--env", "pend") == ["plain,Pendulum-v1"]
+    assert completed("drl", "rollout", "X", "--env", "LunarLanderC") == ["plain,LunarLanderContinuous-v3"]
+
+
+def test_every_environment_that_is_completed_exists():
+    assert envs.resolve("CartPole-v1").id == "CartPole-v1"  # the program's own are registered now
+    if completing._folder_of("ale_py"):
+        gymnasium.register_envs(pytest.importorskip("ale_py"))
+    offered = {*completing.environments(None, None, ""), *completing._games()}
+    assert offered - set(gymnasium.registry) == set()
+    assert set(completing.OWN_ENVS) == {name for name in gymnasium.registry if name.startswith("drl/")}
+    assert {"CartPole-v1", "drl/StatelessCartPole-v1", "BipedalWalker-v3"} <= offered
+
+
+def test_tuned_files_are_completed_by_name_and_files_by_the_shell():
+    assert completed("drl", "train", "-f", "pendulum-sa") == ["plain,pendulum-sac"]
+    assert completed("drl", "train", "-f", "./my") == ["file,./my"]
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A folder of results with three runs and what is none."""
+    for day, name in ((1, "SAC_A-v0"), (3, "PPO_B-v0"), (2, "SAC_C-v0")):
+        (tmp_path / "default" / (name + ENDS_OF_NAMES.format(day=day))).mkdir(parents=True)
+    (tmp_path / "default" / "notes").mkdir()
+    (tmp_path / "file").write_text("")
+    return tmp_path
+
+
+def test_runs_are_completed_newest_first(results):
+    env = {"TUNE_RESULT_DIR": str(results)}
+    found = completed("drl", "rollout", "", env=env)
+    names = [os.path.basename(line).split("_0_")[0] for line in found]
+    assert (names, found[0].startswith(f"plain,{results}/default/PPO")) == (["PPO_B-v0", "SAC_C-v0", "SAC_A-v0"], True)
+    assert len(completed("drl", "train", "--resume", "SAC_", env=env)) == 2
+    assert completed("drl", "evaluate", "x", env=env) == ["file,x"]
+    assert completed("drl", "train", "--local-dir", str(results), "--restore", "PPO") == found[:1]
+
+
+def test_path_is_left_to_the_shell(results):
+    env = {"TUNE_RESULT_DIR": str(results)}
+    assert completed("drl", "rollout", "~/ra", env=env) == ["file,~/ra"]
+
+
+def test_results_that_are_not_there_are_no_runs(tmp_path):
+    assert completed("drl", "rollout", "", env={"TUNE_RESULT_DIR": str(tmp_path / "none")}) == ["file,"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("drl", "train", "--run", ""), ("drl", "train", "--env", "C"), ("drl", "train", "-f", ""), ("drl", "rollout", "")],
+)
+def test_nothing_heavy_is_imported(words):
+    heavy = ("tensorflow", "ray", "gymnasium", "numpy", "pydantic", "yaml", "rich")
+    code = f"cli.main(); print([name for name in {heavy!r} if name in sys.modules])"
+    assert completed(*words, code=code)[-1] == "[]"
+
+
+@pytest.mark.parametrize(("shell", "mark"), [("bash", "complete -o"), ("zsh", "#compdef drl"), ("fish", "complete --")])
+def test_script_is_printed(shell, mark, capsys):
+    assert cli.main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    assert mark in out and "_DRL_COMPLETE" in out
+
+
+def test_other_shell_is_refused(capsys):
+    assert cli.main(["completion", "csh"]) == 2
+    assert "'csh' is not one of 'bash', 'zsh', 'fish'." in capsys.readouterr().err
+
+
+def test_script_works_in_bash(tmp_path):
+    drl = tmp_path / "drl"
+    drl.write_text(f'#!/bin/sh\nexec {sys.executable} -m drl_cli "$@"\n')
+    drl.chmod(0o755)
+    line = 'COMP_WORDS=(drl train --env Pend); COMP_CWORD=3; _drl_completion drl; echo "${COMPREPLY[@]}"'
+    script = f'eval "$(drl completion bash)"; {line}'
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-c", script], env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("Pendulum-v1\n", "")
+
+
+def test_shipped_files_are_those_that_files_finds():
+    assert "pendulum-sac" in places.shipped()

@@ -1,0 +1,45 @@
+"""What a run asks of Ray and of its iterations: CPUs, memory, steps learnt from, and what results say of the machine."""
+
+from types import SimpleNamespace
+
+import pytest
+from runtime_runs import small_config
+
+from drl_cli.runtime import assembly
+
+ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
+
+
+def asked_by(**keys):
+    """Return the resources that a worker asks for."""
+    config = small_config(num_workers=2, **keys)
+    cluster = SimpleNamespace(spawn=lambda *args: args[4])
+    make = assembly._WorkerMaker("worker", config, ENV, "spec", cluster, "server")
+    make.loop = SimpleNamespace(sampled=0)
+    return make(0, 0)
+
+
+def test_worker_asks_for_memory_only_when_told_to():
+    assert "memory" not in asked_by()
+    assert asked_by(memory_per_worker=10**9)["memory"] == 10**9
+
+
+@pytest.mark.parametrize(("keys", "cpus"), [({}, 4), ({"num_cpus_for_driver": 3}, 6), ({"num_cpus_for_driver": 0}, 3)])
+def test_ray_of_the_runs_own_has_cpus_for_workers_and_driver(keys, cpus, monkeypatch):
+    started = []
+    monkeypatch.setattr(assembly, "load", lambda name: SimpleNamespace(RayCluster=lambda *args: started.append(args)))
+    assembly.open_cluster(small_config(num_workers=2, **keys), {}, with_tensorflow=False)
+    assert started[0][1] == cpus
+
+
+def test_iteration_lasts_until_enough_was_learnt_from(run):
+    trainer = run("Pendulum-v1", small_config(evaluation_interval=None, min_train_timesteps_per_iteration=6400))
+    trained = [trainer.train()["info"]["num_steps_trained"] for _ in range(3)]
+    assert all(later - before >= 6400 for before, later in zip([0, *trained], trained, strict=False))
+    assert trainer.loop.sampled > 600  # timesteps_per_iteration 200 alone would have ended them at 600
+
+
+def test_results_are_silent_about_the_machine_when_told_to(run):
+    trainer = run("Pendulum-v1", small_config(evaluation_interval=None, log_sys_usage=False))
+    trainer.train()
+    assert trainer.train()["perf"] == {"cpu_util_percent": None, "ram_util_percent": None}
