@@ -271,6 +271,7 @@ _IMITATION = {
     "training_intensity": 1.0,
     "updates_per_call": 100,
     "timesteps_per_iteration": 100_000,
+    "evaluation_interval": 1,
     "lr": 1e-3,
     "bc_logstd_coeff": 0.0,
     "model.fcnet_hiddens": [64, 64],
