@@ -12,4 +12,9 @@ RECORDED = {
     "training_intensity": default(1.0),
     "timesteps_per_iteration": default(100_000),
     "rollout_fragment_length": default(200),
+    "evaluation_interval": default(
+        1,
+        rllib=None,
+        why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+    ),
 }

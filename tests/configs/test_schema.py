@@ -294,6 +294,7 @@ _IMITATION = {
 }
 _RECORDED = {
     "n_step": 1,
+    "evaluation_interval": 1,
     "learning_starts": 0,
     "rollout_fragment_length": 200,
     "training_intensity": 1.0,
