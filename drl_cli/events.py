@@ -11,6 +11,8 @@ Kinds and their fields:
     notice       text                             something the user should know once ("…-v2 runs as …-v3")
     warning      text                             something that is probably not meant
     progress     counters (see Trainer.progress)  several times a second while training; for screens only
+    bottleneck   name, text, shares               what the run waits for by now, from measured times (runtime.bottleneck)
+    diagnosis    name, text                       it looks stuck or as if it diverges, and why (experiment.diagnosis)
     milestone    name ("first_sample" | "learner_ready" | "first_update"), seconds since the process started
     result       result                           the nested result dict of one iteration
     evaluation   training_iteration, timesteps_total, episode_reward_mean, episode_len_mean, episodes, confirmed
@@ -24,6 +26,8 @@ Kinds and their fields:
     worker_started     worker, incarnation
     worker_lost        worker, incarnation, text
     stopping     text
+    trial        trial, point, state ("pending" | "running" | "paused" | "finished" | "stopped" | "failed" | "interrupted"),
+                 and what is known: result (numbers by flat field), run_folder, text, failures, best     (of a search)
     finished     state ("finished" | "interrupted" | "failed"), text, exit_code, run, final, best
 """
 

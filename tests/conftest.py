@@ -10,27 +10,13 @@ import json
 
 import numpy as np
 import pytest
+from plain_policy import POLICY
 
 from drl_cli.loading import load
 
 SPACES = {
     "obs": {"shape": [3], "dtype": "float32", "low": [-1.0, -1.0, -8.0], "high": [1.0, 1.0, 8.0]},
     "action": {"shape": [1], "dtype": "float32", "low": [-2.0], "high": [2.0]},
-}
-POLICY = {
-    "nets": [
-        {
-            "name": "policy",
-            "inputs": [["obs", 3]],
-            "layers": [{"units": 4, "activation": "tanh", "layer_norm": False}],
-            "heads": [["mean", 1], ["log_std", 1]],
-            "copies": 1,
-        }
-    ],
-    "distribution": "squashed_gaussian",
-    "obs_shape": [3],
-    "action": {"low": [-2.0], "high": [2.0], "normalize": True, "clip": True},
-    "state": [],
 }
 SHAPES = {
     "policy/dense_0/kernel": (3, 4),

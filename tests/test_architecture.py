@@ -22,7 +22,7 @@ LAYER = {
     "__main__": 9, "__init__": 9,
 }  # fmt: skip
 MAY_IMPORT = {
-    "ray": ("runtime/ray_cluster.py", "tune.py", "checks/"),
+    "ray": ("runtime/ray_cluster.py", "tune/", "checks/"),
     "tensorflow": ("tf1/tensorflow.py", "losses/", "checks/"),
     "click": ("cli/",),
     "rich": ("cli/",),

@@ -1,19 +1,30 @@
 """Every shipped tuned file: it is named and described as promised, understood, runs, and (slow) reaches its goal.
 
 A file is named after the environment and the algorithm, ``pendulum-td3``; a variant follows: ``cartpole-dqn-rainbow``.
-Its header says goal, seeds, time and machine.
+Its header says goal, seeds, time and machine. A file that learns from recorded steps names the command that records them,
+into the folder that it reads.
 """
 
+import functools
+import hashlib
 import importlib.util
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from experience_files import random_set
 
+from drl_cli.acting import envs
 from drl_cli.algorithms import table
+from drl_cli.data.experience.reading import Source
+from drl_cli.data.experience.record import layout_of
 from drl_cli.experiment import defaults, spec
 from drl_cli.loading import load
 
@@ -79,9 +90,35 @@ def small(run):
     return [word for key, value in keys.items() if key in known for word in ("-s", f"{key}={value}")]
 
 
-def train(*words, timeout):
+def train(*words, timeout, cwd=None):
     command = [sys.executable, "-m", "drl_cli", "train", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    paths = os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"PYTHONPATH": paths}
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=cwd, env=env)
+
+
+def text_of(name):
+    return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def recording(name):
+    """The words of the command that records what the file ``name`` reads, behind ``drl train``; None where it reads nothing."""
+    found = re.search(r"^#   drl train ((?:.*\\\n)*.*)$", text_of(name), re.MULTILINE)
+    return found and shlex.split(re.sub(r"\\\n# *", " ", found[1]))
+
+
+STEPS = tempfile.TemporaryDirectory(prefix="drl-steps-")  # goes with the process
+
+
+@functools.cache
+def made_up(env_id):
+    """A small file of steps that fit the environment, in place of what the files here read."""
+    return random_set(Path(STEPS.name) / env_id / "a.json", env_id)
+
+
+def instead(name):
+    """The flags that make the file ``name`` read made-up steps, if it reads any."""
+    return ["input=" + made_up(ENVIRONMENTS[nickname(name)])] if recording(name) else []
 
 
 def imports(name):
@@ -89,7 +126,7 @@ def imports(name):
 
 
 def understood(name):
-    (made,) = spec.from_file(name, {"imports": imports(name)[1:]})
+    (made,) = spec.from_file(name, {"imports": imports(name)[1:], "set": instead(name)})
     return made
 
 
@@ -138,6 +175,7 @@ def test_tuned_file_runs_for_two_iterations(name, tmp_path):
         '{"training_iteration": 2}',
         *imports(name),
         *small(understood(name).run),
+        *(word for setting in instead(name) for word in ("-s", setting)),
     ]
     done = train(*words, timeout=180)
     assert done.returncode == 0, done.stderr
@@ -153,9 +191,44 @@ def is_smoke_run_only(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [file for file in FILES if not is_smoke_run_only(file.values[0])])
 def test_tuned_file_reaches_its_goal(name, tmp_path):
-    done = train("-f", name, "--local-dir", tmp_path, "--seed", "11", *imports(name), timeout=3600)
+    if recording(name):
+        assert train(*recording(name), "--local-dir", tmp_path / "of it", timeout=600, cwd=tmp_path).returncode == 0
+    done = train("-f", name, "--local-dir", tmp_path, "--seed", "11", *imports(name), timeout=3600, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (events,) = tmp_path.glob("*/*/events.jsonl")
     goals = [line for line in map(json.loads, events.read_text().splitlines()) if line["kind"] == "goal"]
     assert len(goals) == 1
     assert goals[0]["confirmed"] >= goals[0]["target"]
+
+
+SETS = {
+    "cartpole-marwil": ("9223c95226a8a17b28880e99fa5bc4d06805ed8e0bbcd4932910b691d42bed91", 15_360, 197, -1, 100),
+    "pendulum-marwil": ("c616d3495d00940d2134c9ced31262f201e28a49ebd47939e9b7c20873e484ed", 10_000, 48, -900, -800),
+}
+"""SHA-256 of the recorded set, its steps and whole episodes, and between what its mean return is."""
+LAYOUTS = {"cartpole": ("CartPole-v1", 500), "pendulum": ("Pendulum-v1", 200)}
+
+
+def test_files_of_one_environment_read_one_set():
+    assert recording("cartpole-marwil") == recording("cartpole-bc")
+    assert [word for word in recording("cartpole-marwil") if "output=" in word] == ["output=recorded/cartpole-ppo"]
+    assert "input: recorded/cartpole-ppo" in text_of("cartpole-marwil") and "recorded/pendulum-sac" in text_of(
+        "pendulum-marwil"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_recorded_set_is_the_one_that_the_file_speaks_of(name, tmp_path):
+    known, steps, episodes, low, high = SETS[name]
+    assert train(*recording(name), "--local-dir", tmp_path / "runs", timeout=600, cwd=tmp_path).returncode == 0
+    (file,) = tmp_path.glob("recorded/*/*.json")
+    env_id, limit = LAYOUTS[nickname(name)]
+    layout = layout_of(envs.check(env_id, {}, table.find("MARWIL")), (limit,))
+    pieces = list(Source(str(file), layout, passes=1))
+    returns = [float(piece.reward.sum()) for piece in pieces if piece.is_whole]
+    assert (sum(piece.steps for piece in pieces), len(returns)) == (steps, episodes)
+    assert low < sum(returns) / episodes < high
+    if version("tensorflow") != "2.21.0" or "AMD EPYC" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("another processor or TensorFlow rounds otherwise: the set is alike, not the same")
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == known

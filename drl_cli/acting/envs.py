@@ -87,11 +87,25 @@ def resolve(env_id, strict=False, trusted=False):
     return EnvName(whole, env_id, f"{what} and runs as {found}.")
 
 
-def make(env_id, env_config, render_mode=None, preprocessing=None):
-    """Return a new gymnasium environment whose observations are a vector or an image.
+def registered_ids(with_games=False):
+    """Return the ids of all registered environments; Atari games are among them ``with_games`` or if one was asked for.
 
-    ``env_config``: keyword arguments of its constructor. ``preprocessing``: a plan of ``acting.preprocessing``, or None.
-    Raises EnvError.
+    Raises EnvError where ale_py is installed and broken.
+    """
+    if with_games:
+        _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
+    return list(gymnasium.registry)
+
+
+def is_game(env_id):
+    """Whether a registered id is that of an Atari game."""
+    return preparing.is_atari(_spec(env_id))
+
+
+def make_raw(env_id, env_config, render_mode=None):
+    """Return a new gymnasium environment as its package made it.
+
+    ``env_config``: keyword arguments of its constructor. Raises EnvError.
     """
     if ":" not in env_id:
         _is_known(env_id)
@@ -100,12 +114,21 @@ def make(env_id, env_config, render_mode=None, preprocessing=None):
             warnings.filterwarnings("ignore", message=".*out of date.*")  # ids are chosen in ``resolve``
             # Handed over as None, a render_mode is still an argument, which many constructors do not know.
             rendering = {} if render_mode is None else {"render_mode": render_mode}
-            env = gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
+            return gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvError(_missing(env_id, error)) from error
     except (Exception, SystemExit) as error:
         given = f" with env_config {env_config}" if env_config else ""
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
+
+
+def make(env_id, env_config, render_mode=None, preprocessing=None):
+    """Return a new gymnasium environment whose observations are a vector or an image.
+
+    ``env_config``: keyword arguments of its constructor. ``preprocessing``: a plan of ``acting.preprocessing``, or None.
+    Raises EnvError.
+    """
+    env = make_raw(env_id, env_config, render_mode)
     try:
         return preparing.wrap(env, preprocessing)
     except Exception as error:

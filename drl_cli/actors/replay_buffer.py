@@ -20,6 +20,8 @@ from drl_cli.data.sequences import Sequences
 from drl_cli.data.whole_returns import WholeReturns
 from drl_cli.errors import CheckpointError, ConfigError
 
+ROWS = 256  # of a replay that is made to be measured
+
 
 class ReplayBuffer:
     """Replay of n-step transitions, drawn uniformly or by priority; one shard of it where there are several."""
@@ -159,6 +161,13 @@ class ReplayBuffer:
             raise CheckpointError(f"The replay does not fit this run: {error} is missing.") from error
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"The replay does not fit this run: {error}.") from error
+
+
+def bytes_per_step(config, spec):
+    """Return the bytes of memory that one env step takes in a replay of ``config``, observations counted uncompressed."""
+    store = _storage(config.model_copy(update={"compress_observations": False}), spec, ROWS)
+    tree = 2 * 8 if is_prioritized(config) else 0  # a leaf and an inner node of the sum tree
+    return store.reserved() / ROWS + tree
 
 
 def _storage(config, spec, capacity):

@@ -54,8 +54,9 @@ class JointlyNormalised:
         """See ``soft_critics``."""
         return values_of(self._weights)
 
-    def judge(self, values, batch, following, alpha):
+    def judge(self, values, batch, acting, alpha):
         """See ``soft_critics``: the squared TD error, both halves of it from one pass."""
+        following = acting.following(batch)
         net = Net(self._net, values, training=True)
         obs = tf.concat([batch["obs"], batch["next_obs"]], axis=0)  # [2B, …]
         action = tf.concat([batch["action"], following.action], axis=0)  # [2B, A]
@@ -65,9 +66,9 @@ class JointlyNormalised:
         error = td_error(q, target)  # [C, B]
         return Judgement(squared(error), q, error, tuple(net.statistics[name] for name in self._running))
 
-    def worth(self, values, obs, choice):
+    def worth(self, values, batch, acting, choice):
         """See ``soft_critics``: by the running statistics."""
-        return first(head_of(self._net, values, "q", obs, choice.action))  # [C, B]
+        return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
 
     def settle(self, statistics, number):
         """See ``soft_critics``: the running statistics move towards the batch's."""

@@ -34,15 +34,21 @@ def build(config, spec, initial, seed, scope):
     ``config``: DDPGConfig or one of its kin; ``spec``: PolicySpec; ``initial``: {name: array} of
     ``ddpg_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
     """
-    update = _Update(config, spec, initial, seed, scope)
+    update = Update(config, spec, initial, seed, scope, plain_gain)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
-class _Update:
+def plain_gain(q, action, batch):
+    """Return the policy's loss of each row, [B]: −Q of its ``action`` [B, A], whose values are ``q`` [B]."""
+    return -q
+
+
+class Update:
     """The variables and the two halves of an update over them."""
 
-    def __init__(self, config, spec, initial, seed, scope):
-        self._config, self._spec, self._seed = config, spec, seed
+    def __init__(self, config, spec, initial, seed, scope, policy_loss):
+        """``policy_loss(q, action, batch)``: the policy's loss of each row, see ``plain_gain``; the rest as for ``build``."""
+        self._config, self._spec, self._seed, self._policy_loss = config, spec, seed, policy_loss
         self._policy_net, self._critic_net = spec.nets[0], ddpg_nets.critic_spec(config, spec)
         self._target_policy_net = describing.target_of(self._policy_net)
         self._target_critic_net = describing.target_of(self._critic_net)
@@ -61,7 +67,7 @@ class _Update:
         self._target_every = ddpg_nets.updates_per_target_update(config)
 
     def variables(self):
-        """All but the counter."""
+        """Return all variables but the counter."""
         groups = [self._acting, self._critic, self._target, *(adam.variables for adam in self._adam.values())]
         if self._policy is not self._acting:
             groups.append(self._policy)
@@ -116,7 +122,7 @@ class _Update:
     def _actor_gradients(self, batch, policy, critic, weight):
         action = self._distribution.greedy(Net(self._policy_net, policy)(batch["obs"]))  # [B, A]
         q = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
-        loss = -tf.reduce_mean(weight * q)  # scalar
+        loss = tf.reduce_mean(weight * self._policy_loss(q, action, batch))  # scalar
         gradients, norm = clipped(
             tf.gradients(loss + self._decay(policy), list(policy.values())), self._config.grad_clip
         )

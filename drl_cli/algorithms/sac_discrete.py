@@ -47,20 +47,25 @@ class LowestOfAll:
         """See ``soft_critics``."""
         return values_of(self.trained)
 
-    def judge(self, values, batch, following, alpha):
+    def judge(self, values, batch, acting, alpha):
         """See ``soft_critics``: the squared TD error of the action taken."""
+        following = acting.following(batch)
         next_q = head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"])  # [C, B, n]
         chances, logp = following.probabilities, following.logp  # [B, n], [B, n]
         target = expected_soft_td_target(batch["reward"], batch["discount"], next_q, chances, logp, alpha)  # [B]
-        every_q = head_of(self._net, values, "q", batch["obs"])  # [C, B, n]
+        every_q = self.every(values, batch["obs"])  # [C, B, n]
         # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
         q = tf.reduce_sum(every_q * tf.one_hot(batch["action"], every_q.shape[-1]), axis=-1)  # [C, B]
         error = td_error(q, target)  # [C, B]
         return Judgement(squared(error), q, error)
 
-    def worth(self, values, obs, choice):
-        """See ``soft_critics``."""
+    def every(self, values, obs):
+        """Return Q of all actions in ``obs`` [B, …], [C, B, n]."""
         return head_of(self._net, values, "q", obs)  # [C, B, n]
+
+    def worth(self, values, batch, acting, choice):
+        """See ``soft_critics``."""
+        return self.every(values, batch["obs"])  # [C, B, n]
 
     def settle(self, statistics, number):
         """See ``soft_critics``: the targets follow."""

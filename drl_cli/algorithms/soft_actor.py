@@ -22,6 +22,8 @@ from drl_cli.tf1.distributions import SquashedGaussian, stateless_normal
 from drl_cli.tf1.moving import follow
 from drl_cli.tf1.scored import allowed, masked
 
+NEXT_ACTION, ACTION = 0, 1  # streams of random numbers within an update
+
 
 class Choice(NamedTuple):
     """What a policy does in B states: one drawn action each, or a probability for every action."""
@@ -50,6 +52,26 @@ def drawn(spec, seed):
     return choose
 
 
+class Acting:
+    """The policy as it stands at one update: an Actor, its weights ``values`` and the ``number`` that keys its noise."""
+
+    def __init__(self, actor, values, number):
+        """``values``: {name: tensor} of ``Actor.values``; ``number``: int64 scalar."""
+        self._actor, self._values, self.number = actor, values, number
+
+    def heads(self, obs):
+        """Return {head: [B, size]} in ``obs`` [B, …]."""
+        return self._actor.heads(self._values, obs)[0]
+
+    def following(self, batch):
+        """Return the Choice in the batch's next states."""
+        return self._actor.choice(self._values, batch["next_obs"], (self.number, NEXT_ACTION))
+
+    def present(self, batch):
+        """Return the Choice in the batch's states, batch normalisation in training mode."""
+        return self._actor.choice(self._values, batch["obs"], (self.number, ACTION), training=True)
+
+
 class Actor:
     """Policy and temperature as variables. ``trained``, ``alpha``: {name: variable} for the optimisers."""
 
@@ -75,17 +97,24 @@ class Actor:
         """Return {name: tensor} of the learnt policy."""
         return values_of(self._learnt)
 
-    def choice(self, values, obs, draw, training=False):
-        """Return the Choice in ``obs`` [B, …] of the policy with the weights ``values``.
+    def heads(self, values, obs, training=False):
+        """Return ({head: [B, size]} in ``obs`` [B, …] of the policy with the weights ``values``, its batch's statistics).
 
-        ``draw``: (update number, stream) of the noise; ``training``: batch normalisation by the statistics of this batch.
+        ``training``: batch normalisation by the statistics of this batch, which are returned in the order of the running ones.
         """
         net = Net(self._net, values, training=training)
         heads = net(obs)  # [B, size] each
         if self._mask:
             heads["logits"] = masked(heads["logits"], allowed(self._mask, obs))  # [B, n]
-        chosen = self._choose(heads, *draw)
-        return chosen._replace(statistics=tuple(net.statistics[name] for name in self._running if training))
+        return heads, tuple(net.statistics[name] for name in self._running if training)
+
+    def choice(self, values, obs, draw, training=False):
+        """Return the Choice in ``obs`` [B, …] of the policy with the weights ``values``.
+
+        ``draw``: (update number, stream) of the noise; ``training`` as for ``heads``.
+        """
+        heads, statistics = self.heads(values, obs, training)
+        return self._choose(heads, *draw)._replace(statistics=statistics)
 
     def move_statistics(self, statistics, share):
         """Move the running statistics by ``share`` of the way to ``statistics`` of a batch (tensors, in their order)."""

@@ -4,11 +4,12 @@ Critics are objects with
 - ``trained``: {name: variable}, what their optimiser changes;
 - ``variables()``: all variables but the optimiser's;
 - ``values()``: {name: tensor} of what ``judge`` and ``worth`` read, once for both;
-- ``judge(values, batch, following, alpha)``: a Judgement of the batch, ``following`` the Choice in its next states;
-- ``worth(values, obs, choice)``: what the actor climbs, the lowest of axis 0: [C, B], or [C, B, n] for all actions;
+- ``judge(values, batch, acting, alpha)``: a Judgement of the batch, ``acting`` the policy (``soft_actor.Acting``);
+- ``worth(values, batch, acting, choice)``: what the actor climbs with its ``choice`` in the batch's states, the lowest of
+  axis 0: [C, B], or [C, B, n] for all actions;
 - ``settle(statistics, number)``: what follows the optimiser's step at update ``number``.
 
-Used by ``algorithms.sac``, ``sac_discrete``, ``tqc`` and ``crossq``. Source of the pair of critics: Fujimoto et al. 2018.
+Used by ``algorithms.sac``, ``sac_discrete``, ``tqc``, ``crossq`` and ``cql``. Source of the pair: Fujimoto et al. 2018.
 """
 
 from typing import NamedTuple
@@ -27,6 +28,7 @@ class Judgement(NamedTuple):
     q: object  # [C, B]: expected returns
     error: object  # [C, B]: target − q
     statistics: tuple = ()  # of batch normalisation, for ``settle``
+    stats: dict = {}  # name -> scalar, statistics beside those of every update
 
 
 class Targets:
@@ -65,17 +67,22 @@ class LowestOf:
         """See the module."""
         return values_of(self.trained)
 
-    def judge(self, values, batch, following, alpha):
+    def judge(self, values, batch, acting, alpha):
         """See the module: the squared TD error of each critic."""
+        following = acting.following(batch)
         next_q = first(head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"], following.action))
         target = soft_td_target(batch["reward"], batch["discount"], next_q, following.logp, alpha)  # [B]
         q = first(head_of(self._net, values, "q", batch["obs"], batch["action"]))  # [C, B]
         error = td_error(q, target)  # [C, B]
         return Judgement(squared(error), q, error)
 
-    def worth(self, values, obs, choice):
+    def several(self, values, obs, action):
+        """Return Q of several actions in each of ``obs`` [B, …], [C, B, M], for ``action`` [B, M, A]."""
+        return first(with_copies(self._net, Net(self._net, values).several(obs, action)["q"]))  # [C, B, M]
+
+    def worth(self, values, batch, acting, choice):
         """See the module."""
-        return first(head_of(self._net, values, "q", obs, choice.action))  # [C, B]
+        return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
 
     def settle(self, statistics, number):
         """See the module: the targets follow."""

@@ -1,4 +1,4 @@
-"""One update of an actor and its critics under maximum entropy: what SAC, TQC and CrossQ have in common.
+"""One update of an actor and its critics under maximum entropy: what SAC, TQC, CrossQ and CQL have in common.
 
 The actor (``soft_actor``) says what the policy does, the critics (``soft_critics`` describes their interface) what that is
 worth; here are the losses over both, the optimisers, and what happens when.
@@ -18,6 +18,7 @@ Deviations:
 
 import numpy as np
 
+from drl_cli.algorithms.soft_actor import Acting
 from drl_cli.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.tf1.adam import BETA_1, Adam, clipped
 from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
@@ -26,7 +27,6 @@ from drl_cli.tf1.scored import allowed
 from drl_cli.tf1.tensorflow import tf
 
 RATES = tuple(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy"))
-NEXT_ACTION, ACTION = 0, 1  # streams of random numbers within an update
 ACTOR_STATS = ("actor_loss", "alpha_loss", "policy_entropy", "grad_norm_actor")
 
 
@@ -74,11 +74,12 @@ class SoftUpdate:
         """See LearnerGraph: gradients of the three parts for ``batch`` at update ``number``."""
         policy, critic = self._actor.values(), self._critics.values()
         log_alpha = self._actor.alpha["log_alpha"].read_value()
-        parts, stats, rows = self._critic_gradients(batch, number, policy, critic, tf.exp(log_alpha))
+        acting = Acting(self._actor, policy, number)
+        parts, stats, rows = self._critic_gradients(batch, acting, critic, tf.exp(log_alpha))
         delay = self._config.policy_delay
 
         def actor():
-            return self._actor_gradients(batch, number, policy, critic, log_alpha)
+            return self._actor_gradients(batch, acting, policy, critic, log_alpha)
 
         due = tf.equal(number % delay, 0)
         actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, lambda: self._no_gradients(policy))
@@ -89,10 +90,9 @@ class SoftUpdate:
         checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + stats["critic_loss"]
         return Gradients(parts | actor_parts, stats, tf.math.is_finite(checked), rows)
 
-    def _critic_gradients(self, batch, number, policy, critic, alpha):
-        following = self._actor.choice(policy, batch["next_obs"], (number, NEXT_ACTION))
+    def _critic_gradients(self, batch, acting, critic, alpha):
         # Without an entropy to count, the targets are those of a temperature of zero.
-        judged = self._critics.judge(critic, batch, following, alpha if self._config.backup_entropy else 0.0)
+        judged = self._critics.judge(critic, batch, acting, alpha if self._config.backup_entropy else 0.0)
         # loss: the sum over the critics of the mean over the batch
         loss = tf.reduce_sum(_mean(judged.losses, batch))  # scalar
         weights = [critic[name] for name in self._critics.trained]
@@ -104,15 +104,16 @@ class SoftUpdate:
             "min_q": tf.reduce_min(judged.q),
             "max_q": tf.reduce_max(judged.q),
             "grad_norm_critic": norm,
+            **judged.stats,
         }
         rows = {}
         if self._config.prioritized_replay:
             rows["priority"] = tf.reduce_mean(tf.abs(judged.error), axis=0)  # [B]
         return {"critic": gradients, "critic_statistics": list(judged.statistics)}, stats, rows
 
-    def _actor_gradients(self, batch, number, policy, critic, log_alpha):
-        choice = self._actor.choice(policy, batch["obs"], (number, ACTION), training=True)
-        worth = self._critics.worth(critic, batch["obs"], choice)  # [C, B], or [C, B, n]
+    def _actor_gradients(self, batch, acting, policy, critic, log_alpha):
+        choice = acting.present(batch)
+        worth = self._critics.worth(critic, batch, acting, choice)  # [C, B], or [C, B, n]
         each = choice.expected(soft_policy_loss(choice.logp, worth, tf.exp(log_alpha)))  # [B]
         loss, logp = _mean(each, batch), choice.expected(choice.logp)  # scalar, [B]
         weights = [policy[name] for name in self._actor.trained]

@@ -33,6 +33,9 @@ _REPLAY = {
 }
 """What the algorithms that learn from a replay have in common."""
 
+_RECORDED = _REPLAY | {"reads": True}
+"""What those have in common that learn from a replay of what files hold."""
+
 _IMITATION = {
     "nets": "drl_cli.algorithms.marwil_nets",
     "postprocess": "monte_carlo",
@@ -164,6 +167,30 @@ ALGORITHMS = (
         actions=("Discrete",),
         **(_REPLAY | {"postprocess": "sequences"}),
     ),
+    Algorithm(
+        name="CQL",
+        config="drl_cli.configs.cql:CQLConfig",
+        nets="drl_cli.algorithms.sac_nets",
+        graph="drl_cli.algorithms.cql",
+        actions=("Box", "Discrete"),
+        **_RECORDED,
+    ),
+    Algorithm(
+        name="IQL",
+        config="drl_cli.configs.iql:IQLConfig",
+        nets="drl_cli.algorithms.iql_nets",
+        graph="drl_cli.algorithms.iql",
+        actions=("Box", "Discrete"),
+        **_RECORDED,
+    ),
+    Algorithm(
+        name="TD3BC",
+        config="drl_cli.configs.td3bc:TD3BCConfig",
+        nets="drl_cli.algorithms.ddpg_nets",
+        graph="drl_cli.algorithms.td3bc",
+        actions=("Box",),
+        **_RECORDED,
+    ),
     Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
     Algorithm(name="A3C", config="drl_cli.configs.a3c:A3CConfig", graph="drl_cli.algorithms.a3c", **_GRADIENTS),
@@ -199,7 +226,11 @@ NOT_BUILT = {
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents that play one another"),
     "DDPPO": ("PPO", "with num_workers", "its workers learn without a learner; here one learns from all workers"),
     "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC has no memory here"),
-    "CRR": ("MARWIL", "from recorded experience too", "another way to learn from recorded experience alone"),
+    "CRR": (
+        "IQL",
+        "which weighs recorded actions by a critic too",
+        "another way to learn from recorded experience alone",
+    ),
     "DT": ("MARWIL", "from recorded experience too", "it models recorded episodes as sequences, with a transformer"),
     "DREAMER": ("SAC", "on images too", "it plans with a model of the world that it learns"),
     "DREAMERV3": ("SAC", "on images too", "it plans with a model of the world that it learns"),
@@ -229,7 +260,7 @@ def fitting():
 
 
 def find(name):
-    """Return the row of the algorithm ``name``, in any case, with or without ``-`` and ``_``.
+    """Return the row of the algorithm ``name``, in any case, with or without ``-``, ``_`` and ``+``.
 
     Raises InputError with the nearest name; of RLlib's other algorithms with why, and what is nearest to them.
     """
@@ -244,4 +275,4 @@ def find(name):
 
 
 def _plain(name):
-    return str(name).casefold().replace("-", "").replace("_", "")
+    return str(name).casefold().translate(dict.fromkeys(map(ord, "-_+")))

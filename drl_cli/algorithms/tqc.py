@@ -51,8 +51,9 @@ class Truncated:
         """See ``soft_critics``."""
         return values_of(self.trained)
 
-    def judge(self, values, batch, following, alpha):
+    def judge(self, values, batch, acting, alpha):
         """See ``soft_critics``: the quantile Huber loss of each critic against the truncated pool."""
+        following = acting.following(batch)
         target_net, target_weights = self._targets.net, self._targets.weights
         following_quantiles = head_of(target_net, target_weights, "quantiles", batch["next_obs"], following.action)
         pooled = tf.concat(tf.unstack(following_quantiles), axis=-1)  # [B, C·M]
@@ -63,9 +64,9 @@ class Truncated:
         kept = tf.reduce_sum(target * shares, axis=-1) / float(pooled.shape[-1] - self._dropped)  # [B]
         return Judgement(shared_quantile_huber(quantiles, target, shares), q, td_error(q, kept))
 
-    def worth(self, values, obs, choice):
+    def worth(self, values, batch, acting, choice):
         """See ``soft_critics``: one opinion, the mean over all critics and quantiles."""
-        quantiles = head_of(self._net, values, "quantiles", obs, choice.action)  # [C, B, M]
+        quantiles = head_of(self._net, values, "quantiles", batch["obs"], choice.action)  # [C, B, M]
         return tf.reduce_mean(quantiles, axis=[0, 2])[None]  # [1, B]
 
     def settle(self, statistics, number):

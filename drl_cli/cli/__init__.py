@@ -25,6 +25,12 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "diff": ("drl_cli.cli.diff:diff", "Two runs or files side by side, only what differs."),
     "compare": ("drl_cli.cli.compare:compare", "Algorithms over seeds: mean, IQM, intervals, published figures."),
     "plot": ("drl_cli.cli.plot:plot", "Learning curves as a picture, or in the terminal."),
+    "example": ("drl_cli.cli.example:example", "The tuned files that come with drl: list, show, run."),
+    "algorithms": ("drl_cli.cli.algorithms:algorithms", "What runs, on which spaces; every key of one algorithm."),
+    "envs": ("drl_cli.cli.envs:envs", "The installed environments, their spaces, which algorithms fit."),
+    "env": ("drl_cli.cli.env:env", "Check one environment: seeds, spaces, ends, speed."),
+    "explain": ("drl_cli.cli.explain:explain", "Each value of a run or a file, and where it came from."),
+    "doctor": ("drl_cli.cli.doctor:doctor", "What is missing or misconfigured here, and what mends it."),
     "completion": ("drl_cli.cli.completion:completion", "Print what makes bash, zsh or fish complete drl's words."),
 }
 

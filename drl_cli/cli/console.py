@@ -61,7 +61,7 @@ class PlainConsole:
                 self._iteration(fields["result"], seconds)
                 return
             text = self._text(kind, fields, best_before)
-            tone = "warning" if kind in ("worker_lost", "checkpoint_failed") else kind
+            tone = "warning" if kind in ("worker_lost", "checkpoint_failed", "diagnosis") else kind
             if kind == "finished" and self._held_back:
                 self._write(self._held_back, seconds)
             if text and (tone == "warning" or not self._quiet):
@@ -90,8 +90,10 @@ class PlainConsole:
         self._write(line, seconds)
 
     def _text(self, kind, fields, best_before):
-        if kind in ("phase", "notice"):
+        if kind in ("phase", "notice", "diagnosis"):
             return fields["text"]
+        if kind == "bottleneck":
+            return f"measured: {fields['text']}"
         if kind == "stopping":
             return "" if self._interrupted else fields["text"]
         if kind in ("warning", "worker_lost", "checkpoint_failed", "goal"):

@@ -17,7 +17,7 @@ from drl_cli.errors import DrlError, ResourcesExhausted, suggestion
 
 EXIT_CODES = {
     0: "finished",
-    1: "a bug in drl; the message names a log with the traceback",
+    1: "doctor, env check: something is broken; else a bug in drl, whose traceback is in the log that is named",
     2: "bad input: usage, config, environment, checkpoint, folder",
     3: "the run failed: divergence, environment or workers keep failing",
     4: "a demanded score was missed",

@@ -167,7 +167,7 @@ def _figures(view, seconds, width, plain):
         _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(now)),
         _row("replay", *_replay(now, width, plain)),
         _row("weights", *_weights(now)),
-        _row("waiting", now.get("waiting") or "-"),
+        _row("bottleneck", now["bottleneck"]) if now.get("bottleneck") else _row("waiting", now.get("waiting") or "-"),
         _row("checkpoint", *_checkpoint(view, seconds)),
     ]
     text = Text("\n").join(rows)

@@ -1,6 +1,6 @@
-"""``drl train``: from what was typed to runs, one after the other, and what to type next.
+"""``drl train``: from what was typed to a run, or to a search of many (``cli.search``), and what to type next.
 
-Reads nothing of configs itself: ``experiment.spec`` turns flags and files into specs, ``experiment.driving`` runs them,
+Reads nothing of configs itself: ``experiment.spec`` turns flags and files into a spec, ``experiment.driving`` runs it,
 ``console`` shows the events. Results go to stdout (the summary, or JSON lines), all else to stderr. When the reader of
 stdout leaves, training goes on.
 """
@@ -14,9 +14,9 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, terminal
+from drl_cli.cli import console, group, options, plan, search_options, terminal
 from drl_cli.cli.view import RunView
-from drl_cli.errors import DrlError
+from drl_cli.errors import ConfigError
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -25,6 +25,7 @@ drl train --run SAC --env Pendulum-v1 --stop evaluation/episode_reward_mean=-200
 drl train --run SAC --env LunarLanderContinuous-v3 --config '{"num_workers": 4}' -s gamma=0.98
 drl train --run SAC --env my_module:MyEnv-v0 --import my_module --seed 1 --json > results.jsonl
 drl train --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps_total=1e6
+drl train --run PPO --env CartPole-v1 -s 'lr={loguniform: [1e-5, 1e-2]}' --num-samples 8 --scheduler ASHA --write best.yaml
 drl train --resume
 """
 INTERRUPTED = (129, 130, 143)
@@ -33,6 +34,8 @@ GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields
 
 @click.command("train", cls=group.Command, examples=EXAMPLES)
 @options.train_options
+@search_options.search_options
+@plan.option
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
     """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint.
@@ -41,35 +44,47 @@ def train(session, config_file, imports, as_json, **flags):
     """
     preset = options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
+    wishes = {name: flags.pop(name) for name in search_options.NAMES}
+    is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
-    show = Show(session, as_json, bool(flags.pop("quiet")), bool(flags["verbose"]), imports)
-    chosen, told = _specs(config_file, {**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
-    first_failure = 0
-    for spec in chosen:
-        try:
-            code = show.run(spec, told)
-        except DrlError as error:
-            if len(chosen) == 1:
-                raise
-            terminal.say(f"Error: {error}", session, "red")
-            code = error.exit_code
-        first_failure, told = first_failure or code, []
-        if code in INTERRUPTED:
-            break
-    return first_failure
+    flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    if is_plan:
+        return _plan(session, config_file, flags, wishes, (as_json, quiet))
+    many = load("drl_cli.cli.search:run")(session, config_file, flags, wishes, (as_json, quiet, verbose))
+    if many is not None:
+        return many
+    spec, told = _spec(config_file, flags)
+    return Show(session, as_json, quiet, verbose, imports).run(spec, told)
 
 
-def _specs(config_file, flags):
-    """Return the specs that were asked for, and the events that came up while they were read."""
-    told = []
+def _plan(session, config_file, flags, wishes, output):
+    """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
+    if load("drl_cli.experiment.search:asked")(config_file, flags, wishes) is not None:
+        raise ConfigError(
+            "--plan shows one run, and this is a search. Plan one of its points: name one value for each key."
+        )
+    spec, told = _spec(config_file, flags)
+    for text in [fields["text"] for kind, fields in told if kind in ("notice", "warning")]:
+        terminal.say(text)
+    return plan.show(session, [spec], *output)
+
+
+def _typed(flags):
+    """Return the flags as ``experiment.spec`` lists them."""
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
     flags["resume"] = True if flags["resume"] == options.NEWEST else flags["resume"]
+    return flags
+
+
+def _spec(config_file, flags):
+    """Return the spec that was asked for, and the events that came up while it was read. Several would be a search."""
+    told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
         specs = load("drl_cli.experiment.spec")
-        return (specs.from_file(config_file, flags) if config_file else [specs.from_flags(flags)]), told
+        return (specs.from_file(config_file, flags)[0] if config_file else specs.from_flags(flags)), told
     finally:
         unsubscribe()
 
@@ -81,7 +96,7 @@ class Show:
         self._session = session
         self._imports = imports
         self._as_json = as_json
-        self._quiet = quiet
+        self._quiet = self.is_quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Output(session, keep_going=True)
         self._diversion = terminal.Diversion()

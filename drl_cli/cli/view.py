@@ -93,6 +93,12 @@ class RunView:
     def _take_warning(self, fields, seconds):
         self._note(seconds, f"Warning: {fields['text']}", "warning")
 
+    def _take_diagnosis(self, fields, seconds):
+        self._note(seconds, fields["text"], "warning")
+
+    def _take_bottleneck(self, fields, _seconds):
+        self.progress = {**self.progress, "bottleneck": fields["text"]}
+
     def _take_progress(self, fields, _seconds):
         self.phase = ""
         self.progress = {**self.progress, **fields}

@@ -30,7 +30,27 @@ class ApexDDPGExploration(NoiseExploration, defaults={"type": default("PerWorker
     """Noise that differs from environment to environment, and is correlated in time, which carries far."""
 
 
-class _DeterministicKeys(Section):
+class ActorCriticNets(Section):
+    """Layers and step sizes of a policy and its critics."""
+
+    actor_hiddens: Widths = key(
+        (64, 64), "Units of each hidden layer of the policy.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
+    )
+    actor_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of the policy.")
+    critic_hiddens: Widths = key(
+        (64, 64), "Units of each hidden layer of a critic.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
+    )
+    critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
+    layer_norm: bool = key(
+        False,
+        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
+        "it makes equal noise on the weights of different layers do about as much.",
+    )
+    actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
+    critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
+
+
+class _DeterministicKeys(ActorCriticNets):
     """The two kinds of net, what smooths the critics' target, the loss."""
 
     smooth_target_policy: bool = key(
@@ -52,21 +72,6 @@ class _DeterministicKeys(Section):
         ge=0,
         le=1e6,
     )
-    actor_hiddens: Widths = key(
-        (64, 64), "Units of each hidden layer of the policy.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
-    )
-    actor_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of the policy.")
-    critic_hiddens: Widths = key(
-        (64, 64), "Units of each hidden layer of a critic.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
-    )
-    critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
-    layer_norm: bool = key(
-        False,
-        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
-        "it makes equal noise on the weights of different layers do about as much.",
-    )
-    actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
-    critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
     use_huber: bool = key(False, "Huber's loss of the TD errors instead of their squares.")
     huber_threshold: float = key(
         1.0, "TD error beyond which Huber's loss grows linearly.", "reward", needs=("use_huber", 1), gt=0, le=1e9

@@ -44,20 +44,35 @@ class ExperimentKeys(Section):
         None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
     )
     restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
-    num_samples: Whole = key(1, "Repetitions of the experiment.", allowed="1 (more are not supported yet)", ge=1, le=1)
+    num_samples: Whole = key(
+        1,
+        "Repetitions of the experiment, or of each point of its grid, with other drawn values.",
+        "trials",
+        ge=1,
+        le=10_000,
+    )
+    max_failures: Whole = key(
+        0,
+        "How often a trial of a search that failed or was killed goes on from its newest checkpoint; -1 for ever.",
+        "restarts",
+        ge=-1,
+    )
+    resources_per_trial: PlainMapping | None = key(
+        None,
+        "What each trial of a search asks of Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its workers; null "
+        "takes one CPU and what num_workers and its neighbours ask for.",
+    )
 
 
 NOT_YET = {
     "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
     "your storage, such as: aws s3 sync RUN_FOLDER URI",
-    "max_failures": "lost workers are restarted; a run that failed goes on with drl train --resume.",
     "export_formats": "each checkpoint holds the weights as plain arrays, which the package safetensors reads: "
     "safetensors.numpy.load_file('checkpoint_…/weights.safetensors').",
-    "resources_per_trial": "they follow from num_workers and its neighbours in config.",
     "loggers": "it is a Python object. A run writes result.json, progress.csv and TensorBoard's files.",
     "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
-    "scheduler": "",
-    "search_alg": "",
+    "scheduler": "type --scheduler.",
+    "search_alg": "type --search.",
     "resume": "type drl train --resume.",
     "verbose": "type -v or -vv.",
     "experiment_name": "the experiment's name is the key above it.",

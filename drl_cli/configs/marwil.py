@@ -42,6 +42,11 @@ class ImitationKeys(
         "updates_per_call": default(100),
         "timesteps_per_iteration": default(100_000, rllib=0, why="about 200 updates of 512 steps"),
         "rollout_fragment_length": default(200),
+        "evaluation_interval": default(
+            1,
+            rllib=None,
+            why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+        ),
     },
 ):
     """What both have: a policy that learns to act as recorded."""

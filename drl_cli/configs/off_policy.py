@@ -1,6 +1,6 @@
 """Keys that off-policy algorithms share: targets, critics, an averaged policy, and what no two keys may say together.
 
-Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN and their kin. Names and meanings are RLlib's (SAC, DDPG and DQN,
+Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN, IQL and their kin. Names and meanings are RLlib's (SAC, DDPG and DQN,
 1.0.1), except for ``policy_average``.
 """
 
@@ -51,6 +51,19 @@ class DelayKeys(Section):
     """How often the policy is updated."""
 
     policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)
+
+
+class LearnersPriorities(Section):
+    """Priorities are the learner's alone: workers have nothing to judge by."""
+
+    @model_validator(mode="after")
+    def _leaves_priorities_to_the_learner(self):
+        if self.worker_side_prioritization:
+            raise MisfitError(
+                "worker_side_prioritization",
+                "workers judge for DQN, DDPG and their kin; here the learner gives all priorities. Leave it out",
+            )
+        return self
 
 
 class BufferedKeys(

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown
 from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
+from drl_cli.configs.sampling import FORMS, name_of
 from drl_cli.configs.schema import MisfitError
 from drl_cli.configs.spelling import renamed
 from drl_cli.configs.where import origin
@@ -58,7 +59,7 @@ def read(algorithm, mapping, where, rows=()):
         return None, [problem], []
     schema = load(algorithm.config)
     mapping, moved, problems, notices = renamed(mapping, where, schema)
-    where = _Moved(where, moved)
+    where = Moved(where, moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
     problems += more
@@ -109,7 +110,7 @@ def _validated(mapping, reader):
         return None, problems + _wrong_values(error, reader.schema, known, reader.where)
 
 
-class _Moved:
+class Moved:
     """A Where whose paths were partly renamed; asks the original for the old ones."""
 
     def __init__(self, where, moved):
@@ -197,13 +198,21 @@ def _wrong_values(error, schema, known, where):
         value = known
         for name in path:
             value = value[name]
-        if isinstance(value, dict) and set(value) & {"grid_search", "eval"}:
-            cause = "searches over values are not supported yet"
+        if isinstance(value, dict) and not cause:
+            cause = _as_search(value)
         why = f": {cause}" if cause else ""
         problems[path] = (
             f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."
         )
     return list(problems.values())
+
+
+def _as_search(value):
+    """Return what is wrong with a mapping in the place of a value if it was meant to be searched over, else None."""
+    if name_of(value):
+        return "values are searched over by drl train only"
+    close = nearest(next(iter(value)), FORMS, count=1) if len(value) == 1 else ()
+    return f"to search over it, write {{{close[0]}: …}}" if close else None
 
 
 def _field_at(schema, loc):

@@ -27,7 +27,8 @@ class BufferKeys(Section):
     )
     learning_starts: Whole = key(
         1500,
-        "Env steps before the first update; until then actions are uniformly random.",
+        "Env steps before the first update; until then actions are uniformly random. Files alone are learnt from when they "
+        "have been read, or the buffer is full.",
         "env steps",
         ge=0,
     )
@@ -43,7 +44,8 @@ class BufferKeys(Section):
     training_intensity: float | None = key(
         None,
         "Transitions trained per env step sampled; honoured both ways: too few updates hold sampling back, too few "
-        "samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step.",
+        "samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With files "
+        "alone every so many transitions trained count as one env step.",
         "transitions trained per env step",
         gt=0,
         le=1e6,

@@ -103,3 +103,20 @@ class ResourceKeys(Section):
 def gpus(config):
     """Return the GPUs that the learner really takes: ``num_gpus``, or none where towers are only tried (``_fake_gpus``)."""
     return 0.0 if getattr(config, "fake_gpus", False) else config.num_gpus
+
+
+def bundles(config, asked=None):
+    """Return what a trial of a search asks of Ray: a list of {"CPU": …, "GPU": …, …}, first that of its own process.
+
+    ``asked``: RLlib's ``resources_per_trial`` (cpu, gpu, extra_cpu, extra_gpu), which replaces what follows from the config.
+    """
+    if asked is not None:
+        own = {"CPU": asked.get("cpu", 1), "GPU": asked.get("gpu", 0)}
+        others = [{"CPU": asked.get("extra_cpu", 0), "GPU": asked.get("extra_gpu", 0)}]
+    else:
+        own = {"CPU": 1, "GPU": 0 if config.learner_actor else gpus(config)}
+        worker = {"CPU": config.num_cpus_per_worker, "GPU": config.num_gpus_per_worker}
+        others = [{**worker, **config.custom_resources_per_worker}] * config.num_workers
+        others += [{"GPU": gpus(config)}] if config.learner_actor else []
+    kept = [{name: amount for name, amount in bundle.items() if amount} for bundle in (own, *others)]
+    return [kept[0], *(bundle for bundle in kept[1:] if bundle)]

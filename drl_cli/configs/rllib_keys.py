@@ -1,7 +1,6 @@
 """RLlib's keys that are no keys of the algorithm that runs: why each is refused, and what helps instead.
 
-Used by ``configs.parse``. Which algorithms that run here have a key is read off their schemas; only the keys of those
-that are not built yet are listed. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
+Used by ``configs.parse``. Which algorithms that run here have a key is read off their schemas. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
 algorithms.
 """
 
@@ -153,11 +152,6 @@ INSTEAD = {
 }
 """Key → for a schema with the first key of a pair, what stands there in its place."""
 
-OTHER_ALGORITHMS = {
-    "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight",
-}
-"""Keys of algorithms that are not built yet."""
-
 UNBUILT_SECTIONS = frozenset({"replay_buffer_config", "optimizer"})
 """Keys that hold a mapping of which parts are read, so that the other parts are named one by one."""
 
@@ -253,9 +247,6 @@ def _top_level(name, algorithm, schema, rows):
         return f"a key of old versions of RLlib. Write {OLD[name]}."
     if name in NOT_YET:
         return _because("not supported yet.", NOT_YET[name])
-    for owner, names in OTHER_ALGORITHMS.items():
-        if name in names.split():
-            return f"not supported yet: a key of {owner}, not of {algorithm}."
     return f"no key of {algorithm}: {instead}." if instead else None
 
 

@@ -111,5 +111,5 @@ def filter_misfits(config, shape):
         return []
     return [
         f"observation_filter: {config.observation_filter} is for vectors of numbers, the environment's observations are "
-        f"images of shape {tuple(shape)}, which nets scale themselves. Leave the key out."
+        f"images of shape {tuple(shape)}, which nets scale themselves. Set it to NoFilter."
     ]

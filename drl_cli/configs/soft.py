@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from drl_cli.configs.exploration import DrawnExploration
 from drl_cli.configs.model import FullyConnected
+from drl_cli.configs.off_policy import LearnersPriorities
 from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, key
 
 _RATE_WHY = "for small nets: LunarLander runs with 1e-3 landed within a minute, one of four with 2e-3 failed"
@@ -34,7 +35,7 @@ class Optimization(Section):
     )
 
 
-class SoftKeys(Section):
+class SoftKeys(LearnersPriorities):
     """The policy, its critics, the temperature between reward and entropy."""
 
     Q_model: FullyConnected = key(FullyConnected(), "The network of each critic.")
@@ -74,15 +75,6 @@ class SoftKeys(Section):
         needs=("use_sde", 1),
     )
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
-
-    @model_validator(mode="after")
-    def _leaves_priorities_to_the_learner(self):
-        if self.worker_side_prioritization:
-            raise MisfitError(
-                "worker_side_prioritization",
-                "workers judge for DQN, DDPG and their kin; here the learner gives all priorities. Leave it out",
-            )
-        return self
 
     @model_validator(mode="after")
     def _explores_in_one_way(self):

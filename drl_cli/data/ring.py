@@ -224,6 +224,10 @@ class Ring:
         size = len(self)
         return self._frames.nbytes(size) + sum(getattr(self, name)[:size].nbytes for name in COLUMNS)
 
+    def reserved(self):
+        """Return the bytes of memory that all rows take once they are written; of uncompressed observations only."""
+        return self._frames.nbytes(self.capacity) + sum(getattr(self, name).nbytes for name in COLUMNS)
+
     def state(self):
         """Return ({name: array}, {name: plain data}): the rows present and the streams that may go on."""
         size = len(self)

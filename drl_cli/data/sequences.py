@@ -155,6 +155,10 @@ class Sequences:
         """Return the bytes of memory that the rows present take."""
         return self._ring.nbytes() + sum(stored[: len(self)].nbytes for stored in self._columns.values())
 
+    def reserved(self):
+        """Return the bytes of memory that all rows take once they are written."""
+        return self._ring.reserved() + sum(stored.nbytes for stored in self._columns.values())
+
     def state(self):
         """See ``Ring.state``."""
         arrays, facts = self._ring.state()

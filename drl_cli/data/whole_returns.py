@@ -52,6 +52,11 @@ class WholeReturns:
         mine = (self._sum, self._discount, self._last, self._known, self._place)
         return self._ring.nbytes() + sum(array[: len(self)].nbytes for array in mine)
 
+    def reserved(self):
+        """Return the bytes of memory that all rows take once they are written."""
+        mine = (self._sum, self._discount, self._last, self._known, self._place)
+        return self._ring.reserved() + sum(array.nbytes for array in mine)
+
     def draw(self, count, n_step, gamma, rng):
         """Return ``count`` steps drawn uniformly from all whose episode has ended, as {column: array [count, …]}.
 

@@ -12,11 +12,13 @@ import shlex
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from drl_cli import checkpoint, events
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
 from drl_cli.experiment import demands
+from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
 from drl_cli.experiment.keeping import Keeping
@@ -53,6 +55,27 @@ def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
     (monotonic seconds) are for tests. Raises InputError when the run cannot even be opened; what goes wrong later is an
     Outcome with state "failed", except for bugs, which are logged and raised.
     """
+    steps = stepwise(spec, stop_request, trainer_class, clock)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """A run between two iterations: the ``result`` of the last one; ``save()`` writes a checkpoint, returns its path."""
+
+    result: dict
+    save: Callable
+
+
+def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic):
+    """As ``run``, an iteration at a time: a generator that yields a Moment after each and returns the Outcome.
+
+    ``stop_request.ending`` (state, text), where there is one, is how the run ends when the request has come true.
+    """
     opening = open_run(spec)
     with contextlib.ExitStack() as stack:
         stack.callback(opening.folder.close)
@@ -61,7 +84,7 @@ def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
         report_notices(opening)
         drive = _Drive(spec, opening, stop_request, clock)
         try:
-            outcome = drive.run(trainer_class or load(TRAINER))
+            outcome = yield from drive.run(trainer_class or load(TRAINER))
         except DrlError as error:
             outcome = drive.failed(error)
         except OSError as error:
@@ -71,6 +94,8 @@ def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
             outcome = drive.failed(ResourcesExhausted(f"this machine ran out of something: {error}"))
         except KeyboardInterrupt:
             outcome = drive.interrupted()
+        except GeneratorExit:
+            raise
         except MemoryError:
             outcome = drive.failed(ResourcesExhausted("this machine ran out of memory"))
         except BaseException:
@@ -90,7 +115,7 @@ class _Drive:
         self._keeping = None
 
     def run(self, trainer_class):
-        """Build the trainer, train to the end, save, and return the Outcome."""
+        """Build the trainer, train to the end, save; yields a Moment each iteration and returns the Outcome."""
         spec = self._spec
         start = self._opening.start
         ending = Ending(spec.stop, spec.config, start.number if start else -1)
@@ -106,7 +131,10 @@ class _Drive:
             self._keeping = Keeping(spec, self._opening, trainer, self._clock)
             loggers = Loggers(self._path, self._opening.joined_at)
             stack.callback(loggers.close)
-            reason = self._loop(trainer, ending, loggers)
+            self._diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
+            stack.callback(events.subscribe(self._diagnosis.hear))
+            stack.callback(Listening(self._diagnosis).start())
+            reason = yield from self._loop(trainer, ending, loggers)
             saved = self._result is None or self._keeping.final(self._result)
             return self._ended(reason, saved)
 
@@ -125,9 +153,11 @@ class _Drive:
             self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)
             events.report("result", result=self._result)
+            self._diagnosis.see(self._result)
             if reason is not None:
                 ending.report_held()
             self._keeping.after(self._result)
+            yield Moment(self._result, lambda: self._keeping.now(self._result))
             if reason is not None:
                 return reason
         return None
@@ -138,7 +168,8 @@ class _Drive:
             state = "interrupted" if reason is None else "finished"
             return self._outcome(state, f"{text}. {self._advice()}", ResourcesExhausted.exit_code)
         if reason is None:
-            return self.interrupted()
+            told = getattr(self._stop_request, "ending", None)
+            return self._outcome(*told, 0) if told else self.interrupted()
         missed = unmet(self._spec.pass_criteria, self._result) + demands.missed(self._spec.demands, self._result)
         if missed:
             return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)

@@ -18,6 +18,8 @@ OWN = (
     "keep_checkpoints_num",
     "checkpoint_score_attr",
     "restore",
+    "num_samples",
+    "max_failures",
 )
 """Flags that fill the experiment's key of the same name."""
 

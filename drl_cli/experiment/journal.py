@@ -19,7 +19,7 @@ from drl_cli.loggers import plain
 LOG_BYTES, LOG_FILES = 10 * 2**20, 3
 STATUS_SECONDS = 5.0  # status.json is rewritten at most this often while nothing but the counters changes
 UNRECORDED = ("progress", "result")  # several a second, and in result.json, respectively
-WARNINGS = ("warning", "checkpoint_failed", "worker_lost")
+WARNINGS = ("warning", "checkpoint_failed", "worker_lost", "diagnosis")
 
 
 class Journal:

@@ -61,6 +61,12 @@ class Keeping:
         if better:
             self._save_best(result)
 
+    def now(self, result):
+        """Save the state after ``result`` whether it is due or not; returns its path, None when the disk refused."""
+        if self._saved_at == result["training_iteration"] or self._save_whole(result, "periodic"):
+            return self.saved
+        return None
+
     def final(self, result):
         """Save the last state of the run; returns False when it could not be written."""
         if self._saved_at != result["training_iteration"] and not self._save_whole(result, "final"):

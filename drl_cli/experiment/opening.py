@@ -9,7 +9,7 @@ from pathlib import Path
 from drl_cli import checkpoint, events, loggers
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiment import folder as folders
-from drl_cli.experiment import records
+from drl_cli.experiment import provenance, records
 
 # What a resumed run may change: stop rules and checkpoint settings are no part of the config at all.
 CHANGEABLE = {
@@ -49,10 +49,11 @@ def open_run(spec):
         return _resume(spec)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoint.load(checkpoint.find(spec.restore), optional=True) if spec.restore else None
-    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env), found)
+    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
     try:
         _write(opening.folder, "params.json", records.params(spec))
         _write(opening.folder, "versions.json", records.versions(spec))
+        _write(opening.folder, provenance.RECORD, {"from": spec.origins})
     except RunFolderError:
         opening.folder.close()
         raise
@@ -74,19 +75,21 @@ def _resume(spec):
 def _go_on(spec, folder):
     check_unchanged(folder, spec)
     found, skipped = _newest(folder.path, spec)
-    before = loggers.read_rows(folder.path)
+    rows = loggers.read_rows(folder.path)
     last = loggers.join(folder.path, found.number)
     _write(folder, "params.json", records.params(spec))
     versions = folder.read("versions.json") or records.versions(spec)
     versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
     _write(folder, "versions.json", versions)
+    before = (folder.read(provenance.RECORD) or {}).get("from")
+    _write(folder, provenance.RECORD, {"from": provenance.joined(before, spec.origins)})
     # A best without its replay is as it should be; only damage is news.
     damaged = [reason for _, reason in skipped if not reason.endswith(("has no replay", "has no state"))]
     notices = [f"skipped a checkpoint: {reason}" for reason in damaged]
-    lost = max((row["training_iteration"] for row in before), default=found.number) - found.number
+    lost = max((row["training_iteration"] for row in rows), default=found.number) - found.number
     behind = f"; {lost} iterations after it are lost" if lost > 0 else ""
     notices.append(f"resuming {folder.path.name} from {found.path.name}{behind}")
-    rows = [row for row in before if row["training_iteration"] <= found.number]
+    rows = [row for row in rows if row["training_iteration"] <= found.number]
     return Opening(folder, found, True, (last or {}).get("timesteps_total"), rows, notices)
 
 

@@ -10,7 +10,7 @@ stop rules gets some; a seed is drawn and recorded.
     config                       text of --config, or a list of texts, laid over one another
     set                          list of "a.b=c"
     stop                         list of objects or "field=threshold"
-    checkpoint_freq, keep_checkpoints_num   int      checkpoint_at_end   bool      strict_env   bool
+    checkpoint_freq, keep_checkpoints_num, num_samples, max_failures   int      checkpoint_at_end   bool      strict_env   bool
     resume                       True for the newest unfinished run of the experiment, or the path of a run
     ray_address                  str    ray_num_cpus, ray_num_gpus, ray_object_store_memory   numbers
     local_mode, queue_trials     bool   asserts   list of "field>=threshold"
@@ -20,7 +20,7 @@ stop rules gets some; a seed is drawn and recorded.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,10 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, demands, estimated, files, offline, resuming, stop
+from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
+from drl_cli.loading import load
+from drl_cli.runtime import footprint
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
 
@@ -48,7 +50,8 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result.
+    ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
+    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``.
     """
 
     name: str
@@ -70,6 +73,8 @@ class ExperimentSpec:
     imports: list
     command: list
     env_facts: dict
+    trial: str = "0"
+    origins: dict = field(default_factory=dict)
     demands: tuple = ()
 
 
@@ -78,7 +83,7 @@ def from_flags(flags):
 
     Raises ConfigError, EnvError or another InputError with everything that is wrong.
     """
-    _import_modules(flags)
+    import_modules(flags)
     name = flags.get("experiment_name") or "default"
     recorded = None
     mapping, where = {}, Where("the command")
@@ -86,8 +91,9 @@ def from_flags(flags):
         folder = resuming.find_run(flags["resume"], results_folder(flags.get("local_dir")), name)
         recorded = resuming.Recorded(folder)
         name, mapping, where = recorded.experiment, recorded.mapping, recorded.where
-    draft = _Draft(name, with_flags(mapping, where, flags), flags, recorded)
+    draft = Draft(name, with_flags(mapping, where, flags), flags, recorded)
     refuse(draft.problems(), "the command")
+    draft.note_what_only_searches_read()
     return draft.finish()
 
 
@@ -98,18 +104,21 @@ def from_file(path_or_name, flags):
     """
     if flags.get("resume"):
         raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
-    _import_modules(flags)
+    import_modules(flags)
     renamed = None if "experiment_name" in (flags.get("defaults") or ()) else flags.get("experiment_name")
     drafts = [
-        _Draft(renamed or name, with_flags(mapping, where, flags), flags, is_from_file=True)
+        Draft(renamed or name, with_flags(mapping, where, flags), flags, is_from_file=True)
         for name, mapping, where in files.load(path_or_name)
     ]
     problems = [line for draft in drafts for line in draft.problems()]
     refuse(list(dict.fromkeys(problems)), str(path_or_name))
+    for draft in drafts:
+        draft.note_what_only_searches_read()
     return [draft.finish() for draft in drafts]
 
 
-def _import_modules(flags):
+def import_modules(flags):
+    """Import the modules of ``--import``, which register environments."""
     for module in flags.get("imports") or ():
         envs.import_module(module)
 
@@ -118,7 +127,7 @@ def _placed(error, place):
     return f"{str(error).rstrip('.')} ({place})."
 
 
-class _Draft:
+class Draft:
     """An experiment on its way to a spec: first all problems, then the finished thing."""
 
     def __init__(self, name, layers, flags, recorded=None, is_from_file=False):
@@ -199,6 +208,17 @@ class _Draft:
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
 
+    def note_what_only_searches_read(self):
+        """Say which keys have no effect because this is a single run."""
+        keys = self._keys
+        if keys.max_failures:
+            self._notices.append(
+                "max_failures restarts the trials of a search; this is a single run. A run that "
+                "failed goes on with drl train --resume."
+            )
+        if keys.resources_per_trial is not None:
+            self._notices.append("resources_per_trial is for the trials of a search; this is a single run.")
+
     def _hints(self):
         """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file."""
         found = [self._env.notice] if self._env.notice else []
@@ -217,6 +237,7 @@ class _Draft:
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
+        footprint.check_replay(self._row, self._config, spaces, rules)
         config = defaults.complete(self._config, env.id)
         facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
         offline.check_files(config, facts)
@@ -251,4 +272,5 @@ class _Draft:
                 "spaces": spaces,
                 "preprocessing": plan,
             },
+            origins=provenance.collect(self._mapping, self._where, load(self._row.config)),
         )

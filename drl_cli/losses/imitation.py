@@ -4,6 +4,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
+LEAST_Q = 1e-6  # mean |Q| below which a policy's gain is not scaled any further
+
 
 def weighted_imitation_loss(logp, weight):
     """Return −w·log π(a|s), [B]; the gradient reaches ``logp`` alone. With weights of 1 that is behaviour cloning.
@@ -22,3 +24,14 @@ def advantage_weight(advantage, scale, beta, most):
     """
     exponent = beta * advantage / (scale + 1e-8)  # [B]
     return tf.stop_gradient(tf.exp(tf.minimum(exponent, math.log(most))))  # [B]
+
+
+def cloned_gain_loss(q, distance, alpha):
+    """Return −λ·Q(s, π(s)) + mean_i (π(s) − a)²_i, [B], with λ = α / mean |Q| over the batch, a number without gradient.
+
+    ``q`` [B], ``distance`` [B, A] from the recorded actions, ``alpha`` α a float. The mean over the A dimensions of an action
+    is that of the authors' code. Source: Fujimoto & Gu 2021, "A Minimalist Approach to Offline
+    Reinforcement Learning" (arXiv 2106.06860), eq. 3 and 5.
+    """
+    scale = alpha / tf.maximum(tf.stop_gradient(tf.reduce_mean(tf.abs(q))), LEAST_Q)  # scalar
+    return tf.reduce_mean(tf.square(distance), axis=-1) - scale * q  # [B]

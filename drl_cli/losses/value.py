@@ -48,3 +48,13 @@ def huber(error, threshold):
     size = tf.abs(error)
     small = tf.minimum(size, threshold)
     return small * (size - 0.5 * small)
+
+
+def expectile_loss(error, expectile):
+    """Return |τ − 1{u < 0}|·u² of ``error`` u, element-wise; ``expectile`` τ a float in (0, 1), ½ is ½·u².
+
+    u is target − value: with τ above ½ a value below its target costs more than one above it. Source: Kostrikov et al. 2021,
+    "Offline Reinforcement Learning with Implicit Q-Learning" (arXiv 2110.06169), eq. 3 and 5.
+    """
+    below = tf.stop_gradient(tf.cast(error < 0.0, tf.float32))
+    return tf.abs(expectile - below) * tf.square(error)

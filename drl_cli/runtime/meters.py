@@ -15,6 +15,8 @@ class Meters:
         self.has_sampled = self.has_learnt = False  # in this process
         self.lag = 0  # versions behind the newest, of the last fragment
         self.version = 1  # of the newest weights that were pushed
+        # Seconds at work since this process began; those of sampling are over all workers.
+        self.spent = {"learn": 0.0, "sample": 0.0, "env": 0.0, "policy": 0.0}
         self.read = None  # where files are read: what has been (``loops.pace.Tally``)
         self._exploring = {}  # worker -> what its newest fragment said of its exploration
         self._reset()
@@ -40,6 +42,10 @@ class Meters:
             self._exploring[token.meta.worker] = token.exploration
         for name, value in token.seconds.items():
             self._seconds[name] += value
+        # A worker that differentiates (A3C) does so in time of its own.
+        self.spent["sample"] += token.seconds["total"] + token.seconds.get("learn", 0.0)
+        for name in ("env", "policy"):  # who reads files does neither
+            self.spent[name] += token.seconds.get(name, 0.0)
 
     def learnt(self, result):
         """Note the learner's result of one call."""
@@ -48,6 +54,7 @@ class Meters:
         self._updates += count
         self.version = result["version"]
         self._seconds["learn"] += result["seconds"]
+        self.spent["learn"] += result["seconds"]
         for name, value in result["stats"].items():
             if name.startswith(("min_", "max_")):
                 worse = min if name.startswith("min_") else max

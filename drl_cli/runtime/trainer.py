@@ -19,7 +19,8 @@ from drl_cli.configs.output import output_folder
 from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
-from drl_cli.runtime import assembly, saving
+from drl_cli.runtime import assembly, machine, saving
+from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
@@ -55,6 +56,9 @@ class Trainer:
         self._edges_warned = False
         self._busy_before = None
         self._stop_heard = None  # when a request to stop was first seen
+        self._saving_s = 0.0  # in which everything stood still
+        loop = self.row.loop.rpartition(".")[2]
+        self._bottleneck = Bottleneck(Setting(loop, config.num_workers, machine.cores(), reads_only(config)))
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -285,6 +289,7 @@ class Trainer:
         if elapsed >= 2.0:
             self._progress_marks = (now, self.loop.sampled, self.loop.updates)
         meters = self.loop.meters
+        self._bottleneck.look(now, self._spent(), self.parts.pool.healthy)
         events.report(
             "progress",
             seconds=now - self._began,
@@ -299,12 +304,21 @@ class Trainer:
             weight_version=meters.version,
             weight_lag=meters.lag,
             waiting=self.loop.waiting(),
+            bottleneck=self._bottleneck.text,
             training_iteration=self.iteration,
-            workers=self.parts.pool.healthy,
+            workers=self.parts.pool.healthy if self.config.num_workers else 0,  # 0: the only one is in this process
             read=meters.read and meters.read.info(),
             only_reads=reads_only(self.config),
             learner="learning" if self.loop.is_learning else "loading TensorFlow",
         )
+
+    def _spent(self):
+        """Return the seconds that went into each thing so far, None before the first update."""
+        if not self.loop.meters.has_learnt:
+            return None
+        # Beside Ray actors an evaluation holds nothing up.
+        evaluate = 0.0 if self._cluster.is_remote else self.scoring.seconds
+        return self.loop.meters.spent | {"evaluate": evaluate, "save": self._saving_s}
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -312,7 +326,9 @@ class Trainer:
         """Write a checkpoint of the present moment, for ``reason`` ("periodic", "best", "final"); returns its path."""
         if self._saved is not None and self._saved[:2] == (run_folder, self.iteration) and self._saved[2].exists():
             return self._saved[2]
+        began = time.monotonic()
         path = saving.save(self, run_folder)
+        self._saving_s += time.monotonic() - began
         self._saved = (run_folder, self.iteration, path)
         return path
 

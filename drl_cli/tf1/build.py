@@ -51,6 +51,19 @@ class Net:
         """
         return self._heads(self._features(inputs))
 
+    def several(self, obs, action):
+        """Map ``obs`` [B, …] and several actions in each, [B, M, A], to {head: [(C,) B, M, size]}: each layer one product.
+
+        Of an image the convolutions run once, whatever M is.
+        """
+        net, (rows, count, size) = self._net, action.shape.as_list()
+        each = [tf.repeat(x, count, axis=0) for x in self._seen(obs)]  # [B·M, F] each
+        joined = [tf.concat([x, tf.reshape(action, [rows * count, size])], axis=-1) for x in each]
+        x = tf.stack(joined) if len(joined) > 1 else self._to_copies(joined[0])  # [(C,) B·M, I]
+        heads = self._heads(self._hidden(x))
+        lead = [net.copies] if net.copies > 1 else []
+        return {head: tf.reshape(y, [*lead, rows, count, y.shape[-1]]) for head, y in heads.items()}
+
     def sequence(self, obs, state, begins=None, skip=0, looped=False, beside=()):
         """Run a net with an LSTM over sequences of ``obs`` [B, S, …], and of the other inputs ``beside`` it, [B, S, size] each.
 
@@ -78,8 +91,11 @@ class Net:
 
     def _features(self, inputs):
         """What the heads see, or an LSTM before them, [(C,) B, U]."""
+        return self._hidden(self._joined(inputs))  # [(C,) B, U]
+
+    def _hidden(self, x):
+        """The layers on their joined inputs [(C,) B, I], [(C,) B, U]."""
         net = self._net
-        x = self._joined(inputs)  # [(C,) B, I]
         for index, layer in enumerate(net.layers):
             x = self._dense(self._normed(x, index), f"{net.name}/dense_{index}", layer)  # [(C,) B, U]
         return self._normed(x, len(net.layers))  # [(C,) B, U]
@@ -107,18 +123,28 @@ class Net:
     def _joined(self, inputs):
         net = self._net
         if not net.image:
-            x = tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0]  # [B, I]
-            return tf.broadcast_to(x, [net.copies, *x.shape]) if net.copies > 1 else x
+            return self._to_copies(tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0])
         image, *others = inputs
-        x = scaled(image, net.zero_mean)  # [B, H, W, I]
-        each = [x] * net.copies
-        for index, conv in enumerate(net.convs):
-            each = [self._convolved(x, f"{net.name}/conv_{index}", conv, copy) for copy, x in enumerate(each)]
-        rows = image.shape[0] if image.shape[0] is not None else tf.shape(image)[0]
-        each = [tf.concat([tf.reshape(x, [rows, -1]), *others], axis=-1) for x in each]
+        each = [tf.concat([x, *others], axis=-1) for x in self._seen(image)]
         joined = tf.stack(each) if net.copies > 1 else each[0]
         joined.set_shape([*joined.shape[:-1], net.dense_inputs()])
         return joined
+
+    def _seen(self, obs):
+        """What a dense layer sees of an observation, [B, F]: one that all copies share, of an image one for each copy."""
+        net = self._net
+        if not net.image:
+            return [obs]
+        x = scaled(obs, net.zero_mean)  # [B, H, W, I]
+        each = [x] * net.copies
+        for index, conv in enumerate(net.convs):
+            each = [self._convolved(x, f"{net.name}/conv_{index}", conv, copy) for copy, x in enumerate(each)]
+        rows = obs.shape[0] if obs.shape[0] is not None else tf.shape(obs)[0]
+        return [tf.reshape(x, [rows, -1]) for x in each]
+
+    def _to_copies(self, x):
+        """The same for every copy, [(C,) B, I] of [B, I]."""
+        return tf.broadcast_to(x, [self._net.copies, *x.shape]) if self._net.copies > 1 else x
 
     def _convolved(self, x, scope, conv, copy):
         kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from conftest import POLICY
+from plain_policy import POLICY
 
 from drl_cli import checkpoint
 from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint

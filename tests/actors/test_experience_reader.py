@@ -132,6 +132,14 @@ def test_reader_refuses_to_go_on_in_files_that_have_changed(tmp_path):
         reader(path).load(arrays, {})
 
 
+def test_normalised_actions_of_files_are_those_of_the_policy(tmp_path):
+    path = write(tmp_path / "a.json", line(OBS, [[0.5], [-0.25], [0.0]], [1, 1, 1], END, truncated=True))
+    found = [
+        reader(path, **keys).collect()[1]["action"].ravel() for keys in ({}, {"actions_in_input_normalized": True})
+    ]
+    np.testing.assert_allclose(found, [[0.25, -0.125, 0.0], [0.5, -0.25, 0.0]], atol=1e-6)
+
+
 def test_rewards_are_clipped_and_filters_see_what_is_read(tmp_path):
     path = write(tmp_path / "a.json", line(OBS, [[0], [0], [0]], [5, -3, 0.5], END, truncated=True))
     filtered = PolicySpec(**{**vars(BOX), "filter": True, "scaled": True})

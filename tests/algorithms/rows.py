@@ -19,9 +19,10 @@ DETERMINISTIC = {
     "critic_hiddens": (6,),
     "critic_hidden_activation": "tanh",
 }
+NO_FILTER = {"observation_filter": "NoFilter"}  # ``test_filters_of_rows`` has one
 VALUES = {"model": SMALL, "hiddens": (5,)}
-NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT}
-NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG"), DETERMINISTIC)
+NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT, "CQL": SOFT | {"bc_iters": 2, "num_actions": 2}}
+NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG", "IQL"), DETERMINISTIC) | {"TD3BC": DETERMINISTIC | NO_FILTER}
 NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
 NETS["R2D2"] = VALUES | {"model": SMALL | {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
 CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
@@ -50,6 +51,11 @@ CASES |= {
     "CROSSQ-Box-image-averaged-prioritized": Case(
         "CROSSQ", "Box", {"policy_average": 0.9, "prioritized_replay": True}, True
     ),
+    "CQL-Box-image-lagrangian-prioritized": Case("CQL", "Box", {"lagrangian": True, "prioritized_replay": True}, True),
+    "CQL-Discrete-lagrangian-averaged": Case("CQL", "Discrete", {"lagrangian": True, "policy_average": 0.9}),
+    "IQL-Box-averaged-prioritized": Case("IQL", "Box", {"policy_average": 0.9, "prioritized_replay": True}),
+    "IQL-Discrete-image": Case("IQL", "Discrete", {}, True),
+    "TD3BC-Box-image-prioritized": Case("TD3BC", "Box", {"prioritized_replay": True}, True),
     "TD3-Box-averaged-prioritized": Case("TD3", "Box", {"policy_average": 0.9, "prioritized_replay": True}),
     "TD3-Box-image": Case("TD3", "Box", {}, True),
     "APEX_DDPG-Box-image-frames": Case("APEX_DDPG", "Box", {}, True, 2),
@@ -79,7 +85,7 @@ def spaces_of(case):
 def machine_of(case, beginning=5, **keys):
     """Return a Machine of the case's graph; every learning rate is 0.01, ``beginning`` draws its first weights."""
     row, made = table.find(case.row), config_of(case, **keys)
-    names = ("lr", "actor_lr", "critic_lr", *(f"optimization.{part}_learning_rate" for part in PARTS))
+    names = ("lr", "actor_lr", "critic_lr", "value_lr", *(f"optimization.{part}_learning_rate" for part in PARTS))
     rates = dict.fromkeys(names, 1e-2)
     made = Machine(made, spaces_of(case), 5, modules=(load(row.nets), load(row.graph)), rates=rates)
     if beginning != 5:

@@ -3,7 +3,8 @@
 import numpy as np
 from machine import RATES, Machine, discrete_spaces, spaces
 
-from drl_cli.algorithms import crossq, crossq_nets, sac, sac_nets, tqc, tqc_nets
+from drl_cli.algorithms import cql, crossq, crossq_nets, sac, sac_nets, tqc, tqc_nets
+from drl_cli.configs.cql import CQLConfig
 from drl_cli.configs.crossq import CrossQConfig
 from drl_cli.configs.sac import SACConfig
 from drl_cli.configs.soft import Optimization
@@ -16,8 +17,11 @@ KINDS = {
     "discrete": (SACConfig, (sac_nets, sac), "Discrete"),
     "tqc": (TQCConfig, (tqc_nets, tqc), "Box"),
     "crossq": (CrossQConfig, (crossq_nets, crossq), "Box"),
+    "cql": (CQLConfig, (sac_nets, cql), "Box"),
+    "cql discrete": (CQLConfig, (sac_nets, cql), "Discrete"),
 }
 _SMALL = {"tqc": {"n_quantiles": 3, "top_quantiles_to_drop_per_net": 1}, "crossq": {"policy_delay": 1}}
+_SMALL |= dict.fromkeys(("cql", "cql discrete"), {"bc_iters": 0, "num_actions": 2})
 
 
 def config(kind, **keys):
@@ -45,7 +49,7 @@ def block(kind, made, seed=0):
         "discount": rng.choice(np.float32([0.0, 0.9, 0.81]), lead),
         "next_obs": rng.normal(0, 1, (*lead, OBS)).astype(np.float32),
     }
-    if kind == "discrete":
+    if KINDS[kind][2] == "Discrete":
         found["action"] = rng.integers(0, N, lead).astype(np.int32)
     if made.prioritized_replay:
         found["weight"] = rng.uniform(0.1, 1.0, lead).astype(np.float32)

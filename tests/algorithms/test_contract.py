@@ -29,6 +29,9 @@ SCHEDULES = {
     "TD3": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
     "DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "APEX_DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "CQL": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "IQL": {"critic": ALWAYS, "policy": ALWAYS, "value": ALWAYS, "target": THIRD},
+    "TD3BC": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
     "DQN": {"q": ALWAYS, "target": THIRD},
     "QRDQN": {"q": ALWAYS, "target": THIRD},
     "SimpleQ": {"q": ALWAYS, "target": THIRD},
@@ -36,8 +39,9 @@ SCHEDULES = {
     "R2D2": {"q": ALWAYS, "target": THIRD},
 }
 
-OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ")}
-OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG")}
+OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ", "CQL")}
+OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC")}
+OPTIMISERS |= {"IQL": {"actor", "critic", "value"}}
 OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2")}
 
 
@@ -65,7 +69,7 @@ def frequency(case):
     """Every how many updates (of one env step each) the targets move."""
     if case.row == "CROSSQ":
         return {}
-    return {"target_network_update_freq": 0 if case.row == "TD3" else 3}
+    return {"target_network_update_freq": 0 if case.row in ("TD3", "TD3BC") else 3}
 
 
 def part_of(name):
@@ -76,7 +80,7 @@ def part_of(name):
         return part_of(name.removeprefix("learnt_"))
     if name.startswith(("actor_adam", "entropy_adam", "log_alpha", "policy/")):
         return "policy"
-    for part in ("critic", "q"):
+    for part in ("critic", "value", "q"):
         if name.startswith((f"{part}/", f"{part}_adam/")):
             return part
     return name
@@ -183,6 +187,8 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
             chosen = ActionValues(spec).greedy(ActionValues(spec).atoms(heads), obs)
         elif spec.distribution == "categorical":
             chosen = tf.argmax(heads["logits"], axis=-1)
+        elif spec.distribution == "gaussian":
+            chosen = heads["mean"]
         else:
             chosen = tf.tanh(heads["mean"])
         heads, chosen = session.run([heads, chosen])

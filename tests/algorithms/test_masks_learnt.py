@@ -7,7 +7,8 @@ import r2d2_machine
 import soft_machine
 from machine import Machine, discrete_spaces
 
-from drl_cli.algorithms import r2d2, r2d2_nets
+from drl_cli.algorithms import iql, iql_nets, r2d2, r2d2_nets
+from drl_cli.configs.iql import IQLConfig
 
 N, START = 3, 1  # actions; the mask in observations of 1 + 3 numbers
 SPACES = discrete_spaces(1 + N, N) | {"mask": [START, N]}
@@ -74,3 +75,29 @@ def test_soft_policy_spreads_over_what_is_allowed_and_its_entropy_target_knows_h
     np.testing.assert_allclose(stats["alpha_loss"], np.log(2.0) - target, rtol=1e-4)
     assert all(np.isfinite(value).all() for value in after.values())
     assert (after["policy/logits/bias"][0] == 0.0) and after["num_updates"] == 1
+
+
+def test_soft_maximum_of_cql_is_over_what_is_allowed():
+    made = soft_machine.config("cql discrete", updates_per_call=1)
+    block = soft_machine.block("cql discrete", made)
+    for name in ("obs", "next_obs"):
+        block[name] = np.zeros((*block[name].shape[:-1], 1 + N), np.float32)
+    block["action"] = 1 + block["action"] % 2  # what is allowed is what can have been recorded
+    with soft_machine.machine("cql discrete", made, _masked(block) and SPACES) as machine:
+        _constant(machine, q__bias=np.tile(Q, (2, 1)))
+        stats = machine.run(block, 1)["stats"]
+    expected = np.log(np.exp(1.0) + np.exp(2.0)) - Q[block["action"]].mean()
+    np.testing.assert_allclose(stats["cql_gap"], expected, rtol=1e-5)
+
+
+def test_policy_of_iql_weighs_recorded_actions_against_what_is_allowed():
+    made = IQLConfig(train_batch_size=4, updates_per_call=1)
+    block = _masked(dqn_machine.random_block(dqn_machine.config(updates_per_call=1), 1 + N, N))
+    block["action"][:] = 1
+    rates = dict.fromkeys(iql.RATES, 1e-2)
+    with Machine(made, SPACES, 5, False, modules=(iql_nets, iql), rates=rates) as machine:
+        _constant(machine)
+        stats = machine.run(block, 1)["stats"]
+        bias = machine.values()["policy/logits/bias"]
+    np.testing.assert_allclose(stats["data_logp"], -np.log(2.0), rtol=1e-5)
+    assert bias[0] == 0.0 and bias[1] > 0.0 > bias[2]

@@ -27,7 +27,9 @@ FREE = {"optimization": {"actor_learning_rate": 0.0, "critic_learning_rate": RAT
 FREE |= {"initial_alpha": 1e-6}  # entropy is worth nothing
 KEYS = {"SAC": FREE, "TQC": FREE | {"top_quantiles_to_drop_per_net": 0, "n_quantiles": 5}}
 KEYS |= {"CROSSQ": FREE | {"train_batch_size": 256}}  # what it judges by is normalised by what it happens to draw
-KEYS |= {name: {"actor_lr": 0.0, "critic_lr": RATE, "l2_reg": 0.0} for name in ("TD3", "DDPG", "APEX_DDPG")}
+KEYS |= {"CQL": FREE | {"min_q_weight": 0.0}}  # what is held down is worth less than it is
+KEYS |= {name: {"actor_lr": 0.0, "critic_lr": RATE, "l2_reg": 0.0} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC")}
+KEYS |= {"IQL": {"actor_lr": 0.0, "critic_lr": RATE, "value_lr": RATE, "expectile": 0.5}}
 KEYS |= {name: {"lr": RATE, "hiddens": ()} for name in ("DQN", "SimpleQ", "APEX")}
 KEYS |= {"QRDQN": {"lr": RATE, "hiddens": (), "n_quantiles": 5}}
 LINEAR = {
@@ -43,7 +45,7 @@ KINDS += [("DQN", "Discrete", 3, {"num_atoms": 26, "v_min": 0.0, "v_max": 12.5})
 
 def linear(row):
     """The keys that make the row's critic linear."""
-    (keys,) = [keys for name, keys in LINEAR.items() if NETS[name] is NETS[row]]
+    (keys,) = [keys for name, keys in LINEAR.items() if NETS[name].items() <= NETS[row].items()]
     return keys
 
 

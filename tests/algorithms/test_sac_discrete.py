@@ -3,66 +3,14 @@
 import numpy as np
 import pytest
 from machine import SCOPE, discrete_spaces
-from slow import SlowUpdate, affine, compare, copy_of, follow_targets, hidden, weighted
+from slow import SlowUpdate, compare, follow_targets
+from slow_sac import DiscreteLosses
 from soft_machine import N, block, config, machine
 
 from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.algorithms import sac_nets
 from drl_cli.algorithms.soft_update import target_entropy
 from drl_cli.networks.forward import Forward
-
-
-class Losses:
-    """Christodoulou 2019, eq. 4, 10, 11 and 12: one sample, one critic and one action at a time."""
-
-    def __init__(self, made):
-        self.config, self.critics = made, 2 if made.twin_q else 1
-        asked = made.target_entropy
-        self.entropy = made.target_entropy_fraction * np.log(N) if asked in (None, "auto") else asked
-
-    def chances(self, policy, obs):
-        e = np.exp(affine(policy, "policy/logits", hidden(policy, "policy", obs)))
-        return e / e.sum()
-
-    def q(self, weights, net, obs):
-        """The values of all critics and actions for one row, [C, N]."""
-        each = [copy_of(weights, net, copy, self.critics) for copy in range(self.critics)]
-        return np.array([affine(own, f"{net}/q", hidden(own, net, obs)) for own in each])
-
-    def __call__(self, present, batch, noises):
-        alpha, rows = np.exp(present["log_alpha"]), range(self.config.train_batch_size)
-        targets = []
-        for row in rows:
-            chances = self.chances(present, batch["next_obs"][row])
-            q = self.q(present, "target_critic", batch["next_obs"][row])
-            value = sum(chances[a] * (q[:, a].min() - alpha * np.log(chances[a])) for a in range(N))
-            targets.append(batch["reward"][row] + batch["discount"][row] * value)
-
-        def errors(weights):
-            return [targets[r] - self.q(weights, "critic", batch["obs"][r])[:, batch["action"][r]] for r in rows]
-
-        def actor(weights):
-            found = []
-            for row in rows:
-                chances = self.chances(weights, batch["obs"][row])
-                q = self.q(present, "critic", batch["obs"][row])
-                found.append(sum(chances[a] * (alpha * np.log(chances[a]) - q[:, a].min()) for a in range(N)))
-            return weighted(batch, found)
-
-        def entropy(weights):
-            found = []
-            for row in rows:
-                chances = self.chances(present, batch["obs"][row])
-                found.append(sum(-weights["log_alpha"] * c * (np.log(c) + self.entropy) for c in chances))
-            return weighted(batch, found)
-
-        losses = {
-            "critic": lambda w: weighted(batch, (0.5 * np.square(errors(w))).sum(axis=1)),
-            "actor": actor,
-            "entropy": entropy,
-        }
-        return losses, np.abs(errors(present)).mean(axis=1)
-
 
 CASES = {
     "plain": {},
@@ -78,7 +26,7 @@ CASES = {
 def test_update_matches_the_paper_in_float64(keys):
     made = config("discrete", tau=0.2, **keys)
     with machine("discrete", made) as started:
-        slow = SlowUpdate(made, started.values(), Losses(made), follow_targets(0.2))
+        slow = SlowUpdate(made, started.values(), DiscreteLosses(made), follow_targets(0.2))
         assert compare(started, slow, block("discrete", made), updates=3) == 3
 
 

@@ -28,6 +28,9 @@ def test_sac_is_found_with_its_parts():
         ("SimpleQ", ("Discrete",)),
         ("APEX", ("Discrete",)),
         ("R2D2", ("Discrete",)),
+        ("CQL", ("Box", "Discrete")),
+        ("IQL", ("Box", "Discrete")),
+        ("TD3BC", ("Box",)),
     ],
 )
 def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
@@ -61,6 +64,9 @@ def test_evolution_strategy_learns_without_tensorflow_from_whole_episodes(name):
         ("simpleq", "SimpleQ"),
         ("apex-ddpg", "APEX_DDPG"),
         ("ApexDDPG", "APEX_DDPG"),
+        ("TD3+BC", "TD3BC"),
+        ("td3_bc", "TD3BC"),
+        ("cql", "CQL"),
     ],
 )
 def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):

@@ -31,7 +31,7 @@ def test_commands_are_completed_from_the_table():
 
 
 def test_algorithms_are_completed_in_any_case():
-    assert completed("drl", "train", "--run", "td") == ["plain,TD3"]
+    assert completed("drl", "train", "--run", "td") == ["plain,TD3", "plain,TD3BC"]
     assert len(completing.algorithms(None, None, "")) == len(table.ALGORITHMS)
 
 

@@ -79,6 +79,7 @@ def test_train_help_groups_options():
         "Results and checkpoints",
         "Going on",
         "Ray",
+        "Many runs at once",
         "Output",
     ]
 

@@ -39,6 +39,7 @@ def given(monkeypatch):
 
         fake = SimpleNamespace(from_flags=from_flags, from_file=lambda _, flags: from_flags(flags))
         monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", fake)
+        monkeypatch.setitem(sys.modules, "drl_cli.experiment.search", SimpleNamespace(asked=lambda *_: None))
         assert cli.main(["train", *words]) == 2
         return seen
 

@@ -60,6 +60,7 @@ def world(monkeypatch):
         sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
     )
     monkeypatch.setitem(sys.modules, "drl_cli.experiment.driving", SimpleNamespace(run=made.run))
+    monkeypatch.setitem(sys.modules, "drl_cli.cli.search", SimpleNamespace(run=lambda *given: None))
     return made
 
 
@@ -188,19 +189,6 @@ def test_quiet_says_nothing_when_all_is_well(world, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_experiments_of_a_file_run_one_after_the_other_and_the_first_failure_counts(world, capsys):
-    world.specs = world.specs * 3
-    world.outcomes = [ended(), errors.Diverged("too bad"), ended("failed", 5, "disk")]
-    assert cli.main(["train", "-f", "x"]) == 3
-    assert world.runs == 3
-
-
-def test_interruption_ends_all_experiments(world, capsys):
-    world.specs = world.specs * 2
-    world.outcomes = [ended("interrupted", 143)]
-    assert (cli.main(["train", "-f", "x"]), world.runs) == (143, 1)
-
-
 def test_first_signal_only_asks_the_run_to_stop(world, capfd):
     world.meanwhile = lambda: signal.raise_signal(signal.SIGTERM)
     world.outcomes = [ended("interrupted", 143)]
@@ -260,6 +248,7 @@ def run(spec, stop):
 spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0)
 sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
 sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
+sys.modules["drl_cli.cli.search"] = SimpleNamespace(run=lambda *given: None)
 sys.exit(cli.main(["train", "--json", "-q"]))
 """
     read, write = os.pipe()

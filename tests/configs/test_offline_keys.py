@@ -110,7 +110,7 @@ def test_rows_that_can_learn_from_files_take_them(name):
 @pytest.mark.parametrize(
     ("name", "given", "text"),
     [
-        ("BC", {"beta": 1.0}, "beta: a key of MARWIL, not of BC: BC is MARWIL with a beta of 0"),
+        ("BC", {"beta": 1.0}, "beta: a key of IQL, MARWIL, not of BC: BC is MARWIL with a beta of 0"),
         (
             "MARWIL",
             {"replay_buffer_size": 10},

@@ -284,12 +284,21 @@ _IMITATION = {
     "training_intensity": 1.0,
     "updates_per_call": 100,
     "timesteps_per_iteration": 100_000,
+    "evaluation_interval": 1,
     "lr": 1e-3,
     "bc_logstd_coeff": 0.0,
     "model.fcnet_hiddens": [64, 64],
     "model.fcnet_activation": "tanh",
     "model.layer_norm": False,
     "model.free_log_std": False,
+}
+_RECORDED = {
+    "n_step": 1,
+    "evaluation_interval": 1,
+    "learning_starts": 0,
+    "rollout_fragment_length": 200,
+    "training_intensity": 1.0,
+    "timesteps_per_iteration": 100_000,
 }
 _MARWIL = {
     "beta": 1.0,
@@ -454,6 +463,38 @@ DIFFERENCES = {
     "CROSSQ": (
         {"policy_delay": 3, "bn_momentum": 0.99, "beta_1": 0.5},
         {"tau", "target_network_update_freq", "target_entropy_fraction"},
+    ),
+    "CQL": (
+        {
+            **_RECORDED,
+            "bc_iters": 1000,
+            "temperature": 1.0,
+            "num_actions": 4,
+            "lagrangian": False,
+            "lagrangian_thresh": 5.0,
+            "min_q_weight": 5.0,
+            "backup_entropy": False,
+        },
+        set(),
+    ),
+    "IQL": (
+        {
+            **{
+                name: value
+                for name, value in _DDPG.items()
+                if name.endswith(("hiddens", "activation", "layer_norm", "_lr"))
+            },
+            **_RECORDED,
+            "expectile": 0.7,
+            "beta": 3.0,
+            "max_advantage_weight": 100.0,
+            "value_lr": 1e-3,
+        },
+        {*_SOFT, "policy_delay"},
+    ),
+    "TD3BC": (
+        {**_DDPG, **_TD3, **_RECORDED, "observation_filter": "MeanStdFilter", "train_batch_size": 128, "alpha": 2.5},
+        _SOFT,
     ),
     "DDPG": (_DDPG, _SOFT),
     "TD3": ({**_DDPG, **_TD3}, _SOFT),
@@ -713,6 +754,7 @@ def test_keys_that_just_fit_are_taken(given):
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
+        ("TD3BC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
         ("IMPALA", {"num_aggregation_workers": 1}, "must be 0: fragments go to the learner as references"),
         (
             "IMPALA",

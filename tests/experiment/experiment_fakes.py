@@ -55,6 +55,8 @@ class Spec:
     imports: list = dataclasses.field(default_factory=list)
     command: list = dataclasses.field(default_factory=lambda: ["drl", "train"])
     env_facts: dict = dataclasses.field(default_factory=lambda: {"id": "Pendulum-v1"})
+    trial: str = "0"
+    origins: dict = dataclasses.field(default_factory=lambda: {"run": "--run", "config.gamma": "-s"})
 
 
 class StopRequest:

@@ -65,6 +65,20 @@ def test_run_writes_every_file_a_user_is_promised(tmp_path, heard):
     assert not folders.is_locked(outcome.run_folder)
 
 
+def test_run_records_where_its_values_came_from(tmp_path):
+    outcome = drive(Spec(tmp_path))
+    recorded = json.loads((outcome.run_folder / "provenance.json").read_text())
+    assert recorded == {"from": {"run": "--run", "config.gamma": "-s"}}
+
+
+def test_run_that_looks_stuck_says_so_and_the_journal_keeps_it(tmp_path, heard):
+    spec = Spec(tmp_path, stop={"training_iteration": 3}, config=Config(horizon=100))
+    outcome = drive(spec, trainer())  # its results tell of no episode
+    assert [f["name"] for f in fields(heard, "diagnosis")] == ["no episode"]
+    recorded = [json.loads(line) for line in (outcome.run_folder / "events.jsonl").read_text().splitlines()]
+    assert [line["name"] for line in recorded if line["kind"] == "diagnosis"] == ["no episode"]
+
+
 def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_path):
     request, made = StopRequest(), trainer()
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})

@@ -199,11 +199,10 @@ def test_everything_wrong_with_a_file_is_told_together(write):
         spec.from_file, path, {"set": ["gmma=1"], "checkpoint_score_attr": "episode_reward_meen"}
     ).splitlines()
     assert lines == [
-        f"9 problems in {path}:",
+        f"8 problems in {path}:",
         f"  configg: unknown key ({path}:5). Did you mean 'config'?",
         "  upload_dir: not supported: results are written under local_dir, which may be a mounted folder. Copy them from "
         f"there with the tool of your storage, such as: aws s3 sync RUN_FOLDER URI ({path}:6).",
-        f"  num_samples: 2 is not allowed; it takes 1 (more are not supported yet) ({path}:7).",
         f"  num_wrkers: unknown key ({path}:9). Did you mean 'num_workers'?",
         "  gmma: unknown key (-s). Did you mean 'gamma'?",
         f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1' or 'phys2d/Pendulum-v0' or "
@@ -317,7 +316,7 @@ def test_module_of_a_file_needs_the_command_line(write, tmp_path, monkeypatch):
         ("a: {run: SAC, env: Pendulum-v1, config: {env: CartPole-v1}}", "env: two environments, 'Pendulum-v1'"),
         ("a: {run: SAC, env: Pendulum-v1, config: [1]}", "config: [1] is not a"),
         ("a: {run: [SAC], env: Pendulum-v1}", 'run: ["SAC"] is not allowed; it takes the name of an algorithm'),
-        ("a: {run: SAC, env: {grid_search: [a, b]}}", "searches over values are not supported yet"),
+        ("a: {run: SAC, env: {grid_search: [a, b]}}", "values are searched over by drl train only"),
         ("'a/b': {run: SAC, env: Pendulum-v1}", "'a/b' is no name for an experiment"),
         ("a: {run: SAC, env: Pendulum-v1, stop: 5}", "stop: 5 is not allowed"),
     ],
@@ -435,6 +434,13 @@ def test_spec_imports_neither_ray_nor_tensorflow():
         "print([name for name in ('tensorflow', 'ray', 'click', 'rich') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_keys_that_only_searches_read_are_said_to_have_no_effect(write, notices):
+    path = write("a: {run: SAC, env: Pendulum-v1, max_failures: 3, resources_per_trial: {cpu: 1}}")
+    spec.from_file(path, {})
+    assert any(text.startswith("max_failures restarts the trials of a search") for text in notices)
+    assert "resources_per_trial is for the trials of a search; this is a single run." in notices
 
 
 def test_local_mode_is_a_run_without_workers(write, notices):

@@ -169,3 +169,22 @@ def test_training_mode_normalises_by_the_batch_and_hands_out_its_statistics():
     np.testing.assert_allclose(statistics["net/norm_0/mean"], mean, atol=1e-5)
     np.testing.assert_allclose(statistics["net/norm_0/var"], var, rtol=1e-4)
     np.testing.assert_allclose(found, (ROWS - mean) / np.sqrt(var + 1e-3) @ weights["net/q/kernel"], atol=1e-4)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("image", [False, True])
+def test_several_actions_in_a_state_are_judged_as_one_by_one(image, copies):
+    rng = np.random.default_rng(3)
+    inputs = (("obs", 64 if image else 3), ("action", 2))
+    sight = {"image": (8, 8, 1), "convs": (Conv(4, 3, 2),)} if image else {}
+    net = NetSpec("net", inputs, (Dense(7, "tanh", layer_norm=True),), HEADS["three"], copies, **sight)
+    obs = rng.integers(0, 256, (5, 8, 8, 1), np.uint8) if image else rng.normal(0, 1, (5, 3)).astype(np.float32)
+    action = rng.normal(0, 1, (5, 4, 2)).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        seen = Net(net, {name: tf.constant(value) for name, value in _weights(net).items()})
+        together = session.run(seen.several(tf.constant(obs), tf.constant(action)))
+        singly = [session.run(seen(tf.constant(obs), tf.constant(action[:, index]))) for index in range(4)]
+    for head, size in net.heads:
+        assert together[head].shape == (*([2] if copies > 1 else []), 5, 4, size)
+        for index in range(4):
+            np.testing.assert_allclose(together[head][..., index, :], singly[index][head], rtol=1e-4, atol=1e-5)

@@ -140,7 +140,7 @@ def test_filter_over_images_is_refused_in_one_line(schema):
         describing.observation(schema(observation_filter="MeanStdFilter"), image)
     assert str(refused.value) == (
         "observation_filter: MeanStdFilter is for vectors of numbers, the environment's observations are images of shape "
-        "(16, 16, 1), which nets scale themselves. Leave the key out."
+        "(16, 16, 1), which nets scale themselves. Set it to NoFilter."
     )
     assert describing.observation(schema(reward_scaling=True), image)[0]["scaled"]
 

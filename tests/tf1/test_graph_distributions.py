@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from drl_cli.tf1.distributions import SquashedGaussian, stateless_normal
+from drl_cli.tf1.distributions import SquashedGaussian, stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import function, tf
 
 UNIT = (np.float32([-1.0, -1.0]), np.float32([1.0, 1.0]))
@@ -62,6 +62,62 @@ def test_density_integrates_to_one_over_the_actions():
     heads = np.full_like(noise, 0.3), np.full_like(noise, -0.5)
     _, logp = _sample((np.float32([-1.0]), np.float32([1.0])), *heads, noise)
     assert abs(integrate.trapezoid(np.exp(np.float64(logp)), points) - 1.0) < 1e-3
+
+
+def _logp(bounds, mean, log_std, action):
+    with tf.Graph().as_default(), tf.Session() as session:
+        heads = {"mean": tf.constant(mean, tf.float32), "log_std": tf.constant(log_std, tf.float32)}
+        logp = SquashedGaussian(*bounds).logp(heads, tf.constant(action, tf.float32))
+        return session.run([logp, *tf.gradients(logp, list(heads.values()))])
+
+
+@pytest.mark.parametrize("bounds", [UNIT, WIDE], ids=["unit", "wide"])
+def test_log_probability_of_a_given_action_is_that_of_its_draw(bounds):
+    rng = np.random.default_rng(0)
+    mean, log_std, noise = rng.normal(0, 0.5, (50, 2)), rng.uniform(-3, 0, (50, 2)), rng.normal(0, 1, (50, 2))
+    action, expected = _sample(bounds, mean, log_std, noise)
+    np.testing.assert_allclose(_logp(bounds, mean, log_std, action)[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_log_probability_of_an_action_at_a_bound_is_that_of_one_a_thousandth_inside_and_has_finite_gradients():
+    heads = [[0.3, -0.2]] * 3, [[-0.5, 0.1]] * 3
+    logp, by_mean, by_log_std = _logp(UNIT, *heads, [[1.0, -1.0], [0.999, -0.999], [3.0, -7.0]])
+    raw, std = np.arctanh([0.999, -0.999]), np.exp([-0.5, 0.1])
+    expected = (stats.norm.logpdf(raw, [0.3, -0.2], std) - np.log(1 - 0.999**2)).sum()
+    np.testing.assert_allclose(logp, [expected] * 3, rtol=1e-4)
+    distance = (raw - [0.3, -0.2]) / std
+    np.testing.assert_allclose(by_mean, [distance / std] * 3, rtol=1e-3)
+    np.testing.assert_allclose(by_log_std, [distance**2 - 1] * 3, rtol=1e-3)
+
+
+def test_several_draws_a_row_are_those_of_single_ones():
+    rng = np.random.default_rng(0)
+    mean, log_std, noise = rng.normal(0, 1, (4, 2)), rng.uniform(-2, 0, (4, 2)), rng.normal(0, 1, (4, 3, 2))
+    action, logp = _sample(WIDE, mean[:, None], log_std[:, None], noise)
+    assert action.shape == (4, 3, 2) and logp.shape == (4, 3)
+    for index in range(3):
+        one, likelihood = _sample(WIDE, mean, log_std, noise[:, index])
+        np.testing.assert_allclose(action[:, index], one, rtol=1e-5)
+        np.testing.assert_allclose(logp[:, index], likelihood, rtol=1e-5, atol=1e-6)
+
+
+def test_actions_all_over_the_bounds_have_the_density_of_their_volume():
+    with tf.Graph().as_default(), tf.Session() as session:
+        action, log_density = SquashedGaussian(*WIDE).spread(tf.constant([[-1.0, 0.0], [0.5, 1.0]]))
+        found = session.run(action)
+    np.testing.assert_allclose(found, [[-2.0, 0.25], [1.0, 0.5]])
+    assert log_density == pytest.approx(-np.log(4.0 * 0.5))
+
+
+def test_uniform_draws_are_spread_evenly_and_depend_on_number_and_stream():
+    with tf.Graph().as_default(), tf.Session() as session:
+        number = tf.placeholder(tf.int64, [])
+        draws = [stateless_uniform([50_000], 4, number, stream) for stream in (0, 1)]
+        first, second = session.run(draws, {number: 2})
+        later = session.run(draws[0], {number: 3})
+    assert stats.kstest(first, "uniform", args=(-1, 2)).pvalue > 0.01
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.02 and not np.isclose(first, later).all()
+    assert first.min() > -1 and first.max() < 1
 
 
 def _draws(compiled, shape=(3, 2), cases=((5, 0, 0),)):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import odd_envs  # noqa: F401  registers environments of every kind of actions
 import pytest
+from experience_files import random_set
 
 from drl_cli import cli
 from drl_cli.algorithms import table
@@ -22,6 +23,7 @@ SMALL = {
     "xla": False,
 }
 REPLAYED = {"learning_starts": 100}
+RECORDED = {"training_intensity": 1, "updates_per_call": 1}
 TRAJECTORIES = {"num_envs_per_worker": 2, "rollout_fragment_length": 10, "train_batch_size": 20}
 PASSES = {"sgd_minibatch_size": 10, "num_sgd_iter": 2, "vf_iterations": 2}  # of the rows that have such keys
 ENVS = {
@@ -37,11 +39,12 @@ BOTH, SEVERAL = ("Box", "Discrete"), ("MultiDiscrete", "MultiBinary")
 def rows():
     """Every row on the kinds of actions that it takes; of those that share their nets, each on two of the four.
 
-    Those without TensorFlow have a file of their own, ``test_evolution_rows``.
+    Those without TensorFlow have a file of their own, ``test_evolution_rows``; those that learn from files have some for two.
     """
     for number, row in enumerate(row for row in table.ALGORITHMS if row.tensorflow):
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
+        kinds = tuple(kind for kind in kinds if not row.reads or kind in BOTH)
         assert set(kinds) <= set(row.actions)
         yield from ((row.name, kind, {}) for kind in kinds)
     yield "A2C", "Discrete", {"model": LSTM}
@@ -52,6 +55,8 @@ def rows():
 def keys_of(name):
     """The keys of a small run of the algorithm ``name``."""
     row = table.find(name)
+    if row.reads:
+        return SMALL | RECORDED
     if row.postprocess != "trajectory":
         return SMALL | REPLAYED
     known = load(row.config).model_fields
@@ -64,6 +69,8 @@ def typed(name, env, folder, *more):
 
 @pytest.mark.parametrize(("name", "kind", "more"), rows())
 def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind, more):
+    if table.find(name).reads:
+        more = more | {"input": random_set(tmp_path / "recorded" / "a.json", ENVS[kind])}
     short = ["--config", json.dumps(keys_of(name) | more), "--stop", "timesteps_total=300"]
     assert cli.main(typed(name, ENVS[kind], tmp_path, *short, "--json")) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -1,0 +1,41 @@
+"""In words: who waits for whom in each loop, and what a loop learns from. Read by ``drl algorithms``; imports nothing."""
+
+DATAFLOW = {
+    "replay": (
+        "replay",
+        "Workers fill a replay, the learner draws from it, side by side. training_intensity is kept from both sides: the "
+        "learner makes no more updates than are owed, workers are only a small lead ahead.",
+    ),
+    "sync": (
+        "synchronous",
+        "All workers sample with one version of the weights, then the learner learns from all of it, and nobody samples "
+        "meanwhile.",
+    ),
+    "stream": (
+        "stream",
+        "Workers sample without waiting, with the newest weights they have heard of; the learner takes the oldest batch of a "
+        "bounded queue and corrects for how old it is (V-trace).",
+    ),
+    "gradients": (
+        "gradients",
+        "Every worker differentiates the loss of its own fragment; the learner applies gradients as they arrive, each worker "
+        "goes on when its own has been applied.",
+    ),
+    "evolution": (
+        "evolution",
+        "Workers play episodes with perturbed weights and send their returns; a round is closed when all of its "
+        "directions were tried, then the learner makes one step, in NumPy.",
+    ),
+    "reading": (
+        "files",
+        "Recorded experience is read from files into a replay, which the learner draws from; nobody samples, unless input "
+        "names a mix of both.",
+    ),
+}
+"""Name of a loop's module, "reading" for what learns from files → (its short name, a sentence or two)."""
+
+
+def of(row):
+    """Return (short name, sentences) of the loop of a row of the table."""
+    name = "reading" if row.reads else row.loop.rpartition(".")[2]
+    return DATAFLOW.get(name, (name, ""))

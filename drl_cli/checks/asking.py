@@ -1,0 +1,83 @@
+"""Asking another Python process: a JSON object in, JSON lines out, with a limit of time for each line.
+
+Used for whatever may crash, hang or take its process with it: environments, heavy imports, probes. A process is ended with
+all that it started.
+"""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+SILENT, DEAD = "silent", "dead"  # why there is no answer
+
+
+class Asked:
+    """``python -m module`` (or ``-c code``) that was given ``question`` on stdin. A context manager."""
+
+    def __init__(self, module, question=None, environ=None):
+        """``module``: dotted name, or code if it holds a line break or a blank. ``environ``: over this process's own."""
+        words = ["-c", module] if " " in module or "\n" in module else ["-m", module]
+        self._command = [sys.executable, *words]
+        self._question, self._environ = json.dumps(question), {**os.environ, **(environ or {})}
+        self._lines, self._errors = queue.Queue(), []
+
+    def __enter__(self):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._process = subprocess.Popen(
+            self._command, text=True, errors="replace", env=self._environ, start_new_session=True, **pipes
+        )
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._listen)]
+        for reader in self._readers:
+            reader.start()
+        try:
+            self._process.stdin.write(self._question)
+            self._process.stdin.close()
+        except OSError:
+            pass  # it has died already: ``next`` says so
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._process.wait()
+
+    def _read(self):
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _listen(self):
+        self._errors.extend(self._process.stderr)
+
+    def next(self, limit_s):
+        """Return (answer, None), or (None, SILENT or DEAD) when no line of JSON came within ``limit_s`` seconds."""
+        until = time.monotonic() + limit_s
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.01, until - time.monotonic()))
+            except queue.Empty:
+                return None, SILENT
+            if line is None:
+                return None, DEAD
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                continue  # something that a library printed
+            if isinstance(answer, dict):
+                return answer, None
+
+    def end(self):
+        """Return how a process that is dead ended, in words: its exit code or signal, and its last words."""
+        code = self._process.wait()
+        for reader in self._readers:
+            reader.join(timeout=1.0)
+        last = next((line.strip() for line in reversed(self._errors) if line.strip()), "")[:300]
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"{how}{f': {last}' if last else ''}"

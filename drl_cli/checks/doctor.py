@@ -1,0 +1,76 @@
+"""Whether everything is there that a run needs: probe after probe, none of which can hurt another. User: ``drl doctor``.
+
+Imports nothing but the standard library and light rooms, so that it runs where half of what it looks for is broken.
+"""
+
+import concurrent.futures
+from pathlib import Path
+
+from drl_cli.checks import imports, leftovers, machine_probes, versions
+from drl_cli.checks.findings import FAIL, NOTE, Finding
+from drl_cli.loading import load
+
+SIDE_BY_SIDE = 2  # heavy imports at once
+
+
+def examine(results_folder, quick=False, said=lambda what: None):
+    """Return all Findings. ``results_folder``: where runs go. ``quick``: without loading heavy libraries.
+
+    ``said(name)`` is called before something that takes a while.
+    """
+    findings = []
+    for name, probe in (
+        ("Python", machine_probes.python),
+        ("packages", versions.probe),
+        ("CPU", machine_probes.processors),
+        ("memory", machine_probes.memory),
+        ("/dev/shm", machine_probes.shared_memory),
+        ("limits", machine_probes.limits),
+        ("BLAS", machine_probes.threads),
+        ("results", lambda: machine_probes.results(results_folder)),
+        ("temporary", machine_probes.temporary),
+        ("Ray's processes", lambda: [leftovers.processes()]),
+        ("Ray's folders", lambda: [leftovers.sessions()]),
+    ):
+        findings += isolated(name, probe)
+    if not quick:
+        findings += _libraries(said)
+    return findings
+
+
+def isolated(name, probe):
+    """Return what ``probe()`` finds; a probe that breaks is a finding itself."""
+    try:
+        return probe()
+    except Exception as error:  # whatever half a system raises
+        return [
+            Finding(name, FAIL, f"could not be looked at: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+        ]
+
+
+def _libraries(said):
+    with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        calls = [(trial, pool.submit(imports.attempt, trial)) for trial in imports.TRIALS]
+        findings = []
+        for trial, call in calls:
+            said(trial.name)
+            findings += isolated(trial.name, lambda call=call: [call.result()[0]])
+        gpus = next((call for trial, call in calls if trial.name == "TensorFlow"), None)
+        findings += isolated("GPU", lambda: _gpu(gpus.result()[1]))
+    return findings
+
+
+def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
+    """Return what is to be said where there is a GPU that TensorFlow does not see."""
+    if answer is None or answer.get("gpus") or not driver.exists():
+        return []
+    text = "there is an NVIDIA GPU that TensorFlow does not use; small nets are as fast without it"
+    return [Finding("GPU", NOTE, text, "pip install 'drl-cli[gpu]'")]
+
+
+def results_folder():
+    """Return where results go; what the program itself uses, or plainly the home folder where that is broken."""
+    try:
+        return load("drl_cli.checkpoint.run_folder:results_folder")()
+    except Exception:  # NumPy is missing, say: that is told elsewhere
+        return Path("~/ray_results").expanduser()

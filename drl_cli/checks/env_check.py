@@ -1,0 +1,187 @@
+"""Whether an environment keeps its word: ``drl env check ID``.
+
+``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which tells stage and finding
+line by line), so that a crash or a hang is a finding too. What is looked at: seeds and processes, spaces, numbers that are
+not finite, how episodes end, reset, and how fast it is.
+
+Sources: gymnasium's interface (Env.reset, Env.step) and its ``utils.env_checker``, which looks at two steps; Pardo et al.
+2018 (arXiv:1712.00378) for what a time limit told as an end costs.
+"""
+
+import json
+import sys
+import time
+
+from drl_cli.acting import envs
+from drl_cli.acting.trial import failure, try_out
+from drl_cli.checks import env_play
+from drl_cli.checks.asking import SILENT, Asked
+from drl_cli.checks.env_probe import looked_at, shortened
+from drl_cli.checks.env_trace import hashes
+from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
+from drl_cli.errors import DrlError
+
+TRACED = 300  # steps that are compared
+SILENCE_S = 60.0  # for any stage to say something
+OTHER = "drl_cli.checks.env_trace"
+
+
+def check(env_id, question, said=lambda stage: None):
+    """Return the report of an environment that ``envs.resolve`` knows: {"id", "findings", …}, see ``drl env check``.
+
+    ``question``: dict(env_config, imports, seed, episodes, seconds). ``said(text)`` is called as stages begin.
+    """
+    report = {"id": env_id, "findings": [], "random_policy": None, "spaces": None, "fits": []}
+    stage = "starting"
+    with Asked("drl_cli.checks.env_check", {**question, "id": env_id}) as asked:
+        while True:
+            answer, problem = asked.next(SILENCE_S + question["seconds"])
+            if answer is None:
+                hung = f"nothing happened for {SILENCE_S + question['seconds']:.0f} s"
+                text = f"{stage}: {hung if problem == SILENT else f'the process ended, {asked.end()}'}"
+                report["findings"].append(Finding("process", FAIL, text))
+                return report
+            if "stage" in answer:
+                stage = answer["stage"]
+                said(stage)
+            elif "finding" in answer:
+                report["findings"].append(Finding(*answer["finding"]))
+            elif "done" in answer:
+                return report
+            else:
+                report.update(answer)
+
+
+class _Check:
+    """The stages; each tells its findings by ``tell(dict)``."""
+
+    def __init__(self, question, tell):
+        self._asked, self._tell = question, tell
+        self._id, self._env_config = question["id"], question["env_config"]
+
+    def run(self):
+        """Go through all stages; what breaks one of them is a finding, and the last one where nothing can follow it."""
+        for stage, method in (
+            ("making it", self._interface),
+            ("playing the same steps twice", self._repeats),
+            ("playing them in another process", self._repeats_elsewhere),
+            ("playing at random", self._plays),
+        ):
+            self._tell({"stage": stage})
+            try:
+                if method() is False:
+                    break
+            except DrlError as error:
+                self._find(stage, FAIL, str(error))
+                break
+            except (Exception, SystemExit) as error:  # the environment's own
+                self._find(stage, FAIL, f"it raised {failure(error)}")
+                break
+        self._tell({"done": True})
+
+    def _find(self, what, state, text):
+        self._tell({"finding": Finding(what, state, text)})
+
+    def _new(self):
+        return envs.make_raw(self._id, self._env_config)
+
+    def _interface(self):
+        env = envs.make(self._id, self._env_config)
+        try:
+            try_out(env, self._id, envs.describe(env).get("mask"))
+        finally:
+            env.close()
+        seen = looked_at(self._id, self._env_config)
+        if "error" in seen:
+            self._find("interface", FAIL, shortened(seen["error"]))
+            return False
+        self._tell({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
+        self._find("interface", OK, "reset and step answer as gymnasium wants it")
+        told = (
+            ", ".join(seen["fits"]) or "none; make the actions one Box with finite bounds or one Discrete in a wrapper"
+        )
+        self._find("algorithms", OK if seen["fits"] else FAIL, told)
+        return True
+
+    def _repeats(self):
+        seed = self._asked["seed"]
+        first, again = self._new(), self._new()
+        self._before = hashes(first, seed, TRACED)
+        place = _first_difference(self._before, hashes(again, seed, TRACED))
+        if place is not None:
+            text = f"two new ones with seed {seed} and equal actions differ {place}: reset must seed all that is random"
+            self._find("same seed", FAIL, text)
+        else:
+            self._find("same seed", OK, f"two new ones do the same for {TRACED} steps")
+        starts = {hashes(self._new(), seed + i, 0)[0] for i in range(5)}
+        if len(starts) == 1:
+            later = {hashes(self._new(), seed + i, 50)[-1] for i in range(3)}
+            text = "every episode begins alike, whatever the seed"
+            self._find("other seeds", NOTE, text if len(later) > 1 else f"{text}, and equal actions give equal steps")
+        else:
+            self._find("other seeds", OK, f"5 seeds give {len(starts)} beginnings")
+        if place is None:
+            self._remembers(first)
+        first.close()
+        again.close()
+
+    def _remembers(self, used):
+        """Whether a reset with a seed makes a used environment a new one."""
+        place = _first_difference(self._before, hashes(used, self._asked["seed"], TRACED))
+        if place is None:
+            self._find("used again", OK, "a reset with a seed forgets all that was before")
+        else:
+            text = f"a used one with seed {self._asked['seed']} differs from a new one {place}: reset leaves something behind"
+            self._find(
+                "used again", NOTE, f"{text}. drl makes a new one for every episode, so that runs repeat all the same"
+            )
+
+    def _repeats_elsewhere(self):
+        question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}
+        with Asked(OTHER, {**question, "steps": TRACED}) as other:
+            answer, problem = other.next(SILENCE_S)
+        if answer is None:
+            text = "it did not answer" if problem == SILENT else other.end()
+            self._find("another process", FAIL, f"there it cannot be played: {text}")
+            return
+        place = _first_difference(self._before, answer["hashes"])
+        text = f"with seed {self._asked['seed']} and equal actions it differs {place}: something depends on hashes of text, "
+        if place is not None:
+            self._find("another process", FAIL, text + "the clock, or a generator that reset does not seed")
+        else:
+            self._find("another process", OK, f"there it does the same for {TRACED} steps")
+
+    def _plays(self):
+        asked = self._asked
+        env = self._new()
+        began = time.perf_counter()
+        self._new().close()
+        making = time.perf_counter() - began
+        try:
+            played = env_play.play(env, asked["seed"], asked["episodes"], asked["seconds"])
+        finally:
+            env.close()
+        limit = envs.time_limit(self._id)
+        for finding in env_play.judged(played, limit, env.observation_space):
+            self._tell({"finding": finding})
+        self._tell({"random_policy": played.score(making)})
+        self._find("speed", *env_play.speed(played, making))
+
+
+def _first_difference(one, other):
+    """Return where two lists of hashes begin to differ, in words; None where they do not."""
+    at = next((i for i, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), None)
+    return None if at is None else "in the first observation" if at == 0 else f"from step {at} on"
+
+
+def main():
+    """Check what stdin asks for."""
+    asked = json.load(sys.stdin)
+    for module in asked["imports"]:
+        envs.import_module(module)
+    envs.resolve(asked["id"], trusted=True)
+    _Check(asked, lambda told: print(json.dumps(told), flush=True)).run()
+
+
+if __name__ == "__main__":
+    main()

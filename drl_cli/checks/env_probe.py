@@ -1,0 +1,64 @@
+"""One environment after the other made and described, in a process of its own: ``python -m drl_cli.checks.env_probe``.
+
+Started by ``checks.environments``, so that an environment that crashes or hangs takes only this process with it. Reads from
+stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line an id:
+{"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}.
+"""
+
+import contextlib
+import io
+import json
+import re
+import sys
+
+from drl_cli.acting import envs, preprocessing
+from drl_cli.acting.spaces import misfit
+from drl_cli.algorithms import table
+from drl_cli.configs.dqn import DQNConfig
+from drl_cli.errors import DrlError
+
+
+def looked_at(env_id, env_config=None):
+    """Return what is known of one environment, as above."""
+    try:
+        if env_id.rpartition(":")[2] not in envs.registered_ids():
+            envs.registered_ids(with_games=True)
+        # As most algorithms see it by default: the sections of images are the same for all that have one.
+        plan = preprocessing.plan(DQNConfig(env_config=env_config or {}), env_id)
+        with contextlib.redirect_stdout(io.StringIO()):
+            env = envs.make(env_id, env_config or {}, preprocessing=plan)
+            spaces = envs.describe(env) | {"frames": preprocessing.frames_of(plan)}
+            raw = {"obs": str(env.unwrapped.observation_space), "action": str(env.unwrapped.action_space)}
+            env.close()
+    except DrlError as error:
+        return {"id": env_id, "error": shortened(str(error).removeprefix(f"{env_id} ").removeprefix(f"{env_id}: "))}
+    except (Exception, SystemExit) as error:  # whatever an environment of a user's raises
+        return {"id": env_id, "error": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+    return {
+        "id": env_id,
+        "spaces": spaces,
+        "text": {name: " ".join(text.split())[:160] for name, text in raw.items()},
+        "fits": [row.name for row in table.ALGORITHMS if misfit(spaces, row) is None],
+        "max_episode_steps": envs.time_limit(env_id),
+        "reward_threshold": envs.reward_threshold(env_id),
+    }
+
+
+def shortened(text):
+    """Return an error's text without the file that raised it; a module that is missing is named alone."""
+    text = re.sub(r" \([^()]*:\d+, in [^()]*\)\.?$", "", text)
+    missing = re.search(r"No module named '([\w.]+)'", text)
+    return f"needs a package that is not installed: pip install {missing[1].split('.')[0]}" if missing else text
+
+
+def main():
+    """Answer the question on stdin."""
+    asked = json.load(sys.stdin)
+    for module in asked["imports"]:
+        envs.import_module(module)
+    for env_id in asked["ids"]:
+        print(json.dumps(looked_at(env_id, asked.get("env_config"))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

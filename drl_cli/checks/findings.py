@@ -1,0 +1,19 @@
+"""What a check found: one line each, with what mends it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
+
+from typing import NamedTuple
+
+OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
+
+
+class Finding(NamedTuple):
+    """``what`` was looked at, its ``state`` (ok, note, warn, fail), what is to be said, and the command that mends it."""
+
+    what: str
+    state: str
+    text: str
+    mend: str | None = None
+
+
+def failed(findings):
+    """Whether any of ``findings`` failed."""
+    return any(one.state == FAIL for one in findings)

@@ -1,0 +1,162 @@
+"""What the machine gives a run: processors, memory, shared memory, files, threads, disks. Used by ``drl doctor``.
+
+Each probe returns Findings; thresholds are what a run with two workers needs, with room.
+"""
+
+import os
+import platform
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from drl_cli.checks import versions
+from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
+from drl_cli.process import DEFAULTS
+from drl_cli.runtime import machine
+
+GB = 2**30
+LEAST_MEMORY, GOOD_MEMORY = 1.5 * GB, 3 * GB  # a run with two workers takes 1.2 to 1.8
+LEAST_SHARED = 300 * 2**20  # the object store of a run's own Ray is 256 MB
+LEAST_DISK, GOOD_DISK = 0.5 * GB, 5 * GB
+LEAST_FILES, GOOD_FILES = 1024, 4096  # Ray opens some hundreds for each worker
+LEAST_PROCESSES = 1000  # with the threads of Ray's daemons
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def python():
+    """The interpreter."""
+    window = versions.python_window()
+    version = platform.python_version()
+    text = f"{version} ({sys.executable}), {platform.system()} {platform.machine()}"
+    if window and not versions.fits(version, window):
+        mend = "python3.12 -m venv .venv && .venv/bin/pip install drl-cli"
+        return [Finding("Python", FAIL, f"{text}; drl and TensorFlow are for {window}", mend)]
+    found = [Finding("Python", OK, text)]
+    if platform.system() != "Linux":
+        found.append(Finding("system", WARN, f"drl is made for and tested on Linux, this is {platform.system()}"))
+    return found
+
+
+def processors():
+    """Cores, and what of them the container may use."""
+    cores, quota = machine.cores(), machine.cpu_quota()
+    text = f"{cores} core{'s' if cores > 1 else ''}"
+    if quota is not None and quota < cores:
+        mend = f"drl train … -s num_workers={max(0, round(quota) - 1)}"
+        told = f"{text} can be seen, the container may use the time of {quota:g}: more processes than that take turns"
+        return [Finding("CPU", WARN, told, mend)]
+    if cores < 2:
+        return [
+            Finding(
+                "CPU", NOTE, f"{text}: workers would only take turns with the learner", "drl train … -s num_workers=0"
+            )
+        ]
+    return [Finding("CPU", OK, text)]
+
+
+def memory():
+    """Memory that is free, within the container's limit."""
+    total, free, limit = machine.memory_total(), machine.memory_free(), machine.memory_limit()
+    if free is None:
+        return [Finding("memory", NOTE, "cannot be read here")]
+    text = f"{_size(free)} free of {_size(total)}{', a limit of the container' if limit == total else ''}"
+    if free < LEAST_MEMORY:
+        return [
+            Finding(
+                "memory", FAIL, f"{text}; a run with two workers takes about 1.5 GB", "drl train … -s num_workers=0"
+            )
+        ]
+    if free < GOOD_MEMORY:
+        return [Finding("memory", WARN, f"{text}; a large replay will not fit: drl train … --plan says", None)]
+    return [Finding("memory", OK, text)]
+
+
+def shared_memory():
+    """/dev/shm, in which Ray keeps what processes hand one another."""
+    total, free = machine.shared_memory()
+    if total is None:
+        return [
+            Finding(
+                "/dev/shm", WARN, "is not there: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"
+            )
+        ]
+    text = f"{_size(free)} free of {_size(total)}"
+    if free < LEAST_SHARED:
+        mend = "docker run --shm-size=2g …"
+        return [Finding("/dev/shm", WARN, f"{text}: too small for Ray's object store, which will be on disk", mend)]
+    return [Finding("/dev/shm", OK, text)]
+
+
+def limits():
+    """Open files and processes."""
+    soft, hard = machine.open_files()
+    found = []
+    if soft < GOOD_FILES:
+        state = FAIL if soft < LEAST_FILES else WARN
+        raised = min(65536, hard) if hard > 0 else 65536
+        mend = f"ulimit -n {raised}" if raised > soft else "docker run --ulimit nofile=65536 …"
+        text = f"{soft:,} per process; Ray opens some hundreds for each worker"
+        found.append(Finding("open files", state, text, mend))
+    else:
+        found.append(Finding("open files", OK, f"{soft:,} per process"))
+    most = machine.process_limit()
+    if most is not None and most < LEAST_PROCESSES:
+        text = f"{most:,} processes and threads; Ray alone starts some hundreds of threads"
+        found.append(Finding("processes", WARN, text, "docker run --pids-limit=4096 …"))
+    return found
+
+
+def threads(environ=os.environ):
+    """Threads of BLAS in every process."""
+    odd = {name: environ.get(name) for name in THREADS if environ.get(name) not in (None, DEFAULTS[name])}
+    if not odd:
+        return [Finding("BLAS", OK, "one thread in each process, set by drl")]
+    told = ", ".join(f"{name}={value}" for name, value in odd.items())
+    text = f"{told}: every worker starts so many threads, which get in each other's way for small nets"
+    return [Finding("BLAS", WARN, text, f"unset {' '.join(odd)}")]
+
+
+def results(folder):
+    """The folder of results: that it can be written, and that there is room."""
+    home = Path(os.path.expanduser("~"))
+    found = [_writable("home", home)] if not os.access(home, os.W_OK) else []
+    place = Path(folder)
+    nearest = next((path for path in (place, *place.parents) if path.exists()), place)
+    found.append(_writable("results", nearest, place))
+    free = machine.disk_free(place)
+    if free is not None and found[-1].state == OK:
+        text = f"{place}, {_size(free)} free"
+        mend = "drl train … --local-dir /another/disk"
+        state = FAIL if free < LEAST_DISK else WARN if free < GOOD_DISK else OK
+        found[-1] = Finding("results", state, text, None if state == OK else mend)
+    return found
+
+
+def temporary():
+    """The folders of temporary files: the system's, and /tmp, where Ray keeps its sockets and logs."""
+    found = []
+    for folder in dict.fromkeys(["/tmp", tempfile.gettempdir()]):
+        finding, free = _writable("temporary", Path(folder)), machine.disk_free(folder)
+        if finding.state == OK and free is not None and free < LEAST_DISK:
+            finding = Finding("temporary", FAIL, f"{folder}: {_size(free)} free", f"du -sh {folder}/* | sort -h | tail")
+        found.append(finding)
+    return found
+
+
+def _writable(what, folder, meant=None):
+    """Try to make a file in ``folder``."""
+    shown = meant or folder
+    path = folder / f".drl-doctor-{secrets.token_hex(4)}"
+    try:
+        path.touch(exist_ok=False)
+        path.unlink()
+    except OSError as error:
+        text = f"{shown} cannot be written ({error.strerror})"
+        mend = f"chmod u+w {folder}" if what != "results" else "export TUNE_RESULT_DIR=/another/folder"
+        return Finding(what, FAIL, text, mend)
+    return Finding(what, OK, f"{shown} can be written")
+
+
+def _size(count):
+    return f"{count / GB:,.1f} GB" if count >= GB / 2 else f"{count / 2**20:,.0f} MB"

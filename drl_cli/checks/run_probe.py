@@ -1,0 +1,97 @@
+"""A few seconds of a run, in one process, to learn how fast it will be: ``python -m drl_cli.checks.run_probe``.
+
+Started by ``checks.plan``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and writes one JSON
+line: what a worker and the learner did in seconds of their own clocks. The run has no evaluations, a small replay and
+starts to learn early; what it makes is thrown away.
+"""
+
+import json
+import sys
+import time
+
+from drl_cli.acting import envs
+from drl_cli.algorithms import table
+from drl_cli.loading import load
+from drl_cli.runtime.trainer import Trainer
+
+SMALL = {
+    "num_workers": 0,
+    "num_replay_shards": 0,
+    "learner_actor": False,
+    "evaluation_interval": None,
+    "worker_side_prioritization": False,
+}
+FRAGMENTS = 5  # that are sampled before the first update of a replay
+IMAGE_UPDATES = 5  # of one call of the learner where it sees images: fifty take it seconds
+LONGEST_S = 60.0  # for TensorFlow to be loaded and its graph to be compiled
+LEAST_UPDATES = 3  # calls of the learner that are worth a rate
+
+
+def smaller(config, shape):
+    """Return the config of the probe: ``config`` in one process, with a replay that is soon learnt from.
+
+    ``shape``: of an observation.
+    """
+    over = {name: value for name, value in SMALL.items() if name in type(config).model_fields}
+    if hasattr(config, "learning_starts"):
+        fragment = config.num_envs_per_worker * config.rollout_fragment_length
+        over["learning_starts"] = min(config.learning_starts, FRAGMENTS * fragment)
+        if len(shape) == 3:
+            over["updates_per_call"] = min(config.updates_per_call, IMAGE_UPDATES)
+        over["buffer_size"] = min(config.buffer_size, max(20_000, 4 * config.num_workers * fragment, 4 * fragment))
+    return config.model_copy(update=over)
+
+
+def measure(trainer, seconds, clock=time.perf_counter):
+    """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
+    loop, began, ready = trainer.loop, clock(), None
+    while True:
+        loop.step()
+        now = clock()
+        if ready is None and loop.meters.has_learnt:
+            ready = (now, loop.sampled, loop.updates, dict(loop.meters.spent))
+        if ready is not None and now - ready[0] >= seconds and loop.updates - ready[2] >= LEAST_UPDATES:
+            break
+        if now - began >= LONGEST_S or (ready is not None and now - ready[0] >= 2 * seconds):
+            break
+    loop.quiesce()
+    spent, first = loop.meters.spent, ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent))
+    updates, learn_s = loop.updates - first[2], spent["learn"] - first[3]["learn"]
+    closed = loop.meters.close_iteration()
+    return {
+        "start_s": first[0] - began,
+        "env_steps": loop.sampled,
+        "env_steps_per_s": loop.sampled / spent["sample"] if spent["sample"] else None,
+        "updates": loop.updates,
+        "updates_per_s": updates / learn_s if updates and learn_s > 0 else None,
+        "updates_per_env_step": loop.updates / loop.sampled if loop.sampled and loop.updates else None,
+        "env_s_per_step": spent["env"] / loop.sampled if loop.sampled else None,
+        "policy_s_per_call": spent["policy"] / (loop.sampled / trainer.config.num_envs_per_worker)
+        if loop.sampled
+        else None,
+        "episode_len_mean": closed["episode_len_mean"],
+        "seconds": clock() - began,
+    }
+
+
+def main():
+    """Answer the question on stdin."""
+    began = time.perf_counter()
+    asked = json.load(sys.stdin)
+    for module in asked["imports"]:
+        envs.import_module(module)
+    envs.resolve(asked["env"]["id"], trusted=True)
+    row = table.find(asked["run"])
+    whole = load(row.config).model_validate(asked["config"])
+    config = smaller(whole, asked["env"]["spaces"]["obs"]["shape"])
+    trainer = Trainer(row.name, config, {**asked["env"], "imports": tuple(asked["imports"])})
+    try:
+        trainer.start()
+        found = measure(trainer, asked["seconds"])
+        print(json.dumps({**found, "whole_s": time.perf_counter() - began}), flush=True)
+    finally:
+        trainer.close()
+
+
+if __name__ == "__main__":
+    main()

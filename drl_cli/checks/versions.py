@@ -1,0 +1,121 @@
+"""The packages that the program needs, the versions it was made for, and what is installed. Used by ``drl doctor``.
+
+The windows are those of the program's own metadata, or of ``setup.cfg`` in a checkout; they are compared by hand, since the
+package that does it may be what is missing.
+"""
+
+import configparser
+import importlib.metadata
+import re
+from pathlib import Path
+
+import drl_cli
+from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
+
+_NEED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(.*)$")
+_CLAUSE = re.compile(r"^(>=|<=|==|!=|<|>)\s*([\w.]+)$")
+OPTIONAL = {
+    "ale-py": ("Atari games", "pip install 'drl-cli[atari]'"),
+    "mujoco": ("MuJoCo's environments", "pip install 'gymnasium[mujoco]'"),
+}
+
+
+def needed():
+    """Return {package: specifier text} of what the program needs, without extras."""
+    lines = _from_setup() or _from_metadata()
+    found = {}
+    for line in lines:
+        match = _NEED.match(line.split(";")[0].strip())
+        if match and "extra ==" not in line:
+            found[match[1]] = match[2].strip().strip("()")
+    return found
+
+
+def python_window():
+    """Return the specifier text of Python's versions."""
+    parser = _setup()
+    if parser is not None:
+        return parser.get("options", "python_requires", fallback="")
+    try:
+        return importlib.metadata.metadata("drl-cli").get("Requires-Python", "")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _setup():
+    path = Path(drl_cli.__file__).resolve().parent.parent / "setup.cfg"
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        return parser if parser.read(path, encoding="utf-8") and parser.get("metadata", "name") == "drl-cli" else None
+    except configparser.Error:
+        return None
+
+
+def _from_setup():
+    parser = _setup()
+    return [] if parser is None else parser.get("options", "install_requires", fallback="").split("\n")
+
+
+def _from_metadata():
+    try:
+        return importlib.metadata.requires("drl-cli") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+def installed(package):
+    """Return the version of ``package`` that is installed, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except Exception:  # damaged metadata raises whatever it likes, and is as good as none
+        return None
+
+
+def fits(version, specifier):
+    """Whether ``version`` is within ``specifier`` (``>=2.16,<2.22``); clauses that are not understood are taken as met."""
+    for clause in filter(None, (part.strip() for part in specifier.split(","))):
+        match = _CLAUSE.match(clause)
+        if not match:
+            continue
+        size = max(version.count("."), match[2].count(".")) + 1
+        mine, theirs = _numbers(version, size), _numbers(match[2], size)
+        met = {
+            ">=": mine >= theirs,
+            "<=": mine <= theirs,
+            "==": mine == theirs,
+            "!=": mine != theirs,
+            "<": mine < theirs,
+            ">": mine > theirs,
+        }
+        if not met[match[1]]:
+            return False
+    return True
+
+
+def _numbers(version, size):
+    parts = [int(found[0]) if (found := re.match(r"\d+", part)) else 0 for part in version.split(".")]
+    return (parts + [0] * size)[:size]
+
+
+def probe():
+    """Return the Findings about packages: those that are missing or outside of their window, and one for the rest."""
+    found, good = [], []
+    for package, specifier in needed().items():
+        version = installed(package)
+        mend = f"pip install '{package}{_extras(package)}{specifier.replace(' ', '')}'"
+        if version is None:
+            found.append(Finding(package, FAIL, f"is not installed; drl needs {specifier or 'any version'}", mend))
+        elif not fits(version, specifier):
+            found.append(Finding(package, WARN, f"{version} is outside of what drl was made for: {specifier}", mend))
+        else:
+            good.append(f"{package} {version}")
+    if good:
+        found.insert(0, Finding("packages", OK, ", ".join(good)))
+    for package, (use, mend) in OPTIONAL.items():
+        if installed(package) is None and package not in needed():
+            found.append(Finding(package, NOTE, f"is not installed, which is for {use}", mend))
+    return found
+
+
+def _extras(package):
+    return "[rllib]" if package == "ray" else ""

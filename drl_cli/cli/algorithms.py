@@ -1,0 +1,122 @@
+"""``drl algorithms [NAME]``: what runs, on which spaces, and every key of one algorithm, read from its schema.
+
+Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``configs.listing``.
+"""
+
+import json
+import sys
+
+import click
+
+from drl_cli.cli import group, options, tables, terminal
+from drl_cli.errors import InputError, suggestion
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl algorithms
+drl algorithms SAC
+drl algorithms PPO --key lr --key model
+drl algorithms DQN --json | jq '.keys[] | select(.rllib)'
+"""
+INDENT = 4
+
+
+@click.command("algorithms", cls=group.Command, examples=EXAMPLES)
+@click.argument("name", required=False)
+@group.option(
+    "--key", "wanted", metavar="WORD", multiple=True, group="Which", help="Only keys with WORD in them; repeatable."
+)
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def algorithms(session, name, wanted, as_json):
+    """List the algorithms, or with NAME show one: spaces, dataflow, and every key with default, unit, bounds, meaning.
+
+    JSON without NAME: {"algorithms": [{"name", "about", "actions": [...], "observations": [...], "dataflow",
+    "tensorflow"}]}. With NAME: one such entry, "dataflow_text", and "keys": [{"key", "default", "unit", "allowed",
+    "meaning", "section", "needs", and where RLlib's default differs "rllib" and "why"}].
+    """
+    table = load("drl_cli.algorithms.table")
+    output = terminal.Output(session)
+    if name is None and wanted:
+        raise InputError("--key is for one algorithm: drl algorithms NAME --key WORD.")
+    if name is None:
+        rows = [summary(row) for row in table.ALGORITHMS]
+        lines = overview(rows, terminal.width(), terminal.use_color(sys.stdout, session))
+        document = {"algorithms": rows}
+    else:
+        document = details(table.find(name), wanted)
+        lines = sheet(document, terminal.width(), terminal.use_color(sys.stdout, session))
+    for line in [json.dumps(document)] if as_json else lines:
+        output.line(line)
+
+
+def summary(row):
+    """Return what is known of a row of the table without its keys."""
+    schema = load(row.config)
+    short, _ = load("drl_cli.algorithms.dataflow").of(row)
+    return {
+        "name": row.name,
+        "about": " ".join((schema.__doc__ or "").split()).replace("``", ""),
+        "actions": list(row.actions),
+        "observations": ["vectors" if kind == "Box1d" else "images" for kind in row.observations],
+        "dataflow": short,
+        "tensorflow": row.tensorflow,
+    }
+
+
+def details(row, wanted=()):
+    """Return the summary of a row with its keys; with ``wanted``, those that have one of these words in their name."""
+    keys = load("drl_cli.configs.listing").keys(load(row.config))
+    for word in wanted:
+        if not any(word.lower() in key["key"].lower() for key in keys):
+            hint = suggestion(word, [key["key"] for key in keys])
+            raise InputError(f"{row.name} has no key with {word[:60]!r} in it.{hint}")
+    chosen = [key for key in keys if not wanted or any(word.lower() in key["key"].lower() for word in wanted)]
+    _, text = load("drl_cli.algorithms.dataflow").of(row)
+    return {**summary(row), "dataflow_text": text, "keys": chosen}
+
+
+def overview(rows, width, color=False):
+    """Return the lines of the table of all algorithms."""
+    cells = [[row["name"], _actions(row["actions"]), row["dataflow"], row["about"]] for row in rows]
+    lines = tables.grid(["name", "actions", "dataflow", "what it is"], cells, width, color=color)
+    more = "ES and ARS see vectors, all others images too. One with all of its keys: drl algorithms NAME"
+    return [*lines, "", *tables.paragraph(more, width)]
+
+
+def sheet(document, width, color=False):
+    """Return the lines that show one algorithm."""
+    lines = [click.style(document["name"], bold=True) if color else document["name"]]
+    lines += [*tables.paragraph(document["about"], width), ""]
+    facts = [
+        ("actions", ", ".join(document["actions"])),
+        ("sees", ", ".join(document["observations"])),
+        ("dataflow", f"{document['dataflow']}. {document['dataflow_text']}"),
+        ("learns in", "TensorFlow" if document["tensorflow"] else "NumPy"),
+    ]
+    for name, text in facts:
+        lines += tables.paragraph(text, width, 11, name)
+    for key in document["keys"]:
+        lines += ["", *key_lines(key, width, color)]
+    return lines
+
+
+def key_lines(key, width, color=False):
+    """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
+    unit = f" {key['unit']}" if key["unit"] else ""
+    name = click.style(key["key"], bold=True) if color else key["key"]
+    shown = load("drl_cli.configs.allowed:shown")
+    lines = [f"{name} = {shown(key['default'])}{unit}"]
+    lines += tables.paragraph(key["meaning"], width, INDENT)
+    lines += tables.paragraph(f"Takes {key['allowed']}.", width, INDENT)
+    if key["needs"]:
+        lines += tables.paragraph(f"Has no effect while {key['needs'][0]} is below {key['needs'][1]}.", width, INDENT)
+    if "why" in key:
+        rllib = key["rllib"] if isinstance(key["rllib"], str) else shown(key["rllib"])
+        lines += tables.paragraph(f"RLlib: {rllib}; here {key['why']}.", width, INDENT)
+    return lines
+
+
+def _actions(kinds):
+    return "any" if len(kinds) == 4 else ", ".join(kinds)

@@ -1,0 +1,51 @@
+"""``drl doctor``: whether this machine has what runs need, each finding with the command that mends it.
+
+Imports click and the standard library; everything heavy is tried out in other processes by ``checks``.
+"""
+
+import json
+import sys
+
+import click
+
+from drl_cli.cli import findings, group, options, terminal
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl doctor
+drl doctor --quick
+drl doctor --json | jq '.findings[] | select(.state == "fail")'
+"""
+
+
+@click.command("doctor", cls=group.Command, examples=EXAMPLES)
+@group.option(
+    "--quick", is_flag=True, group="How", help="Leave out what takes seconds: loading TensorFlow, Ray and others."
+)
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@group.option("-q", "--quiet", is_flag=True, help="Only what is not as it should be.")
+@options.speech_options
+@click.pass_obj
+def doctor(session, quick, as_json, quiet):
+    """Look at Python, packages, TensorFlow, Ray, Box2D, ffmpeg, limits of the container, /dev/shm, disks, leftovers.
+
+    Exit code 1 when something is broken that a run needs, 0 otherwise; warnings alone are 0. Each heavy library is loaded
+    in a process of its own, for at most 90 seconds.
+
+    JSON: {"ok", "findings": [{"what", "state": ok | note | warn | fail, "text", "mend": a command or null}]}.
+    """
+    checks = load("drl_cli.checks.doctor")
+    say = (lambda _: None) if quiet or as_json else (lambda name: terminal.say(f"trying {name}"))
+    found = checks.examine(checks.results_folder(), quick, say)
+    is_broken = load("drl_cli.checks.findings").failed(found)
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json.dumps({"ok": not is_broken, "findings": [one._asdict() for one in found]}))
+        return int(is_broken)
+    for line in findings.lines_of(found, terminal.width(), terminal.use_color(sys.stdout, session), quiet):
+        output.line(line)
+    counts = {state: sum(one.state == state for one in found) for state in ("fail", "warn")}
+    told = f"{counts['fail']} broken" if is_broken else "Nothing is broken"
+    more = f", {counts['warn']} to look at" if counts["warn"] else ""
+    output.line(f"\n{told}{more}.")
+    return int(is_broken)

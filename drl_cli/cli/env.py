@@ -1,0 +1,119 @@
+"""``drl env check ID``: whether an environment keeps its word, how fast it is, and what a random policy scores.
+
+The findings are those of ``checks.env_check``, made in another process; the interval is ``analysis.statistics``'s.
+"""
+
+import json
+import sys
+
+import click
+
+from drl_cli.cli import figures, findings, group, options, tables, terminal
+from drl_cli.loading import load
+
+TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
+CHECK_EXAMPLES = """
+drl env check LunarLanderContinuous-v3
+drl env check my_module:MyEnv-v0 --import my_module --episodes 50
+drl env check MyEnv-v0 --import my_module --config '{"env_config": {"size": 8}}' --json
+"""
+
+
+@click.group(
+    "env",
+    cls=group.CommandTable,
+    table=TABLE,
+    examples=CHECK_EXAMPLES,
+    invoke_without_command=True,
+    context_settings=group.CONTEXT_SETTINGS,
+)
+@click.pass_context
+def env(context):
+    """One environment: check it. What there is: drl envs."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@click.command("check", cls=group.Command, examples=CHECK_EXAMPLES)
+@click.argument("env_id", metavar="ID")
+@group.option(
+    "--episodes",
+    type=options.POSITIVE,
+    metavar="N",
+    default=20,
+    show_default=True,
+    group="How",
+    help="Random episodes.",
+)
+@group.option(
+    "--seconds", type=click.FloatRange(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",
+    help="Most time for them.",
+)  # fmt: skip
+@group.option("--seed", type=options.COUNT, metavar="N", default=0, show_default=True, group="How", help="First seed.")
+@group.option("--config", metavar="OBJECT", group="How", help="An object with env_config, as for drl train, or @FILE.")
+@options.import_option("How")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@group.option("-q", "--quiet", is_flag=True, help="Only what is not as it should be.")
+@options.speech_options
+@click.pass_obj
+def check(session, env_id, config, imports, as_json, quiet, **how):
+    """Check the environment ID; exit code 1 when something is broken, 0 otherwise.
+
+    Looked at: the interface; the same seed in two new ones, in one that was used, and in another process; observations
+    against their space; numbers that are not finite; termination and truncation; reset; speed; a random policy's score with
+    a 95 % interval, of the environment as its package makes it.
+
+    JSON: {"id", "asked", "ok", "spaces", "text", "fits": [...], "findings": [{"what", "state": ok | note | warn | fail,
+    "text", "mend"}], "random_policy": {"rewards", "lengths", "steps_per_s", "reset_s", "make_s", "score": as of drl
+    evaluate} or null}.
+    """
+    options.import_modules(imports)
+    overrides = options.typed_object(config, "--config")
+    meant = load("drl_cli.acting.envs").resolve(env_id, trusted=True)
+    question = {"env_config": overrides.get("env_config") or {}, "imports": list(imports), **how}
+    quietly = quiet or as_json
+    report = load("drl_cli.checks.env_check").check(
+        meant.id, question, (lambda _: None) if quietly else (lambda stage: terminal.say(f"{meant.id}: {stage}"))
+    )
+    played = report["random_policy"]
+    if played and played["rewards"]:
+        played["score"] = load("drl_cli.analysis.statistics").describe(played["rewards"], played["lengths"])
+    is_broken = load("drl_cli.checks.findings").failed(report["findings"])
+    output = terminal.Output(session)
+    if as_json:
+        found = [one._asdict() for one in report["findings"]]
+        output.line(json.dumps({**report, "asked": env_id, "ok": not is_broken, "findings": found}))
+        return int(is_broken)
+    if meant.notice:
+        terminal.say(meant.notice)
+    for line in sheet(report, terminal.width(), terminal.use_color(sys.stdout, session), quiet):
+        output.line(line)
+    return int(is_broken)
+
+
+def sheet(report, width, color=False, quiet=False):
+    """Return the lines of a report."""
+    lines = []
+    text = report.get("text")
+    if text and not quiet:
+        lines += [f"{report['id']}", *tables.paragraph(text["obs"], width, 9, "observes")]
+        lines += [*tables.paragraph(text["action"], width, 9, "actions"), ""]
+    lines += findings.lines_of(report["findings"], width, color, quiet)
+    played = report["random_policy"]
+    if played and played.get("score") and not quiet:
+        lines += ["", *tables.paragraph(_score(played["score"]), width, 8, "random")]
+    bad = [one for one in report["findings"] if one.state == "fail"]
+    warned = [one for one in report["findings"] if one.state == "warn"]
+    verdict = f"{len(bad)} broken" if bad else "nothing broken"
+    return [*lines, "", f"{report['id']}: {verdict}{f', {len(warned)} to look at' if warned else ''}."]
+
+
+def _score(score):
+    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
+    low, high = score.get("iqm_low"), score.get("iqm_high")
+    interval = "" if low is None else f" [{figures.reward(low)}, {figures.reward(high)}]"
+    return (
+        f"policy: {figures.reward(score['mean'])} {pm} {figures.reward(score['sd'])} over {score['episodes']} episodes, "
+        f"IQM {figures.reward(score['iqm'])}{interval}, {figures.reward(score['min'])} to {figures.reward(score['max'])}, "
+        f"{score['length_mean']:,.0f} steps each"
+    )

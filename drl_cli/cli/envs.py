@@ -1,0 +1,105 @@
+"""``drl envs [PATTERN]``: the environments that are installed, their spaces, and which algorithms run on them.
+
+They are made one by one in another process by ``checks.environments``; an id alone costs nothing.
+"""
+
+import json
+import string
+import sys
+
+import click
+
+from drl_cli.cli import group, options, tables, terminal
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl envs
+drl envs lander
+drl envs LunarLanderContinuous-v2
+drl envs --import my_package my_package/ --json
+"""
+
+
+@click.command("envs", cls=group.Command, examples=EXAMPLES)
+@click.argument("pattern", required=False)
+@group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
+@group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
+@options.import_option("Which")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def envs(session, pattern, only_ids, every, imports, as_json):
+    """List the environments whose id has PATTERN in it (all but Atari games without one), what they take, what fits.
+
+    An id that is retired is looked up under its current version. What cannot be made is listed with the reason. Each is
+    made once, in another process; with --ids none is.
+
+    JSON: {"notices": [...], "environments": [{"id", "spaces": {"obs", "action"}, "text": {"obs", "action"}, "fits": [...],
+    "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with --ids the entries are {"id"}.
+    """
+    options.import_modules(imports)
+    environments = load("drl_cli.checks.environments")
+    ids, notices = environments.matching(pattern, every)
+    output = terminal.Output(session)
+    if only_ids:
+        found = [{"id": one} for one in ids]
+    else:
+        found = []
+        for number, one in enumerate(environments.looked_at(ids, imports), 1):
+            found.append(one)
+            if number % 20 == 0 and len(ids) > 20:
+                terminal.say(f"{number} of {len(ids)} looked at")
+    if as_json:
+        output.line(json.dumps({"notices": notices, "environments": found}))
+        return
+    for notice in notices:
+        terminal.say(notice)
+    width, color = terminal.width(), terminal.use_color(sys.stdout, session)
+    for line in ids if only_ids else listing(found, width, color):
+        output.line(line)
+
+
+def listing(found, width, color=False):
+    """Return the lines for what ``checks.environments.looked_at`` said: those that work, what fits, those that do not."""
+    good, bad = [one for one in found if "error" not in one], [one for one in found if "error" in one]
+    lines = []
+    if good:
+        sets = list(dict.fromkeys(tuple(one["fits"]) for one in good))
+        letters = dict(zip(sets, string.ascii_uppercase, strict=False))
+        rows = [[one["id"], *_about(one), letters.get(tuple(one["fits"]), "?")] for one in good]
+        headings = ["environment", "observes", "actions", "steps", "solved", "fits"]
+        lines += tables.grid(headings, rows, width, (3, 4), color)
+        lines.append("")
+        for names, letter in letters.items():
+            text = (
+                ", ".join(names) or "no algorithm takes these actions; make them one Box or one Discrete in a wrapper"
+            )
+            lines += tables.paragraph(text, width, 4, letter)
+    reasons = {}
+    for one in bad:
+        reasons.setdefault(one["error"], []).append(one["id"])
+    for reason, ids in reasons.items():
+        title = f"Cannot be made: {', '.join(ids)}"
+        lines += ["", *tables.paragraph(title, width, 4, ""), *tables.paragraph(reason, width, 4)]
+    return lines[1:] if lines[:1] == [""] else lines
+
+
+def _about(one):
+    limit, solved = one["max_episode_steps"], one["reward_threshold"]
+    spaces = one["spaces"]
+    return (
+        _space(spaces["obs"]),
+        _space(spaces["action"]),
+        "-" if limit is None else f"{limit:,}",
+        "-" if solved is None else f"{solved:g}",
+    )
+
+
+def _space(space):
+    kind = space["kind"]
+    if kind == "Box":
+        size = "x".join(map(str, space["shape"]))
+        return f"{'image' if len(space['shape']) == 3 else 'Box'} {size}"
+    if kind == "MultiDiscrete" and "nvec" in space:
+        return f"MultiDiscrete {space['nvec']}"[:28]
+    return f"{kind} {space['n']}" if "n" in space else kind

@@ -1,0 +1,131 @@
+"""``drl example list | show | run``: the tuned files that come with drl, what they reach here, and running one.
+
+What is known of them is read from their headers by ``experiment.examples``; ``run`` is ``drl train -f NAME`` and takes
+every option of ``drl train``.
+"""
+
+import json
+import sys
+
+import click
+
+from drl_cli.cli import figures, group, options, tables, terminal
+from drl_cli.loading import load
+
+TABLE = {
+    "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
+    "show": ("drl_cli.cli.example:show_example", "Show one: what it is for, what was measured, its settings."),
+    "run": ("drl_cli.cli.example_run:run_example", "Train with one; takes every option of drl train."),
+}
+EXAMPLES = """
+drl example list
+drl example list --run PPO
+drl example list lunarlander sac
+drl example show cartpole-ppo
+drl example run cartpole-ppo --seed 1
+"""
+LIST_EXAMPLES = """
+drl example list
+drl example list --env CartPole-v1
+drl example list --run SAC --json
+"""
+WIDE = 100  # columns from which algorithm and environment have columns of their own
+
+
+@click.group(
+    "example",
+    cls=group.CommandTable,
+    table=TABLE,
+    examples=EXAMPLES,
+    invoke_without_command=True,
+    context_settings=group.CONTEXT_SETTINGS,
+)
+@click.pass_context
+def example(context):
+    """The tuned files that come with drl: settings that were tried out, each with its goal and what it took."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@click.command("list", cls=group.Command, examples=LIST_EXAMPLES)
+@click.argument("words", metavar="[WORD]...", nargs=-1)
+@group.option("--run", metavar="NAME", group="Which", help="Those of one algorithm.")
+@group.option("--env", metavar="ID", group="Which", help="Those for one environment, whatever its version.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def list_examples(session, words, run, env, as_json):
+    """List the tuned files; with WORDs, those that have every one of them in name, algorithm or environment.
+
+    took: median over seeds, from the start of the process to a goal that fresh episodes confirmed; - where not measured.
+
+    JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
+    "worst_s", "env_steps", "machine", "workers", "path"}]}.
+    """
+    examples = load("drl_cli.experiment.examples")
+    if run is not None:
+        run = load("drl_cli.algorithms.table").find(run).name
+    found = examples.matching(examples.every(), words, run, env)
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json.dumps({"examples": [one._asdict() for one in found]}))
+        return
+    if not found:
+        terminal.say("No tuned file fits. drl example list shows all.")
+        return
+    for line in listing(found, terminal.width(), terminal.use_color(sys.stdout, session)):
+        output.line(line)
+
+
+def listing(found, width, color=False):
+    """Return the lines of the table of ``found`` (Examples)."""
+    is_wide = width >= WIDE
+    headings = ["name", *(["algorithm", "environment"] if is_wide else []), "goal", "took", "worst", "steps", "workers"]
+    rows = []
+    for one in found:
+        middle = [one.run, one.env] if is_wide else []
+        took, worst = _seconds(one.median_s), _seconds(one.worst_s)
+        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), one.workers])
+    right = range(len(headings) - 5, len(headings))
+    return tables.grid(headings, rows, width, right, color)
+
+
+@click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")
+@click.argument("name")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def show_example(session, name, as_json):
+    """Show the tuned file NAME: what it is for, what was measured, its settings.
+
+    JSON: one entry of drl example list --json, and "text", the whole file.
+    """
+    one = load("drl_cli.experiment.examples").find(name)
+    text = load("drl_cli.configs.flags:read_text")(one.path)
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json.dumps({**one._asdict(), "text": text}))
+        return
+    for line in sheet(one, text, terminal.width()):
+        output.line(line)
+
+
+def sheet(one, text, width):
+    """Return the lines that show an Example whose file holds ``text``."""
+    dot = " - " if not terminal.is_unicode(sys.stdout) else " · "
+    lines = [f"{one.name}{dot}{one.run} on {one.env}", "", *tables.paragraph(one.about, width), ""]
+    lines += [*one.notes, ""] if one.notes else []
+    facts = [("goal", [one.goal]), ("seeds", [one.seeds]), ("took", one.took), ("machine", [one.machine])]
+    for name, entries in [*facts, ("file", [one.path])]:
+        for number, entry in enumerate(entries):
+            lines += tables.paragraph(entry, width, 10, name if number == 0 else None)
+    settings = [line for line in text.splitlines() if not line.startswith("#")]
+    return [*lines, "", *settings, "", f"Run it   drl example run {one.name}"]
+
+
+def _seconds(value):
+    return "-" if value is None else f"{value:,.1f} s"
+
+
+def _short(value):
+    return "-" if value is None else f"{value:,g}"

@@ -1,0 +1,122 @@
+"""``drl explain RUN|FILE``: each value of a run, or of what a file would run, and where it came from.
+
+The values are ``experiment.provenance``'s; needs neither TensorFlow nor Ray.
+"""
+
+import json
+import os
+import sys
+
+import click
+
+from drl_cli.cli import group, options, tables, terminal
+from drl_cli.errors import InputError, suggestion
+from drl_cli.loading import load
+
+EXAMPLES = """
+drl explain cartpole-ppo
+drl explain ~/ray_results/default/RUN --given
+drl explain my_file.yaml -s lr=0.001 --key lr
+drl explain RUN --json | jq '.experiments[0].rows[] | select(.from)'
+"""
+WHICH, OVER = "Which values", "Over a file"
+
+
+@click.command("explain", cls=group.Command, examples=EXAMPLES)
+@click.argument("target", metavar="RUN|FILE")
+@group.option("--given", is_flag=True, group=WHICH, help="Only what was given or filled in, no defaults.")
+@group.option("--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Keys with WORD in them; repeatable.")
+@group.option("--run", metavar="NAME", group=OVER, help="As for drl train -f.")
+@group.option("--env", metavar="ID", group=OVER, help="As for drl train -f.")
+@group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
+@group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=OVER, help="As for drl train -f; repeatable.")
+@options.import_option(OVER)
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def explain(session, target, given, wanted, as_json, imports, **over):
+    """Say for each value of RUN (a run folder), or of what FILE would run, where it came from.
+
+    FILE is a path or the name of a tuned file. Places are file:line, a flag, another spelling that was read as the key, or
+    the default, with RLlib's where it differs.
+
+    JSON: {"experiments": [{"run", "env", "env_asked", "folder" of a run, "rows": [{"key", "value", "from" (null for a
+    default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why" where RLlib
+    differs}]}]}.
+    """
+    provenance = load("drl_cli.experiment.provenance")
+    kind, found = provenance.find(target)
+    flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
+    if kind == "run" and flags:
+        names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
+        raise InputError(f"{names}: {found} is a run, whose values are fixed; these go with a file.")
+    if kind == "run":
+        options.import_modules(imports)
+        experiments = provenance.of_run(found)
+    else:
+        experiments = provenance.of_file(found, {**flags, "imports": list(imports)})
+    for one in experiments:
+        one["rows"] = chosen(one["rows"], given, wanted)
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json.dumps({"experiments": experiments}))
+        return
+    for number, one in enumerate(experiments):
+        for line in ["", *lines_of(one, session)] if number else lines_of(one, session):
+            output.line(line)
+
+
+def chosen(rows, given, wanted):
+    """Return the rows to show. Raises InputError for a word that no key has in it."""
+    for word in wanted:
+        if not any(word.lower() in row["key"].lower() for row in rows):
+            hint = suggestion(word, [row["key"].removeprefix("config.") for row in rows])
+            raise InputError(f"No key has {word[:60]!r} in it.{hint}")
+    return [
+        row
+        for row in rows
+        if (row["from"] is not None or not given)
+        and (not wanted or any(word.lower() in row["key"].lower() for word in wanted))
+    ]
+
+
+def lines_of(one, session):
+    """Return the lines of one experiment: what was given first, then the defaults."""
+    width, color = terminal.width(), terminal.use_color(sys.stdout, session)
+    lines = [f"{one['run']} on {one['env']}"]
+    if one.get("env_asked") not in (None, one["env"]):
+        lines.append(f"{one['env_asked']} was asked for and runs as {one['env']}.")
+    if one.get("folder"):
+        lines.append(one["folder"])
+    folders = sorted({folder for row in one["rows"] if (folder := _folder(row["from"]))})
+    lines += [f"Files are in {folder}" for folder in folders[:1] if len(folders) == 1]
+    given = [row for row in one["rows"] if row["from"] is not None]
+    rest = [row for row in one["rows"] if row["from"] is None]
+    for rows in (given, rest):
+        if rows:
+            cells = [[row["key"].removeprefix("config."), _value(row), whence(row, len(folders) == 1)] for row in rows]
+            lines += ["", *tables.grid(["key", "value", "where from"], cells, width, color=color)]
+    return lines
+
+
+def _folder(place):
+    """Return the folder of a place in a file, an empty text for any other."""
+    return os.path.dirname(place.partition(", as ")[0]) if place and not place.startswith("-") else ""
+
+
+def whence(row, is_short=False):
+    """Return in words where the value of a row came from; ``is_short``: without the folder of the file."""
+    told = row["from"] or "default"
+    if is_short and _folder(told):
+        told = told[len(_folder(told)) :].lstrip("/")
+    if "stands_for" in row:
+        told += f", stands for {row['stands_for']:g}"
+    if "why" in row:
+        rllib = row["rllib"] if isinstance(row["rllib"], str) else load("drl_cli.configs.allowed:shown")(row["rllib"])
+        told += f" (RLlib: {rllib})"
+    return told
+
+
+def _value(row):
+    text = load("drl_cli.configs.allowed:shown")(row["value"])
+    return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

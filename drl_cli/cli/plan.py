@@ -1,0 +1,102 @@
+"""``drl train --plan``: what a run would take, shown before a step of it, and refused where it cannot fit.
+
+``option`` is added to ``drl train``, ``show`` does the rest; the figures are ``checks.plan``'s.
+"""
+
+import json
+import sys
+
+from drl_cli.cli import figures, findings, group, options, tables, terminal
+from drl_cli.errors import ResourcesExhausted
+from drl_cli.loading import load
+
+LABEL = 11
+EXIT_CODE = ResourcesExhausted.exit_code
+
+option = group.option(
+    "--plan",
+    is_flag=True,
+    group=options.WHAT,
+    help="Train nothing: show config, processes, memory, disk and the expected time; refuse what cannot fit.",
+)
+
+
+def show(session, specs, as_json=False, quiet=False):
+    """Show the plans of ``specs`` (ExperimentSpecs); return the exit code: 0, or 5 when one of them cannot fit.
+
+    JSON: one line a plan: {"run", "env", "experiment", "fits", "stop", "config", "weights", "processes": [{"what", "count",
+    "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by", "parts", "how"}, "findings",
+    "changed": [keys that are not at their defaults]}.
+    """
+    output, code = terminal.Output(session), 0
+    for number, spec in enumerate(specs):
+        say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))  # noqa: B023
+        told = load("drl_cli.checks.plan").plan(spec, said=say)
+        told["changed"] = changed(spec.config)
+        tuned = load("drl_cli.experiment.examples").measured(spec)
+        told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
+        code = code if told["fits"] else EXIT_CODE
+        if as_json:
+            output.line(json.dumps(told))
+            continue
+        for line in [""] * bool(number) + sheet(told, terminal.width(), terminal.use_color(sys.stdout, session)):
+            output.line(line)
+    return code
+
+
+def changed(config):
+    """Return the dotted keys of a config that differ from its defaults."""
+    rows = load("drl_cli.configs.listing")
+    values = config.model_dump(mode="json", by_alias=True)
+    return [
+        row["key"]
+        for row in rows.keys(type(config))
+        if rows.value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
+    ]
+
+
+def sheet(told, width, color=False):
+    """Return the lines of one plan."""
+    size = load("drl_cli.runtime.footprint:sized")
+    value_at = load("drl_cli.configs.listing:value_at")
+    lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
+    shown = load("drl_cli.configs.allowed:shown")
+    config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
+    stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
+    parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]
+    memory = told["memory"]
+    sizes = [("processes", memory["processes"]), ("replay", memory["replay"])]
+    sizes += [("batches", memory["batches"]), ("object store", memory["object_store"])]
+    facts = [
+        ("config", ", ".join(config) or "all at their defaults"),
+        ("stops when", stops),
+        ("processes", ", ".join(parts)),
+        ("memory", ", ".join(f"{name} {size(count)}" for name, count in sizes if count)),
+        ("policy", f"{told['weights']:,} numbers"),
+    ]
+    if memory["replay"]:
+        full = "" if memory["replay"] == memory["replay_full"] else f", {size(memory['replay_full'])} if it were full"
+        facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes an env step{full}"))
+    for name, text in [*facts, *_time(told)]:
+        lines += tables.paragraph(text, width, LABEL, name or None)
+    found = load("drl_cli.checks.findings:Finding")
+    lines += ["", *findings.lines_of([found(**one) for one in told["findings"]], width, color), ""]
+    return [*lines, "It fits." if told["fits"] else "It does not fit: nothing would be started."]
+
+
+def _time(told):
+    """Return the rows about time."""
+    rows, time = [], told["time"]
+    if time is not None:
+        if time["seconds"] is None:
+            rows.append(("time", f"unknown: {time['how']}"))
+        else:
+            until = f"{time['bound_by']} {told['stop'][time['bound_by']]:,.10g}"
+            about = "at least" if time["is_least"] else "about"
+            rows.append(("time", f"{about} {figures.clock(time['seconds'])} to {until}; goals may end it earlier"))
+            rows.append(("", f"from {time['how']}"))
+            spent = ", ".join(f"{name} {figures.clock(value)}" for name, value in time["parts"].items() if value >= 1)
+            rows += [("", f"of one core: {spent}")] if spent else []
+    if told.get("measured"):
+        rows.append(("measured", f"{told['measured']['name']}: {told['measured']['took'][0]}"))
+    return rows

@@ -1,0 +1,87 @@
+"""How a search is watched: a live table on a terminal, plain lines elsewhere; both on stderr."""
+
+import os
+import threading
+
+import click
+
+from drl_cli.cli import console, figures, terminal
+from drl_cli.cli.search_view import SHOWN_STATE, short
+from drl_cli.loading import load
+from drl_cli.process import seconds_since_start
+
+QUIET_S = 10.0  # between two plain lines that only tell how far it is
+COLORS = {"failed": "red", "finished": "green"}
+
+
+def open_watcher(view, session, plain=False, quiet=False):
+    """Return a live table when stderr is a terminal to draw on, else plain lines; quiet ones only show failures."""
+    stream = terminal.private_stderr()
+    size = os.get_terminal_size(stream.fileno()) if terminal.is_terminal(stream) else (0, 0)
+    fits = min(size[0], terminal.width()) >= console.MIN_SCREEN[0] and size[1] >= console.MIN_SCREEN[1]
+    if plain or quiet or not fits or terminal.in_ci():
+        return Lines(stream, view, quiet, terminal.use_color(stream, session))
+    return load("drl_cli.cli.search_table:LiveTable")(terminal.rich_console(stream, session), view)
+
+
+class Lines:
+    """One line for each change of a trial's state, and how far all is every ten seconds."""
+
+    def __init__(self, stream, view, quiet=False, color=False, clock=seconds_since_start):
+        self.view = view
+        self._stream, self._quiet, self._color, self._clock = stream, quiet, color, clock
+        self._states, self._told = {}, clock()
+        self._lock = threading.Lock()
+
+    def __call__(self, kind, fields):
+        """Take one event and write its line, if it has one."""
+        seconds = self._clock()
+        with self._lock:
+            self.view.take(kind, fields, seconds)
+            if kind == "trial":
+                self._trial(fields, seconds)
+            elif kind == "warning":
+                self._write(f"Warning: {fields['text']}", seconds, "yellow", urgent=True)
+            elif kind in ("phase", "notice"):
+                self._write(fields["text"], seconds)
+
+    def interrupt(self, _number):
+        """Say that the first Ctrl-C was seen. Called in a signal handler."""
+        terminal.write_raw(self._stream, f"\n{STOPPING}\n")
+
+    def abandon(self, _number=None):
+        """Nothing to put back."""
+
+    def close(self):
+        """Nothing was held back."""
+
+    def _trial(self, fields, seconds):
+        number, state = fields["trial"], fields["state"]
+        before = self._states.get(number, "pending")
+        self._states[number] = state
+        if state != before:
+            self._write(self._line(number, fields), seconds, COLORS.get(state), urgent=state == "failed")
+        elif seconds - self._told > QUIET_S:
+            self._write(self.view.counts(), seconds)
+
+    def _line(self, number, fields):
+        values = ", ".join(f"{name}={short(value)}" for name, value in fields["point"]["values"].items())
+        text = f"trial {number} {SHOWN_STATE.get(fields['state'], fields['state'])}"
+        result = fields.get("result") or {}
+        if fields["state"] == "running":
+            again = f" (trial {fields['point']['rescore']} again)" if "rescore" in fields["point"] else ""
+            return f"{text}{again}{': ' + values if values else ''}"
+        score = f"{self.view.data['metric']} {figures.reward(result.get(self.view.data['metric']))}"
+        why = f" ({fields['text']})" if fields.get("text") else ""
+        return f"{text}: {score} after {figures.count(result.get('timesteps_total'))} steps{why}"
+
+    def _write(self, text, seconds, color=None, urgent=False):
+        self._told = seconds
+        if self._quiet and not urgent:
+            return
+        text = click.style(text, fg=color) if color and self._color else text
+        self._stream.write(f"{figures.clock(seconds):>7}  {text}\n")
+        self._stream.flush()
+
+
+STOPPING = "Stopping: each trial saves a checkpoint (Ctrl-C again to quit without saving)."

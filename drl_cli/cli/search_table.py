@@ -1,0 +1,125 @@
+"""The live table of a search: one row a trial, redrawn in place on stderr at most four times a second."""
+
+import sys
+import threading
+
+from rich import box
+from rich.console import Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from drl_cli.cli import figures, search_screen, search_view, terminal
+from drl_cli.process import seconds_since_start
+
+TONES = {
+    "running": "cyan",
+    "failed": "red",
+    "finished": "green",
+    "stopped": "dim",
+    "pending": "dim",
+    "interrupted": "yellow",
+}
+AROUND = 8  # lines that are no row of the table: title, folder, header, what is told below
+
+
+class LiveTable:
+    """Listens to events and keeps the table of ``view`` on a terminal (a rich Console)."""
+
+    def __init__(self, rich_console, view, clock=seconds_since_start):
+        self.view = view
+        self._console, self._clock = rich_console, clock
+        self._interrupted = False
+        self._lock = threading.Lock()
+        self._spinner = Spinner("dots" if terminal.is_unicode(rich_console.file) else "line", style="cyan")
+        self._live = Live(
+            console=rich_console,
+            get_renderable=self._render,
+            refresh_per_second=4,
+            vertical_overflow="crop",
+            redirect_stdout=terminal.is_terminal(sys.stdout),
+        )
+        self._live.start()
+
+    def __call__(self, kind, fields):
+        """Take one event; a phase is drawn at once, since what follows may keep the interpreter busy."""
+        with self._lock:
+            self.view.take(kind, fields, self._clock())
+        if kind == "phase":
+            self._live.refresh()
+
+    def interrupt(self, _number):
+        """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""
+        self._interrupted = True
+
+    def abandon(self, _number=None):
+        """Give the cursor back before the process ends at once. Called in a signal handler."""
+        terminal.write_raw(self._console.file, "\x1b[?25h\n")
+
+    def close(self):
+        """Draw the last state and leave it on the terminal."""
+        self._live.stop()
+
+    def _render(self):
+        with self._lock:
+            return picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
+
+
+def picture(view, seconds, rich_console, spinner=None, interrupted=False):
+    """Return the renderable for ``view`` at ``seconds`` since the start, fitted to the console's width and height."""
+    plain = not terminal.is_unicode(rich_console.file)
+    width = rich_console.width - 1
+    head = Text(view.title, style="bold", no_wrap=True)
+    head.truncate(width - 9)
+    elapsed = figures.clock(seconds)
+    head.append(" " * max(1, width - head.cell_len - len(elapsed)) + elapsed, style="not bold cyan")
+    notices = _notices(view, width, plain)
+    room = max(3, rich_console.height - AROUND - len(notices))
+    shown = view.rows(room)
+    rows = [head, Text(figures.shorten(view.record, width, plain), style="dim", no_wrap=True), Text("")]
+    rows.append(_table(view, shown, width, plain))
+    left = len(view.trials) - len(shown)
+    below = view.counts() + (f"; {left} more not shown" if left > 0 else "")
+    rows += [Text(below, style="dim", no_wrap=True, overflow="ellipsis"), _now(view, spinner, interrupted), *notices]
+    return Group(*rows)
+
+
+def _table(view, shown, width, plain):
+    header = view.header()
+    columns = search_view.fitting(header, [cells for _, _, cells in shown], width)
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    best = view.best()
+    for index in columns:
+        words = header[index] in search_view.WORDS
+        table.add_column(header[index], justify="left" if words else "right", no_wrap=True, overflow="ellipsis")
+    for number, state, cells in shown:
+        chosen = [
+            Text(cells[index], style=TONES.get(state, "") if header[index] == "state" else "") for index in columns
+        ]
+        table.add_row(*chosen, style="bold" if number == best else "")
+    return table
+
+
+def _now(view, spinner, interrupted):
+    text = search_screen.STOPPING if interrupted else view.phase
+    if not text or spinner is None:
+        return Text(text or " ", style="yellow" if interrupted else "")
+    spinner.text = Text(text, style="yellow" if interrupted else "")
+    return spinner
+
+
+def _notices(view, width, plain):
+    failed = [
+        (trial["at"], f"trial {number} failed: {trial.get('text')}", "failed")
+        for number, trial in view.trials.items()
+        if trial["state"] == "failed"
+    ]
+    lines = []
+    for seconds, text, kind in [*view.notices, *failed][-5:]:
+        line = Text(no_wrap=True)
+        line.append(f"{figures.clock(seconds):>7}  ", style="dim")
+        style = {"warning": "yellow", "failed": "red"}.get(kind, "")
+        line.append(figures.shorten(" ".join(text.split()), width - 9, plain), style=style)
+        lines.append(line)
+    return lines

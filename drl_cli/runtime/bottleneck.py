@@ -1,0 +1,180 @@
+"""What a run waits for, from measured times: which part is idle, why, and which key would change that.
+
+Used by the Trainer, several times a second; a window of some seconds is judged at a time. A *share* is the part of that
+window in which a part was at work: the learner by the seconds that its calls took, the workers by the seconds of their own
+clocks (the mean over them), evaluations and checkpoints where they hold everything else up. Nothing is sampled or guessed.
+"""
+
+from typing import NamedTuple
+
+from drl_cli import events
+
+WINDOW_S = 5.0
+SAID_AGAIN_S = 60.0  # a verdict that came and went is not news twice a minute
+IDLE, BUSY = 0.4, 0.6  # shares: idle for so much of the time, at work for so much
+HOLDS_UP = 0.3  # share of the time that an evaluation or a checkpoint may take
+
+
+class Shares(NamedTuple):
+    """Shares of one window, 0 to 1. ``evaluations`` is 0 where they take place beside everything else."""
+
+    learner: float
+    workers: float
+    evaluations: float = 0.0
+    checkpoints: float = 0.0
+    acting: float = 0.0  # of the workers' time, what the policy took; the rest is the environment's
+
+
+class Setting(NamedTuple):
+    """``loop``: last part of its module's name; ``workers``: num_workers; ``cores``: that this process may use.
+
+    ``reads``: nobody samples, workers read files.
+    """
+
+    loop: str
+    workers: int
+    cores: int
+    reads: bool = False
+
+
+class Verdict(NamedTuple):
+    """``kind``: what holds the run up; ``text``: the line for a screen."""
+
+    kind: str
+    text: str
+
+
+def judge(shares, setting):
+    """Return the Verdict on the Shares of a window."""
+    if shares.checkpoints >= HOLDS_UP:
+        text = f"checkpoints take {_percent(shares.checkpoints)} of the time; raise checkpoint_freq"
+        return Verdict("checkpoints", text)
+    if shares.evaluations >= HOLDS_UP:
+        text = f"evaluations take {_percent(shares.evaluations)} of the time; raise evaluation_interval"
+        return Verdict("evaluations", text)
+    if setting.loop == "evolution":
+        return _evolution(shares, setting)
+    if setting.loop == "sync":
+        return _in_turn(shares, setting)
+    return _side_by_side(shares, setting)
+
+
+def _side_by_side(shares, setting):
+    """Workers and learner run beside one another: whoever is idle waits for the other."""
+    idle = _percent(1 - shares.learner)
+    if setting.reads:  # that readers wait is as it should be
+        text = f"learner idle {idle}: reading is slow; {_more_workers(setting)}"
+        slow = 1 - shares.learner >= IDLE and shares.workers >= BUSY
+        return Verdict("reading", text) if slow else _balanced(shares)
+    if 1 - shares.learner >= IDLE and shares.workers >= BUSY:
+        starved = {"replay": "replay starved", "stream": "queue empty"}.get(setting.loop, "no gradients")
+        return Verdict("sampling", f"learner idle {idle}: {starved}; {_sample_faster(shares, setting)}")
+    if 1 - shares.workers >= IDLE and shares.learner >= BUSY:
+        asks = {"replay": "lower training_intensity", "stream": "lower num_sgd_iter"}.get(setting.loop, "fewer do")
+        return Verdict("learning", f"workers idle {_percent(1 - shares.workers)}: the learner sets the pace; {asks}")
+    if 1 - shares.learner >= IDLE and 1 - shares.workers >= IDLE:
+        text = f"learner idle {idle}, workers {_percent(1 - shares.workers)}: the way between them"
+        return Verdict("driver", f"{text}; raise rollout_fragment_length")
+    return _balanced(shares)
+
+
+def _in_turn(shares, setting):
+    """Workers and learner take turns: whoever takes longer is what could be shortened."""
+    if shares.workers >= 2 * shares.learner and shares.workers >= IDLE:
+        text = f"learner idle {_percent(1 - shares.learner)}: sampling takes {_percent(shares.workers)} of the time"
+        return Verdict("sampling", f"{text}; {_sample_faster(shares, setting)}")
+    if shares.learner >= 2 * shares.workers and shares.learner >= IDLE:
+        text = f"workers idle {_percent(1 - shares.workers)}: learning takes {_percent(shares.learner)} of the time"
+        return Verdict("learning", f"{text}; fewer passes or larger minibatches take less")
+    if shares.workers + shares.learner < BUSY:
+        text = f"sampling takes {_percent(shares.workers)}, learning {_percent(shares.learner)} of the time"
+        return Verdict("driver", f"{text}; raise train_batch_size and rollout_fragment_length")
+    return _balanced(shares)
+
+
+def _evolution(shares, setting):
+    if shares.workers >= BUSY:
+        return Verdict("sampling", f"episodes take {_percent(shares.workers)} of the time; {_more_workers(setting)}")
+    if shares.learner >= IDLE:
+        return Verdict("learning", f"steps take {_percent(shares.learner)} of the time; raise the directions of a step")
+    text = f"workers idle {_percent(1 - shares.workers)}: waiting for the last episodes of each step"
+    return Verdict("stragglers", f"{text}; lower num_envs_per_worker")
+
+
+def _balanced(shares):
+    return Verdict("balanced", f"balanced: learner {_percent(shares.learner)} busy, workers {_percent(shares.workers)}")
+
+
+def _sample_faster(shares, setting):
+    if shares.acting >= BUSY:
+        return "raise num_envs_per_worker"  # one forward pass for more of them
+    return _more_workers(setting)
+
+
+def _more_workers(setting):
+    if setting.workers < setting.cores:
+        return "raise num_workers" if setting.workers else "set num_workers"
+    return f"all {setting.cores} cores sample already"
+
+
+def _percent(share):
+    return f"{100 * min(1.0, max(0.0, share)):.0f} %"
+
+
+class Bottleneck:
+    """Measures windows of a run; ``text`` is the newest verdict's line, empty before the first."""
+
+    def __init__(self, setting):
+        """``setting``: a Setting."""
+        self._setting = setting
+        self._mark = None  # (time, totals) at the beginning of the window
+        self._before = None  # kind of the verdict before
+        self._said = {}  # kind -> when it was reported
+        self.verdict, self.shares = Verdict("", ""), None
+
+    @property
+    def text(self):
+        """The newest verdict's line."""
+        return self.verdict.text
+
+    def look(self, now, totals, workers):
+        """Judge the window when it is over.
+
+        ``totals``: seconds so far, {"learn", "sample", "policy", "evaluate", "save"}; those of sampling over all workers;
+        None while there is nothing to judge yet, as before the first update. ``workers``: how many sample.
+        """
+        if totals is None:
+            self._mark = None
+            return
+        if self._mark is None:
+            self._mark = (now, dict(totals))
+            return
+        began, before = self._mark
+        passed = now - began
+        if passed < WINDOW_S:
+            return
+        spent = {name: value - before[name] for name, value in totals.items()}
+        self._mark = (now, dict(totals))
+        self.shares = Shares(
+            learner=spent["learn"] / passed,
+            workers=spent["sample"] / passed / max(1, workers),
+            evaluations=spent["evaluate"] / passed,
+            checkpoints=spent["save"] / passed,
+            acting=spent["policy"] / spent["sample"] if spent["sample"] > 0 else 0.0,
+        )
+        self.verdict = judge(self.shares, self._setting)
+        self._tell(now)
+
+    def _tell(self, now):
+        """Report a verdict that has held for two windows, and was not reported just before."""
+        kind, before = self.verdict.kind, self._before
+        self._before = kind
+        if kind != before or now - self._said.get(kind, -SAID_AGAIN_S) < SAID_AGAIN_S or self._is_newest(kind):
+            return
+        self._said[kind] = now
+        shares = {name: round(value, 3) for name, value in self.shares._asdict().items()}
+        events.report("bottleneck", name=kind, text=self.verdict.text, shares=shares)
+
+    def _is_newest(self, kind):
+        """Whether ``kind`` is what was reported last: it is known."""
+        return bool(self._said) and max(self._said, key=self._said.get) == kind

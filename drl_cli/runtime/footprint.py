@@ -1,0 +1,132 @@
+"""What a run will take before it has begun: memory of its replay and processes, disk of its checkpoints.
+
+Used by ``experiment`` (a replay that cannot fit is refused) and by ``checks.plan``. Sizes of arrays are computed from what the
+parts would allocate; those of processes were measured once (2 cores, Python 3.11, Ray 2.60, TensorFlow 2.21) and rounded up.
+"""
+
+import math
+from typing import NamedTuple
+
+from drl_cli.configs.offline import reads_only
+from drl_cli.configs.replay import shards
+from drl_cli.data.columns import BATCH
+from drl_cli.errors import ResourcesExhausted
+from drl_cli.loading import load
+from drl_cli.runtime import assembly, machine
+
+MB = 2**20
+PLAIN, TENSORFLOW = 80 * MB, 700 * MB  # a process with NumPy; one that has loaded TensorFlow and compiled a graph (XLA)
+RAY_DAEMONS, ACTOR = 350 * MB, 90 * MB  # gcs, raylet, agents; an actor that acts in NumPy, without its environments
+PER_ENV = 2 * MB  # Box2D's; a game of Atari takes 10
+BLOCKS = 3  # batches of a replay under way: prepared, running, and what is drawn for the next
+PACKED = 0.15  # of an image's bytes once it is compressed; measured 0.04 to 0.27 over five games
+
+
+class Replay(NamedTuple):
+    """``row``: bytes of an env step; ``capacity``: env steps; ``used``: those that the run will fill; bytes of both.
+
+    ``is_packed``: rows are compressed, so that their bytes are an estimate.
+    """
+
+    row: float
+    capacity: int
+    used: int
+    is_packed: bool
+
+    @property
+    def full_bytes(self):
+        """Bytes of the full replay."""
+        return int(self.row * self.capacity)
+
+    @property
+    def used_bytes(self):
+        """Bytes of what the run fills."""
+        return int(self.row * self.used)
+
+
+def replay(row, config, policy, stop):
+    """Return the Replay of an algorithm (``row`` of the table), None where it has none.
+
+    ``policy``: PolicySpec; ``stop``: the stop rules, of which env steps bound what is filled.
+    """
+    if not assembly.has_replay(row):
+        return None
+    size = load("drl_cli.actors.replay_buffer").bytes_per_step(config, policy)
+    is_packed = config.compress_observations
+    if is_packed:
+        obs = math.prod(policy.obs_shape) * (1 if policy.obs_dtype == "uint8" else 4)
+        # What remains of an image, and the object that each row is; a vector does not shrink.
+        size += (PACKED * obs if len(policy.obs_shape) == 3 else obs) + 49 - obs
+    ends = stop.get("timesteps_total")
+    used = config.buffer_size if ends is None else min(config.buffer_size, math.ceil(ends))
+    return Replay(size, config.buffer_size, used, is_packed)
+
+
+def blocks(row, config, policy):
+    """Return the bytes of the batches that are staged for the learner, or of the trajectories that it learns from."""
+    obs = math.prod(policy.obs_shape) * policy.frames * (1 if policy.obs_dtype == "uint8" else 4)
+    action = 4 * max(1, math.prod(policy.action.shape))
+    if assembly.has_replay(row):
+        steps = config.updates_per_call * config.train_batch_size
+        return BLOCKS * steps * (2 * obs + action + 4 * len(BATCH))
+    queue = getattr(config, "learner_queue_size", 1)
+    return 2 * max(1, queue) * getattr(config, "train_batch_size", 0) * (obs + action + 40)
+
+
+def weights(row, config, policy):
+    """Return (numbers of the nets, bytes of a checkpoint's weights with targets and Adam's moments)."""
+    first = load(row.nets).initial_weights(config, policy, config.seed or 0)
+    whole = sum(array.nbytes for array in first.values())
+    acting = sum(first[name].size for name in policy.weight_names() if name in first)
+    return acting, 3 * whole
+
+
+def processes(row, config, options):
+    """Return [(what, count, bytes each)] of the processes of a run, its own first; ``options``: those of Ray."""
+    learns_here = not config.learner_actor
+    base = TENSORFLOW if row.tensorflow and learns_here else PLAIN
+    envs = config.num_envs_per_worker * PER_ENV
+    if not assembly.needs_ray(config):
+        return [("the run: learner, sampling, evaluation", 1, base + envs)]
+    inside = ["driver", *(["learner"] if learns_here else [])]
+    apart = bool(config.num_workers and getattr(config, "num_replay_shards", 0))
+    if assembly.has_replay(row) and not apart:
+        inside.append("replay")
+    found = [(f"the run: {', '.join(inside)}", 1, base)]
+    if config.learner_actor:
+        found.append(("learner", 1, TENSORFLOW if row.tensorflow else ACTOR))
+    if config.num_workers:
+        found.append(("workers", config.num_workers, ACTOR + envs))
+    found += [("parameter server", 1, ACTOR), ("tester", 1 if config.evaluation_interval else 0, ACTOR + 16 * PER_ENV)]
+    if apart and assembly.has_replay(row):
+        found.append(("replay shards", shards(config), ACTOR))
+    if not options.get("address"):
+        found.append(("Ray's own", 1, RAY_DAEMONS))
+    return [entry for entry in found if entry[1]]
+
+
+def check_replay(row, config, spaces, stop):
+    """Raise ResourcesExhausted, with the numbers, where what a run puts into its replay cannot fit into memory at all."""
+    total = machine.memory_total()
+    if total is None or not assembly.has_replay(row) or reads_only(config):  # files may be far smaller than the buffer
+        return
+    found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
+    room = total - (TENSORFLOW if row.tensorflow else PLAIN)
+    if found.used_bytes <= room:
+        return
+    most = max(0, int(room / found.row))
+    advice = f"At most {most:,} fit: -s buffer_size={most}"
+    if len(spaces["obs"]["shape"]) == 3 and not found.is_packed:
+        advice += ", or -s compress_observations=true"
+    raise ResourcesExhausted(
+        f"buffer_size {found.capacity:,} does not fit into memory: {found.used:,} env steps of {found.row:,.0f} bytes are "
+        f"{sized(found.used_bytes)}, this machine has {sized(total)}, {sized(room)} of them for a replay. {advice}."
+    )
+
+
+def sized(count):
+    """Return bytes as people read them: 73 MB, 1.4 GB."""
+    for size, name in ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
+        if count >= size:
+            return f"{count / size:,.1f} {name}" if count < 100 * size else f"{count / size:,.0f} {name}"
+    return f"{count:,.0f} bytes"

@@ -1,0 +1,63 @@
+"""What ``checks.env_check`` finds in environments with one flaw each, in processes of their own."""
+
+import os
+from pathlib import Path
+
+import flawed_envs  # noqa: F401 - registers them here
+import pytest
+
+from drl_cli.checks import env_check
+
+HERE = str(Path(__file__).parent)
+QUESTION = {"env_config": {}, "imports": ["flawed_envs"], "seed": 0, "episodes": 8, "seconds": 5.0}
+
+
+@pytest.fixture(autouse=True)
+def _found_by_other_processes(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, str(Path(HERE).parents[1])]))
+
+
+def findings(name, **over):
+    report = env_check.check(f"{name}-v0", {**QUESTION, **over})
+    return {one.what: (one.state, one.text) for one in report["findings"]}, report
+
+
+def test_sound_environment_has_nothing_to_look_at():
+    found, report = findings("Sound")
+    assert {state for state, _ in found.values()} == {"ok"}
+    assert set(found) == {
+        "interface", "algorithms", "same seed", "other seeds", "used again", "another process", "numbers", "spaces",
+        "ends", "speed",
+    }  # fmt: skip
+    played = report["random_policy"]
+    assert len(played["rewards"]) == 8 and all(40 <= length < 60 for length in played["lengths"])
+    assert played["steps_per_s"] > 100 and "DQN" in report["fits"] and "TD3" not in report["fits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "state", "text"),
+    [
+        ("Unseeded", "same seed", "fail", "differ in the first observation: reset must seed"),
+        ("Hashing", "another process", "fail", "differs in the first observation"),
+        ("Remembering", "used again", "note", "a used one with seed 0 differs from a new one in the first observation"),
+        ("Outside", "spaces", "warn", "the first at step 2: element 1 is 2, its bounds are [-1, 1]"),
+        ("NotFinite", "numbers", "fail", "the reward of step 7 is nan"),
+        ("Timed", "truncation", "warn", "all 8 episodes terminated after exactly 50 steps"),
+        ("Endless", "ends", "warn", "there is no time limit: set horizon"),
+    ],
+)
+def test_flaw_is_found(name, what, state, text):
+    found, _ = findings(name, seconds=0.5)
+    assert found[what][0] == state and text in found[what][1]
+
+
+def test_environment_that_kills_its_process_is_a_finding():
+    found, report = findings("Dying")
+    assert found["process"][0] == "fail" and "the process ended, killed by SIGKILL" in found["process"][1]
+    assert report["random_policy"] is None
+
+
+def test_environment_that_hangs_is_a_finding(monkeypatch):
+    monkeypatch.setattr(env_check, "SILENCE_S", 3.0)
+    found, _ = findings("Hanging", seconds=0.0)
+    assert found["process"] == ("fail", "making it: nothing happened for 3 s")

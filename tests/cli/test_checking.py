@@ -1,0 +1,169 @@
+"""``drl doctor``, ``drl envs``, ``drl env check`` and ``--plan`` at the command line: output, JSON keys, exit codes."""
+
+import json
+
+import pytest
+
+from drl_cli import cli
+from drl_cli.checks import doctor, env_check, environments, plan
+from drl_cli.checks.findings import Finding
+
+FOUND = [Finding("Python", "ok", "3.12"), Finding("open files", "warn", "256 " * 30, "ulimit -n 4096")]
+BROKEN = [*FOUND, Finding("Ray", "fail", "cannot be used", "pip install ray")]
+
+
+@pytest.fixture
+def drl(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words):
+        code = cli.main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_doctor_prints_findings_with_commands_that_are_never_wrapped(drl, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", lambda *_: FOUND)
+    code, out, _ = drl("doctor")
+    assert code == 0 and out.startswith("ok    Python")
+    assert "\n                  $ ulimit -n 4096\n" in out and max(len(line) for line in out.splitlines()) <= 80
+    assert out.splitlines()[-1] == "Nothing is broken, 1 to look at."
+
+
+def test_doctor_ends_with_1_where_something_is_broken(drl, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", lambda *_: BROKEN)
+    code, out, _ = drl("doctor", "-q")
+    assert code == 1 and "Python" not in out and out.splitlines()[-1] == "1 broken, 1 to look at."
+
+
+def test_doctor_json_has_the_documented_keys(drl, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", lambda *_: BROKEN)
+    code, out, err = drl("doctor", "--json")
+    told = json.loads(out)
+    assert (code, told["ok"], err) == (1, False, "")
+    assert told["findings"][2] == {"what": "Ray", "state": "fail", "text": "cannot be used", "mend": "pip install ray"}
+
+
+LOOKED_AT = [
+    {
+        "id": "Pendulum-v1", "fits": ["SAC", "TD3"], "max_episode_steps": 200, "reward_threshold": None,
+        "spaces": {"obs": {"kind": "Box", "shape": [3]}, "action": {"kind": "Box", "shape": [1]}},
+    },
+    {"id": "Ant-v5", "error": "needs a package"},
+    {"id": "Hopper-v5", "error": "needs a package"},
+]  # fmt: skip
+
+
+def test_envs_lists_what_works_and_groups_what_does_not(drl, monkeypatch):
+    monkeypatch.setattr(environments, "matching", lambda *_: (["a", "b", "c"], ["an old id"]))
+    monkeypatch.setattr(environments, "looked_at", lambda *_: iter(LOOKED_AT))
+    code, out, err = drl("envs")
+    assert (code, err) == (0, "an old id\n")
+    assert out.splitlines() == [
+        "environment  observes  actions  steps  solved  fits",
+        "Pendulum-v1  Box 3     Box 1      200       -  A",
+        "",
+        "A   SAC, TD3",
+        "",
+        "Cannot be made: Ant-v5, Hopper-v5",
+        "    needs a package",
+    ]
+
+
+def test_envs_ids_makes_nothing(drl, monkeypatch):
+    monkeypatch.setattr(environments, "looked_at", lambda *_: pytest.fail("made something"))
+    code, out, _ = drl("envs", "lunarlander", "--ids")
+    assert (code, out) == (0, "LunarLander-v3\nLunarLanderContinuous-v3\n")
+
+
+def test_envs_json_has_the_documented_keys(drl, monkeypatch):
+    monkeypatch.setattr(environments, "looked_at", lambda *_: iter(LOOKED_AT))
+    told = json.loads(drl("envs", "LunarLander-v2", "--json")[1])
+    assert told["notices"] == ["LunarLander-v2 is retired and runs as LunarLander-v3."]
+    assert told["environments"][1] == {"id": "Ant-v5", "error": "needs a package"}
+
+
+PLAYED = {"rewards": [1.0, 2.0, 3.0], "lengths": [5, 5, 5], "steps_per_s": 9.0, "reset_s": 0.1, "make_s": 0.1}
+
+
+def reported(*findings):
+    text = {"obs": "Box(8)", "action": "Discrete(4)"}
+    return {
+        "id": "X-v0",
+        "findings": list(findings),
+        "random_policy": dict(PLAYED),
+        "spaces": {},
+        "fits": [],
+        "text": text,
+    }
+
+
+def test_env_check_prints_findings_and_a_score_with_its_interval(drl, monkeypatch):
+    monkeypatch.setattr(env_check, "check", lambda *_: reported(Finding("numbers", "ok", "finite")))
+    code, out, err = drl("env", "check", "CartPole-v1")
+    assert (code, err) == (0, "")
+    assert "random  policy: 2.0 ± 0.816 over 3 episodes, IQM 2.0 [" in out
+    assert out.splitlines()[-1] == "X-v0: nothing broken."
+
+
+def test_env_check_ends_with_1_where_something_is_broken(drl, monkeypatch):
+    monkeypatch.setattr(env_check, "check", lambda *_: reported(Finding("numbers", "fail", "nan")))
+    code, out, _ = drl("env", "check", "CartPole-v1", "--json")
+    told = json.loads(out)
+    assert (code, told["ok"], told["asked"]) == (1, False, "CartPole-v1")
+    assert told["random_policy"]["score"]["mean"] == 2.0
+
+
+def test_env_check_of_an_unknown_id_is_bad_input(drl):
+    code, out, err = drl("env", "check", "CartPol-v1")
+    assert (code, out) == (2, "") and "Did you mean 'CartPole-v1'" in err
+
+
+def planned(monkeypatch, **over):
+    real = plan.plan
+    monkeypatch.setattr(plan, "plan", lambda spec, said: {**real(spec, probe=False), **over})
+
+
+def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):
+    planned(monkeypatch)
+    code, out, _ = drl("train", "-f", "pendulum-sac", "--plan", "-s", "num_workers=0", "--local-dir", str(tmp_path))
+    assert code == 0 and "training_intensity=64" in out and "\nmeasured   pendulum-sac: median 13.7 s" in out
+    assert out.splitlines()[-1] == "It fits." and max(len(line) for line in out.splitlines()) <= 80
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_that_does_not_fit_ends_with_5(drl, monkeypatch, tmp_path):
+    planned(monkeypatch, fits=False)
+    code, out, _ = drl("train", "-f", "cartpole-ars", "--plan", "--local-dir", str(tmp_path))
+    assert code == 5 and out.splitlines()[-1] == "It does not fit: nothing would be started."
+
+
+def test_plan_json_has_the_documented_keys(drl, monkeypatch, tmp_path):
+    planned(monkeypatch)
+    told = json.loads(drl("train", "-f", "cartpole-ars", "--plan", "--json", "--local-dir", str(tmp_path))[1])
+    assert set(told) == {
+        "run",
+        "env",
+        "experiment",
+        "stop",
+        "config",
+        "weights",
+        "processes",
+        "memory",
+        "disk",
+        "probe",
+        "time",
+        "findings",
+        "fits",
+        "changed",
+        "measured",
+    }
+
+
+def test_replay_that_cannot_fit_is_refused_before_anything_starts(drl, tmp_path):
+    words = ["--run", "DQN", "--env", "CarRacing-v3", "--stop", "{}", "-s", "buffer_size=1000000000"]
+    code, _, err = drl("train", "--run", "SAC", *words[2:], "--local-dir", str(tmp_path))
+    assert code == 5 and "buffer_size 1,000,000,000 does not fit into memory" in err
+    assert list(tmp_path.iterdir()) == []

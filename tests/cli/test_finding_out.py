@@ -1,0 +1,138 @@
+"""``drl example``, ``drl algorithms``, ``drl explain``: what they print, as a table and as JSON."""
+
+import json
+
+import pytest
+
+from drl_cli import cli
+from drl_cli.cli import example_run
+from drl_cli.cli.train import train
+
+
+@pytest.fixture
+def drl(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words):
+        code = cli.main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_example_list_fits_80_columns_and_names_every_file(drl):
+    code, out, err = drl("example", "list")
+    assert (code, err) == (0, "")
+    assert max(len(line) for line in out.splitlines()) <= 80
+    line = next(line for line in out.splitlines() if line.startswith("cartpole-ppo "))
+    assert line.split() == ["cartpole-ppo", "475", "12.2", "s", "13.7", "s", "9,216", "2"]
+
+
+def test_example_list_has_columns_for_algorithm_and_environment_where_there_is_room(drl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    _, out, _ = drl("example", "list", "--run", "ppo", "--env", "CartPole-v0")
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["name", "algorithm", "environment"],
+        ["cartpole-ppo", "PPO", "CartPole-v1"],
+    ]
+
+
+def test_example_list_json_has_the_documented_keys(drl):
+    _, out, _ = drl("example", "list", "pendulum", "sac", "--json")
+    (one,) = json.loads(out)["examples"]
+    assert set(one) == {
+        "name",
+        "run",
+        "env",
+        "about",
+        "notes",
+        "goal",
+        "target",
+        "seeds",
+        "took",
+        "median_s",
+        "worst_s",
+        "env_steps",
+        "machine",
+        "workers",
+        "path",
+    }
+    assert (one["name"], one["target"], one["median_s"]) == ("pendulum-sac", -200.0, 13.7)
+
+
+def test_example_show_prints_facts_and_settings(drl):
+    code, out, _ = drl("example", "show", "cartpole-ars.yaml")
+    assert code == 0 and out.startswith("cartpole-ars")
+    assert "\ngoal      475" in out and "\n  run: ARS\n" in out and "drl example run cartpole-ars" in out
+
+
+def test_example_that_is_unknown_is_refused_with_the_nearest(drl):
+    code, out, err = drl("example", "show", "cartpole-pppo")
+    assert (code, out) == (2, "") and "Did you mean 'cartpole-ppo'?" in err
+    code, _, err = drl("example", "lst")
+    assert code == 2 and "Did you mean 'list'?" in err
+
+
+def test_example_run_takes_every_option_of_train_but_the_file():
+    mine = {name for parameter in example_run.run_example.params for name in parameter.opts}
+    theirs = {name for parameter in train.params for name in parameter.opts}
+    assert theirs - mine == {"-f", "--config-file"} and mine - theirs == {"name"}
+
+
+def test_example_run_hands_the_name_and_the_options_to_train(drl, monkeypatch):
+    handed = {}
+    monkeypatch.setattr(train, "callback", lambda **given: handed.update(given))
+    code, _, _ = drl("example", "run", "cartpole-ars", "--seed", "3", "-s", "gamma=1", "--json")
+    assert code == 0
+    assert (handed["config_file"], handed["seed"], handed["set"], handed["as_json"]) == (
+        "cartpole-ars",
+        3,
+        ("gamma=1",),
+        True,
+    )
+
+
+def test_algorithms_lists_all(drl):
+    code, out, _ = drl("algorithms", "--json")
+    rows = {row["name"]: row for row in json.loads(out)["algorithms"]}
+    assert code == 0 and set(rows["SAC"]) == {"name", "about", "actions", "observations", "dataflow", "tensorflow"}
+    assert rows["SAC"]["actions"] == ["Box", "Discrete"] and rows["ES"]["tensorflow"] is False
+
+
+def test_algorithms_shows_one_with_its_keys(drl):
+    _, out, _ = drl("algorithms", "sac", "--key", "tau", "--key", "n_step")
+    assert "tau = 0.01 share per target update" in out and "    RLlib: 0.005; here fits the higher" in out
+    assert "\nn_step = 3 env steps\n" in out and "gamma" not in out
+
+
+def test_algorithms_wrong_words_are_refused_with_the_nearest(drl):
+    code, _, err = drl("algorithms", "SCA")
+    assert code == 2 and "Did you mean 'SAC'?" in err
+    code, _, err = drl("algorithms", "SAC", "--key", "gama")
+    assert code == 2 and "Did you mean 'gamma'?" in err
+    code, _, err = drl("algorithms", "--key", "gamma")
+    assert code == 2 and "drl algorithms NAME --key" in err
+
+
+def test_explain_puts_what_was_given_first(drl):
+    code, out, _ = drl("explain", "cartpole-ppo", "-s", "gamma=0.9", "--given")
+    lines = out.splitlines()
+    assert code == 0 and lines[0] == "PPO on CartPole-v1"
+    assert any(line.split() == ["gamma", "0.9", "-s"] for line in lines)
+    assert any(line.split()[:3] == ["num_sgd_iter", "20", "cartpole-ppo.yaml:21"] for line in lines)
+    assert "clip_param" not in out
+
+
+def test_explain_json_has_the_documented_keys(drl):
+    _, out, _ = drl("explain", "pendulum-sac", "--json")
+    (one,) = json.loads(out)["experiments"]
+    assert set(one) == {"run", "env", "env_asked", "rows"}
+    row = next(row for row in one["rows"] if row["key"] == "config.training_intensity")
+    assert row["from"].endswith("pendulum-sac.yaml:17") and row["value"] == 64
+
+
+def test_explain_of_a_run_takes_no_settings(drl, tmp_path):
+    (tmp_path / "params.json").write_text("{}")
+    code, _, err = drl("explain", str(tmp_path), "-s", "gamma=1")
+    assert code == 2 and "whose values are fixed" in err
