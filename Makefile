@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FILE ?= lunarlander-continuous-sac
+# Two processes: whole files go to one of them, and all tests that start Ray to the same one (tests/conftest.py).
+SIDE_BY_SIDE := -n 2 --dist loadgroup
 
 .PHONY: help install train test test-slow lint bench clean
 
@@ -21,7 +23,7 @@ train: $(VENV)/.installed  ## the main job: SAC lands LunarLanderContinuous (FIL
 
 test: $(VENV)/.installed  ## fast tests, tests on a small Ray, short learning tests
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-slow: $(VENV)/.installed  ## everything, minutes-long learning tests included
 	$(BIN)/python -m pytest -m "slow or not slow"

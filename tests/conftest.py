@@ -28,6 +28,13 @@ SHAPES = {
 }
 
 
+def pytest_collection_modifyitems(items):
+    """Keep the tests of a file together, and all tests that start Ray, where pytest runs in several processes."""
+    for item in items:
+        group = "ray" if item.get_closest_marker("ray") else item.location[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def write_pendulum_checkpoint(run_folder, number, **facts):
     """Write a checkpoint of a fixed policy into ``run_folder`` and return its path; ``facts`` replaces facts."""
     checkpoint = load("drl_cli.checkpoint")

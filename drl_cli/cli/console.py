@@ -30,7 +30,8 @@ def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_st
     fits = min(size[0], terminal.width()) >= MIN_SCREEN[0] and size[1] >= MIN_SCREEN[1]
     if plain or quiet or not fits or terminal.in_ci():
         return PlainConsole(stream, view, clock, quiet=quiet, color=terminal.use_color(stream, session))
-    return load("drl_cli.cli.screen:LiveScreen")(terminal.rich_console(stream, session), view, clock)
+    picture = load("drl_cli.cli.screen:picture")
+    return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture, clock)
 
 
 class PlainConsole:

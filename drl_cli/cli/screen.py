@@ -1,75 +1,23 @@
 """The live screen: one look at a run, redrawn in place on stderr at most four times a second.
 
 Opened by ``console.open_watcher`` on a terminal. ``picture(view, …)`` turns a RunView into something rich can print
-and is all there is to look at; ``LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; from 120
+and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; from 120
 columns on the reward gets a chart of its own on the left.
 """
 
 import os
-import sys
-import threading
 
 from rich.console import Group
 from rich.constrain import Constrain
-from rich.live import Live
-from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
 from drl_cli.cli import console, figures, terminal
-from drl_cli.process import seconds_since_start
 
-REFRESHES_PER_SECOND = 4
 WIDE = 120  # columns from which the chart stands beside the figures
 ROOMY = 24  # lines from which the sparkline is two lines high
 LABEL = 12  # columns of the names on the left
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
-
-
-class LiveScreen:
-    """Listens to events and keeps the picture of ``view`` on a terminal (a rich Console)."""
-
-    def __init__(self, rich_console, view, clock=seconds_since_start):
-        self.view = view
-        self._console = rich_console
-        self._clock = clock
-        self._interrupted = False
-        self._lock = threading.Lock()
-        self._spinner = Spinner("dots" if terminal.is_unicode(rich_console.file) else "line", style="cyan")
-        self._live = Live(
-            console=rich_console,
-            get_renderable=self._render,
-            refresh_per_second=REFRESHES_PER_SECOND,
-            vertical_overflow="crop",
-            redirect_stdout=terminal.is_terminal(sys.stdout),  # what a library prints goes above the picture
-        )
-        self._live.start()
-
-    def __call__(self, kind, fields, seconds=None):
-        """Take one event of now, or of ``seconds`` on this screen's clock.
-
-        A phase is drawn at once, since what follows may keep the interpreter busy.
-        """
-        with self._lock:
-            self.view.take(kind, fields, self._clock() if seconds is None else seconds)
-        if kind in ("phase", "stopping"):
-            self._live.refresh()
-
-    def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""
-        self._interrupted = True
-
-    def abandon(self, _number=None):
-        """Give the cursor back before the process ends at once. Called in a signal handler."""
-        terminal.write_raw(self._console.file, "\x1b[?25h\n")
-
-    def close(self):
-        """Draw the last state and leave it on the terminal."""
-        self._live.stop()
-
-    def _render(self):
-        with self._lock:
-            return picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
 
 
 def picture(view, seconds, rich_console, spinner=None, interrupted=False):

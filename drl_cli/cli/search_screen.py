@@ -21,7 +21,8 @@ def open_watcher(view, session, plain=False, quiet=False):
     fits = min(size[0], terminal.width()) >= console.MIN_SCREEN[0] and size[1] >= console.MIN_SCREEN[1]
     if plain or quiet or not fits or terminal.in_ci():
         return Lines(stream, view, quiet, terminal.use_color(stream, session))
-    return load("drl_cli.cli.search_table:LiveTable")(terminal.rich_console(stream, session), view)
+    picture = load("drl_cli.cli.search_table:picture")
+    return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture)
 
 
 class Lines:

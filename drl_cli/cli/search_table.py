@@ -1,17 +1,11 @@
-"""The live table of a search: one row a trial, redrawn in place on stderr at most four times a second."""
-
-import sys
-import threading
+"""The live table of a search, one row a trial: what ``live.LiveScreen`` keeps on the terminal."""
 
 from rich import box
 from rich.console import Group
-from rich.live import Live
-from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
 from drl_cli.cli import figures, search_screen, search_view, terminal
-from drl_cli.process import seconds_since_start
 
 TONES = {
     "running": "cyan",
@@ -22,48 +16,6 @@ TONES = {
     "interrupted": "yellow",
 }
 AROUND = 8  # lines that are no row of the table: title, folder, header, what is told below
-
-
-class LiveTable:
-    """Listens to events and keeps the table of ``view`` on a terminal (a rich Console)."""
-
-    def __init__(self, rich_console, view, clock=seconds_since_start):
-        self.view = view
-        self._console, self._clock = rich_console, clock
-        self._interrupted = False
-        self._lock = threading.Lock()
-        self._spinner = Spinner("dots" if terminal.is_unicode(rich_console.file) else "line", style="cyan")
-        self._live = Live(
-            console=rich_console,
-            get_renderable=self._render,
-            refresh_per_second=4,
-            vertical_overflow="crop",
-            redirect_stdout=terminal.is_terminal(sys.stdout),
-        )
-        self._live.start()
-
-    def __call__(self, kind, fields):
-        """Take one event; a phase is drawn at once, since what follows may keep the interpreter busy."""
-        with self._lock:
-            self.view.take(kind, fields, self._clock())
-        if kind == "phase":
-            self._live.refresh()
-
-    def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""
-        self._interrupted = True
-
-    def abandon(self, _number=None):
-        """Give the cursor back before the process ends at once. Called in a signal handler."""
-        terminal.write_raw(self._console.file, "\x1b[?25h\n")
-
-    def close(self):
-        """Draw the last state and leave it on the terminal."""
-        self._live.stop()
-
-    def _render(self):
-        with self._lock:
-            return picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
 
 
 def picture(view, seconds, rich_console, spinner=None, interrupted=False):

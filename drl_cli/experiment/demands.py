@@ -4,15 +4,14 @@ Used by ``experiment.spec`` (reads and checks them before a run) and ``experimen
 them; a demand that is missed is exit code 4). Unlike stop rules they change nothing of the run.
 """
 
-import operator
 import re
 from typing import NamedTuple
 
+from drl_cli.configs.comparisons import COMPARE
 from drl_cli.configs.scalars import scalar
 from drl_cli.errors import ConfigError
 from drl_cli.experiment import stop
 
-COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _FORM = re.compile(r"\s*(?P<field>[^<>=\s]+)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[^<>=\s]+)\s*")
 EXAMPLE = "--assert 'episode_reward_mean>=200'"
 

@@ -214,6 +214,7 @@ class _Drawing:
             "experiments": [self._experiment(one) for one in self._asked],
             "points": [] if self._algorithm else points,
             "flags": flags,
+            "demands": [list(demand) for demand in specs[0].demands],
             "ray": defaults.ray_settings(self._flags),
             "scheduler": {"name": self._scheduler, "config": settings},
             "search": self._algorithm,

@@ -11,6 +11,7 @@ import textwrap
 import yaml
 
 from drl_cli.configs import variants
+from drl_cli.configs.comparisons import COMPARE
 from drl_cli.configs.secrets import redact
 
 
@@ -82,17 +83,21 @@ def rescored(data, trials):
 
 
 def missed(data, trials):
-    """Return one line for each of the experiments' ``pass_criteria`` that the mean over its finished trials does not reach."""
+    """Return one line for each thing demanded that the mean over an experiment's finished trials does not reach.
+
+    Demanded are its own ``pass_criteria``, and of each experiment what ``--assert`` says (``data["demands"]``).
+    """
     lines = []
     for index, experiment in enumerate(data["experiments"]):
         done = [t for t in trials.values() if t["point"]["experiment"] == index and t["state"] == "finished"]
         done = [t.get("result") or {} for t in done if "rescore" not in t["point"]]
-        for field, least in (experiment["mapping"].get("pass_criteria") or {}).items():
+        criteria = [(field, ">=", least) for field, least in (experiment["mapping"].get("pass_criteria") or {}).items()]
+        for field, sign, asked in [*criteria, *data.get("demands", ())]:
             values = [row[field] for row in done if isinstance(row.get(field), (int, float))]
             mean = statistics.fmean(values) if values else None
-            if mean is None or not mean >= least:
+            if mean is None or not COMPARE[sign](mean, asked):
                 told = "unknown" if mean is None else f"{mean:.6g} on average over {len(values)} trials"
-                lines.append(f"{experiment['name']}: {field} is {told}, below {least:g}")
+                lines.append(f"{experiment['name']}: {field} is {told}, and shall be {sign} {asked:g}")
     return lines
 
 

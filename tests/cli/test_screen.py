@@ -5,6 +5,7 @@ import watched
 from rich.console import Console
 
 from drl_cli.cli import screen, terminal
+from drl_cli.cli.live import LiveScreen
 from drl_cli.cli.view import RunView
 
 
@@ -119,8 +120,11 @@ class Terminal(io.StringIO):
 
 def test_live_screen_draws_a_phase_at_once_and_leaves_its_last_picture():
     stream = Terminal()
-    live = screen.LiveScreen(
-        Console(file=stream, width=80, height=24, force_terminal=True), RunView("SAC", "Pendulum-v1"), lambda: 3.0
+    live = LiveScreen(
+        Console(file=stream, width=80, height=24, force_terminal=True),
+        RunView("SAC", "Pendulum-v1"),
+        screen.picture,
+        lambda: 3.0,
     )
     live("phase", {"text": "loading TensorFlow"})
     assert "loading TensorFlow" in stream.getvalue()
@@ -140,8 +144,11 @@ def test_live_screen_survives_a_terminal_that_is_gone():
             return super().write(text)
 
     stream = Gone()
-    live = screen.LiveScreen(
-        Console(file=terminal.Forgiving(stream), width=80, height=24, force_terminal=True), RunView(), lambda: 3.0
+    live = LiveScreen(
+        Console(file=terminal.Forgiving(stream), width=80, height=24, force_terminal=True),
+        RunView(),
+        screen.picture,
+        lambda: 3.0,
     )
     stream.broken = True
     live("phase", {"text": "loading TensorFlow"})
@@ -151,7 +158,7 @@ def test_live_screen_survives_a_terminal_that_is_gone():
 
 def test_live_screen_takes_an_event_of_the_past_at_its_own_time():
     made = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
-    live = screen.LiveScreen(made, RunView(), clock=lambda: 500.0)
+    live = LiveScreen(made, RunView(), screen.picture, lambda: 500.0)
     live("notice", {"text": "old"}, 61.0)
     live("notice", {"text": "new"})
     live.close()

@@ -84,7 +84,7 @@ def test_state_on_another_host_is_believed_for_an_hour(tmp_path, monkeypatch, ag
     assert reading.read(path).state == state
 
 
-@pytest.mark.parametrize("pid, state", [(os.getpid(), "running"), (DEAD, "died")])
+@pytest.mark.parametrize("pid, state", [(os.getpid(), "running"), (DEAD, "died")], ids=["alive", "dead"])
 def test_state_without_locks_goes_by_the_process(tmp_path, monkeypatch, pid, state):
     def refuse(_file, _how):
         raise OSError(errno.ENOLCK, "no locks")
