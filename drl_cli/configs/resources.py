@@ -10,6 +10,8 @@ from pydantic import Field
 
 from drl_cli.configs.schema import Section, Whole, key
 
+LEAST_CPU = 0.001  # of a trial that asks for none: Ray reserves no empty place
+
 
 class GpuOptions(Section):
     """Memory of a GPU that the session may take."""
@@ -114,8 +116,12 @@ def bundles(config, asked=None):
         own = {"CPU": asked.get("cpu", 1), "GPU": asked.get("gpu", 0)}
         others = [{"CPU": asked.get("extra_cpu", 0), "GPU": asked.get("extra_gpu", 0)}]
     else:
-        own = {"CPU": 1, "GPU": 0 if config.learner_actor else gpus(config)}
-        worker = {"CPU": config.num_cpus_per_worker, "GPU": config.num_gpus_per_worker}
+        own = {"CPU": config.num_cpus_for_driver or LEAST_CPU, "GPU": 0 if config.learner_actor else gpus(config)}
+        worker = {
+            "CPU": config.num_cpus_per_worker,
+            "GPU": config.num_gpus_per_worker,
+            "memory": config.memory_per_worker,
+        }
         others = [{**worker, **config.custom_resources_per_worker}] * config.num_workers
         others += [{"GPU": gpus(config)}] if config.learner_actor else []
     kept = [{name: amount for name, amount in bundle.items() if amount} for bundle in (own, *others)]

@@ -58,6 +58,8 @@ def asked(path_or_name, flags, wishes):
     options = ("scheduler", "scheduler_config", "search", "write", "resources_per_trial", "max_failures", "seeds")
     if len(asked) == 1 and not asked[0].is_searched and all(wishes.get(name) is None for name in options):
         return None
+    if flags.get("local_mode"):
+        raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
     for one in asked:
         one.spread()
     return _Drawing(asked, flags, wishes, str(path_or_name or "the command")).search()

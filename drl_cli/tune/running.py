@@ -32,9 +32,10 @@ def check_resources(points):
         asked = total(point["bundles"])
         for name, amount in asked.items():
             if amount > there.get(name, 0) + 1e-9:
+                way_out = f", or type --ray-num-{name.lower()}s {math.ceil(amount)}" if name in ("CPU", "GPU") else ""
                 raise ConfigError(
                     f"trial {point['trial']} asks for {amount:g} {name}, Ray has {there.get(name, 0):g}. Lower num_workers or "
-                    f"--resources-per-trial, or type --ray-num-{name.lower()}s {math.ceil(amount)}."
+                    f"--resources-per-trial{way_out}."
                 )
 
 

@@ -58,9 +58,10 @@ def _run(record, stop_request, makers, command):
         install = getattr(stop_request, "install", None)
         if install:
             install()  # Ray replaces the SIGTERM handler while it starts
-        load("drl_cli.tune.running:check_resources")(
-            [point for point in every if "bundles" in point and "trial" in point]
-        )
+        if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
+            load("drl_cli.tune.running:check_resources")(
+                [point for point in every if "bundles" in point and "trial" in point]
+            )
         _fit(record, stop_request, makers, rescored=False)
         written = None
         if data["write"] and not stop_request:

@@ -246,3 +246,16 @@ def test_best_of_several_environments_is_not_written(tmp_path):
 def test_misspelt_sampler_is_named():
     text = refusal({"set": ["lr={lgouniform: [0.1, 0.2]}"]}, {"num_samples": 2})
     assert 'lr: {"lgouniform": [0.1, 0.2]} is not allowed: to search over it, write {loguniform: …}' in text
+
+
+def test_trial_reserves_the_cpus_of_its_driver_and_the_memory_of_its_workers():
+    found = asked({"set": ["num_workers=1", "num_cpus_for_driver=2", "memory_per_worker=1000"]}, {"num_samples": 2})
+    assert found.data["points"][0]["bundles"] == [{"CPU": 2.0}, {"CPU": 1.0, "memory": 1000}]
+    found = asked({"set": ["num_cpus_for_driver=0"]}, {"num_samples": 2})
+    assert found.data["points"][0]["bundles"] == [{"CPU": 0.001}]
+
+
+def test_local_mode_is_refused_for_a_search():
+    assert refusal({"local_mode": True}, {"num_samples": 2}).startswith(
+        "--local-mode: the trials of a search are processes"
+    )
