@@ -64,7 +64,7 @@ def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
     """Return what is to be said where there is a GPU that TensorFlow does not see."""
     if answer is None or answer.get("gpus") or not driver.exists():
         return []
-    text = "there is an NVIDIA GPU that TensorFlow does not use; small nets are as fast without it"
+    text = "there is an NVIDIA GPU that TensorFlow does not use"
     return [Finding("GPU", NOTE, text, "pip install 'drl-cli[gpu]'")]
 
 
