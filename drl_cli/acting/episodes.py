@@ -31,12 +31,13 @@ class Episodes:
         self._envs, self._stacks = [], None
         self._keys, self._attempts = [], []
         self.lengths = np.zeros(0, np.int64)  # steps of each episode so far
+        self.terminated = np.zeros(0, bool)  # whether each has come to a real end, not to a time limit
         self.notes, self.bad_steps = [], 0  # taken by the worker
 
     def begin(self, keys):
         """Begin an episode for each of ``keys``, (seed, whole numbers …); whatever was under way is forgotten."""
         self._keys, self._attempts = list(keys), [0] * len(keys)
-        self.lengths = np.zeros(len(keys), np.int64)
+        self.lengths, self.terminated = np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
         self._envs += [None] * (len(keys) - len(self._envs))
         for index in range(len(keys)):
             self._begin(index)
@@ -64,6 +65,7 @@ class Episodes:
                 rewards[index] = reward if type(reward) is float else as_number(reward)
                 if terminated or truncated:
                     ended.append(index)
+                    self.terminated[index] = terminated
             except FOREIGN as error:
                 failed[index] = error
         bad = self._stacks.not_finite()
@@ -101,7 +103,7 @@ class Episodes:
             except FOREIGN as error:
                 self._failed(index, error, "reset")
         self._stacks.begin(index, obs)
-        self.lengths[index] = 0
+        self.lengths[index], self.terminated[index] = 0, False
 
     def _reset(self, index):
         env = self._envs[index]

@@ -15,6 +15,7 @@ import numpy as np
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.episodes import Episodes
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.actors.recorder import Recorder, whole_episode
 from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S, clipped_rewards
 from drl_cli.data import noise
 from drl_cli.data.columns import Meta
@@ -33,7 +34,7 @@ class EvolutionWorker:
     """One player of blocks; ``collect`` plays one, over as many calls as it takes."""
 
     def __init__(self, config, env, spec, identity, server):
-        """See RolloutWorker; of ``identity`` seed, index and incarnation are used."""
+        """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
         for module in env.get("imports", ()):
             envs.import_module(module)
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
@@ -42,6 +43,8 @@ class EvolutionWorker:
         self._policy = NumpyPolicy(spec)
         self._flat = Flat(spec.nets[0].weight_shapes())
         self._noise = noise.make(config, self._flat.size)
+        folder = identity.get("output")
+        self._recorder = Recorder(config, folder, identity, self._policy, 1) if folder else None
         self._version = self._sequence = 0
         self._playing = None  # the _Playing of the block that is under way
 
@@ -60,15 +63,24 @@ class EvolutionWorker:
         playing.play(self._config.rollout_fragment_length, seconds)
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         self._sequence += 1
+        whole = not playing.going
+        if whole and self._recorder:
+            self._record(playing)
         notes, episodes.notes = tuple(episodes.notes[:3]), []
         bad, episodes.bad_steps = episodes.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
-        whole = not playing.going
         told = playing.told()
         given = (meta, told["steps"], told["episodes"], bad, notes, seconds, {}, told["seen"])
         if whole:
             self._playing = None
         return Evaluated(*given, block, whole, playing.unperturbed()), playing.results() if whole else {}
+
+    def _record(self, playing):
+        """Write a block's episodes down, now that it is whole: who takes over from a dead worker plays all of them again."""
+        for episode in playing.recorded:
+            self._recorder.add(whole_episode(*episode))
+        self._episodes.notes = [*self._recorder.notes, *self._episodes.notes]
+        self._recorder.notes = []
 
     def _adopt(self, min_version, max_version):
         began, pause = time.monotonic(), FIRST_PAUSE_S
@@ -102,26 +114,37 @@ class EvolutionWorker:
             keys += [(seed, block.round, index, UNPERTURBED, count) for count in range(extra)]
         self._episodes.begin(keys)
         policy = perturbed(self._policy, self._flat, np.stack(rows))
-        return _Playing(block, policy, self._episodes, config, self._reward_rule)
+        return _Playing(block, policy, self._episodes, config, self._reward_rule, bool(self._recorder))
 
     def state(self):
-        """Return ({}, {}): between two steps of the learner no episode is under way, and none depends on the past."""
-        return {}, {}
+        """Return ({name: array}, facts) of the recording, if there is one, and of nothing else.
+
+        Between two steps of the learner no episode is under way, and none depends on the past.
+        """
+        if not self._recorder:
+            return {}, {}
+        arrays, facts = self._recorder.state()
+        return arrays, {"recorder": facts}
 
     def load(self, arrays, facts):
         """Continue from ``state``."""
         self._playing = None
+        if self._recorder and "recorder" in facts:
+            self._recorder.load(arrays, facts["recorder"])
 
     def close(self):
         """Close the environments and give the noise back."""
         self._episodes.close()
         self._noise.close()
+        if self._recorder:
+            self._recorder.close()
 
 
 class _Playing:
     """The episodes of a block: the first 2K are its directions' two sides, behind them come unperturbed ones."""
 
-    def __init__(self, block, policy, episodes, config, rule):
+    def __init__(self, block, policy, episodes, config, rule, keeps=False):
+        """``keeps``: whether steps are kept, for ``recorded``."""
         self.block, self._policy, self._episodes, self._config = block, policy, episodes, config
         self._rule, self._offset = rule, getattr(config, "offset", 0.0)  # a key of ARS
         count = len(episodes.lengths)
@@ -131,6 +154,8 @@ class _Playing:
         self._noisy = policy.is_box and config.action_noise_std > 0
         self._rng = generator(config.seed, "noise", block.round, block.first, UNPERTURBED) if self._noisy else None
         self._steps, self._ended, self._obs, self._seen = 0, [], [], None
+        self._kept = [[] for _ in range(count)] if keeps else None  # (obs, action, reward) of the running episodes
+        self.recorded = []  # those that have ended, see ``recorder.whole_episode``
 
     def play(self, steps, seconds):
         """Take up to ``steps`` steps of every episode that goes on."""
@@ -156,9 +181,12 @@ class _Playing:
         if self._noisy:
             action = self._blurred(action)
         given = self._policy.to_env(action)
+        before = None if self._kept is None else episodes.newest()
         acted = time.perf_counter()
         rewards, ended, broken = episodes.step(given, going)
         self._steps += len(going) - len(broken)
+        if before is not None:
+            self._keep(before, action, rewards, ended, broken)
         self._count(rewards)
         for index in broken:
             self._returns[index] = self._fitness[index] = 0.0
@@ -167,6 +195,17 @@ class _Playing:
             self._end(ended)
         seconds["policy"] += acted - began
         seconds["env"] += time.perf_counter() - acted
+
+    def _keep(self, obs, action, rewards, ended, broken):
+        """Keep a step of every episode that goes on; what a broken one has done is not kept."""
+        last = self._episodes.newest()
+        for index in self.going:
+            self._kept[index].append((obs[index], action[index], rewards[index]))
+        for index in broken:
+            self._kept[index] = []
+        for index in sorted(ended):
+            self.recorded.append((self._kept[index], last[index], bool(self._episodes.terminated[index])))
+            self._kept[index] = []
 
     def _count(self, rewards):
         """Add a step's rewards, 0 for those that stood still, to returns, and to what is compared."""

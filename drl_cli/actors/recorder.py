@@ -1,4 +1,6 @@
-"""Recorder: writes a worker's fragments down as RLlib's batches, one line a fragment. Used by ``rollout_worker``.
+"""Recorder: writes a worker's fragments down as RLlib's batches, one line a fragment.
+
+Used by ``rollout_worker``, and by ``evolution_worker``, whose fragments are whole episodes (``whole_episode``).
 
 A step that was taken is there once: raw observation and reward, the action in the environment's units before it is clipped,
 how likely it was under what acted where that is known (``Exploration.logp``), and how its episode ended. ``new_obs`` of an
@@ -19,9 +21,11 @@ _EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; 
 class Recorder:
     """The recording of one worker."""
 
-    def __init__(self, config, folder, identity, policy):
-        """``folder``: where to; ``identity``: dict(seed, index, incarnation); ``policy``: the NumpyPolicy that acts."""
-        count = config.num_envs_per_worker
+    def __init__(self, config, folder, identity, policy, count):
+        """``folder``: where to; ``identity``: dict(seed, index, incarnation); ``policy``: the NumpyPolicy that acts.
+
+        ``count``: environments of a fragment.
+        """
         self._policy, self._compress = policy, frozenset(config.output_compress_columns)
         self._output = Output(folder, identity["index"], config.output_max_file_size)
         self._index = identity["index"]
@@ -158,6 +162,27 @@ class Recorder:
     def close(self):
         """Close the file."""
         self._output.close()
+
+
+def whole_episode(steps, last_obs, terminated):
+    """Return the columns of a fragment [T, 1] that is one whole episode, for ``Recorder.add``.
+
+    ``steps``: (obs, action, reward) of each, as a policy saw and did them; ``last_obs``: the real last observation;
+    ``terminated``: whether that was a real end.
+    """
+    obs, action, reward = zip(*steps, strict=True)
+    ends = np.zeros((2, len(steps), 1), bool)
+    ends[0 if terminated else 1, -1] = True
+    return {
+        "obs": np.stack(obs)[:, None],
+        "action": np.stack(action)[:, None],
+        "reward": np.array(reward, np.float32)[:, None],
+        "terminated": ends[0],
+        "truncated": ends[1],
+        "end_obs": last_obs[None],
+        "tail_obs": last_obs[None],
+        "cut": np.ones(1, bool),
+    }
 
 
 def _behind(columns):

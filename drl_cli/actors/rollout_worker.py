@@ -49,7 +49,9 @@ class RolloutWorker:
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")
-        self._recorder = Recorder(config, folder, identity, self._policy) if folder else None
+        self._recorder = (
+            Recorder(config, folder, identity, self._policy, config.num_envs_per_worker) if folder else None
+        )
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences

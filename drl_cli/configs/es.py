@@ -24,6 +24,7 @@ from drl_cli.configs.environment import EnvironmentKeys
 from drl_cli.configs.evaluation import EvaluationKeys
 from drl_cli.configs.iteration import IterationKeys
 from drl_cli.configs.model import Network
+from drl_cli.configs.output import OutputKeys
 from drl_cli.configs.resources import ResourceKeys, SessionArgs
 from drl_cli.configs.rollout import WorkerKeys
 from drl_cli.configs.schema import MisfitError, Whole, default, key
@@ -48,6 +49,7 @@ class LinearNetwork(
 class EvolutionKeys(
     EnvironmentKeys,
     WorkerKeys,
+    OutputKeys,
     EvaluationKeys,
     IterationKeys,
     ResourceKeys,

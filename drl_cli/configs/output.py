@@ -1,6 +1,6 @@
 """Keys of recording: what the environments of the workers do, written down as RLlib's JSON lines.
 
-Mixed into the config of every algorithm whose workers act with one policy. Names and meanings are RLlib's
+Mixed into the config of every algorithm. Names and meanings are RLlib's
 (COMMON_CONFIG, 1.0.1).
 """
 

@@ -77,17 +77,10 @@ OLD = {
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
-_RECORDS = (
-    "its workers try perturbed weights, a new policy for every episode; record one with drl rollout --out FILE.json"
-)
-
 _PLAYS = "it scores weights by playing with them, and files cannot play"
 _NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
 
 INSTEAD = {
-    "output": (("noise_stdev", _RECORDS),),
-    "output_compress_columns": (("noise_stdev", _RECORDS),),
-    "output_max_file_size": (("noise_stdev", _RECORDS),),
     "input": (
         ("vf_loss_coeff", _NEWEST),
         ("noise_stdev", _PLAYS),

@@ -230,7 +230,7 @@ def fragment(obs, action):
 
 def recorder(folder, policy):
     keys = {"num_envs_per_worker": 2, "output_compress_columns": ("obs", "new_obs"), "output_max_file_size": 10**6}
-    return Recorder(SimpleNamespace(**keys), str(folder), identity(0), policy)
+    return Recorder(SimpleNamespace(**keys), str(folder), identity(0), policy, 2)
 
 
 # -- files --------------------------------------------------------------------------------------------------------

@@ -444,12 +444,10 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_RECORDING = {"output", "output_compress_columns", "output_max_file_size"}
 _SEEN = {"no_done_at_end", "soft_horizon", "record_env", "render_env"}
 _EXPLORING = {
     *_SEEN,
     "explore",
-    *_RECORDING,
     "exploration_config.type",
     *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION),
 }
@@ -524,8 +522,8 @@ DIFFERENCES = {
     "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
     "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
-    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, *_RECORDING, "grad_clip"}),
-    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, *_RECORDING, "grad_clip", "train_batch_size"}),
+    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
+    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip", "train_batch_size"}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
