@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "drl_cli"
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 80, 7
 LAYER = {
-    "errors": 0, "loading": 0, "process": 0,
+    "errors": 0, "loading": 0, "process": 0, "plugins": 0,
     "configs": 1, "data": 1, "checkpoint": 1, "loggers": 1, "events": 1,
     "networks": 2,
     "acting": 3, "tf1": 3, "losses": 3,
@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "plotext": ("analysis/terminal_plots.py",),
 }
 # Rooms that must load without the heavy libraries, and what heavy means for them.
-LIGHT = {"errors", "loading", "process", "configs", "events"}
+LIGHT = {"errors", "loading", "process", "plugins", "configs", "events"}
 HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotlib"}
 # Files that may import our own modules that load TensorFlow or Ray; everybody else names them as strings.
 WITH_TENSORFLOW = re.compile(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
+from drl_cli import plugins
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
@@ -55,6 +56,16 @@ def import_module(name):
         raise
     except (Exception, SystemExit) as error:
         raise EnvError(f"Importing {name} failed: {failure(error)}") from error
+
+
+def make_ready(env):
+    """Know in this process what another one of the run knows: plug-ins, and the modules that register environments.
+
+    ``env``: dict(imports: names of modules, plugins: of ``plugins.registered``), both optional. Raises as ``import_module``.
+    """
+    plugins.adopt(env.get("plugins"))
+    for module in env.get("imports", ()):
+        import_module(module)
 
 
 def resolve(env_id, strict=False, trusted=False):

@@ -35,8 +35,7 @@ class EvolutionWorker:
 
     def __init__(self, config, env, spec, identity, server):
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
-        for module in env.get("imports", ()):
-            envs.import_module(module)
+        envs.make_ready(env)
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
         self._episodes = Episodes(env, config.horizon)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))

@@ -34,8 +34,7 @@ class RolloutWorker:
         streams, base; and maybe output: the folder to record into. ``server`` is a handle of the parameter server:
         ``server.call("pull", version)`` returns a reference.
         """
-        for module in env.get("imports", ()):
-            envs.import_module(module)
+        envs.make_ready(env)
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])

@@ -121,8 +121,7 @@ class Tester:
         """``env``: dict(id, env_config, imports, horizon, explore, preprocessing), and maybe config: that of the run, where
         recorded episodes judge too; ``server``: the parameter server.
         """
-        for module in env.get("imports", ()):
-            envs.import_module(module)
+        envs.make_ready(env)
         self._env, self._server = env, server
         self._policy = NumpyPolicy(spec)
         self._version = None

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from drl_cli import checkpoint, events
+from drl_cli import checkpoint, events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
 from drl_cli.experiment import demands
 from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
@@ -120,7 +120,8 @@ class _Drive:
         start = self._opening.start
         ending = Ending(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
-            env = {**spec.env_facts, "imports": tuple(spec.imports), "videos": str(self._path / "videos")}
+            shared = {"imports": tuple(spec.imports), "plugins": plugins.registered()}
+            env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
             options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
             trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
             stack.callback(trainer.close)

@@ -166,7 +166,7 @@ class _WorkerMaker:
         }
         if self._env.get("output"):
             identity["output"] = self._env["output"]
-        env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports")}
+        env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
         env["preprocessing"] = self._env.get("preprocessing")
         if self._env.get("videos"):
             env["videos"] = self._env["videos"]
@@ -194,6 +194,7 @@ def make_tester(config, env, spec, cluster, server):
         "id": env["id"],
         "env_config": {**env["env_config"], **(over.env_config or {})},
         "imports": env.get("imports", ()),
+        "plugins": env.get("plugins"),
         "horizon": over.horizon if over.horizon is not None else config.horizon,
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),

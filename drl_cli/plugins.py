@@ -1,0 +1,94 @@
+"""What others add under names of their own: environments, models, explorations, callbacks, loggers, evaluations, algorithms.
+
+A module that was named on the command line (``--import``), the entry points of installed packages (group ``drl_cli.plugins``)
+and Python programs call the ``register_…`` functions of ``drl_cli``; a name in a config is looked up here, never imported.
+Entry points are looked at only when a name is not known otherwise, or when names are listed: nothing is slower for those who
+have none. What is registered in one process is carried to the others of a run (``registered``, ``adopt``).
+"""
+
+import threading
+from importlib.metadata import entry_points
+
+from drl_cli.errors import InputError, suggestion
+
+GROUP = "drl_cli.plugins"
+_lock = threading.RLock()
+_failures = None  # what installed plug-ins failed with; None before they have been looked at
+
+
+class Registry:
+    """Things of one ``kind`` ("model") by name."""
+
+    def __init__(self, kind, function):
+        """``function``: name of the one that registers such a thing, for messages."""
+        self.kind, self._function, self._things = kind, function, {}
+
+    def add(self, name, thing):
+        """Keep ``thing`` as ``name`` (text); one of the same name is replaced, so that a module may be run again."""
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(f"{self._function}: a {self.kind} is registered under a name, not {str(name)[:60]!r}.")
+        self._things[name] = thing
+
+    def known(self):
+        """Return {name: thing} of what this process has registered, entry points not asked for."""
+        return dict(self._things)
+
+    def all(self):
+        """Return {name: thing}, those of installed packages included."""
+        discover()
+        return dict(self._things)
+
+    def find(self, name):
+        """Return what is registered as ``name``; raises InputError with the nearest name and with how to register one."""
+        if name in self._things or name in self.all():
+            return self._things[name]
+        hint = suggestion(name, self._things)
+        has = f" Registered: {', '.join(sorted(self._things)[:8])}." if self._things and not hint else ""
+        broken = "".join(f" {text}" for text in failures())
+        raise InputError(
+            f"No {self.kind} is registered as {str(name)[:60]!r}.{hint}{has} Register it with drl_cli.{self._function} in a "
+            f"module, and name that module: --import MODULE.{broken}"
+        )
+
+
+ENVIRONMENTS = Registry("environment", "register_env")
+MODELS = Registry("model", "register_model")
+EXPLORATIONS = Registry("exploration", "register_exploration")
+CALLBACKS = Registry("class of callbacks", "register_callbacks")
+LOGGERS = Registry("logger", "register_logger")
+EVALUATIONS = Registry("evaluation", "register_evaluation")
+ALGORITHMS = Registry("algorithm", "register_algorithm")
+_ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS)}
+
+
+def discover():
+    """Load the entry points of installed packages, once; a module registers while it is imported, a function is called."""
+    global _failures
+    with _lock:
+        if _failures is not None:
+            return
+        _failures = []  # before anything is loaded: a plug-in may look names up itself
+        for entry in entry_points(group=GROUP):
+            try:
+                found = entry.load()
+                if callable(found):
+                    found()
+            except Exception as error:
+                _failures.append(f"The plug-in {entry.name} ({entry.value}) failed: {type(error).__name__}: {error}.")
+
+
+def failures():
+    """Return a line for each installed plug-in that could not be loaded; empty before any was asked for."""
+    return tuple(_failures or ())
+
+
+def registered():
+    """Return {kind: {name: thing}} of all that is registered here, to be carried to other processes of a run."""
+    return {kind: registry.known() for kind, registry in _ALL.items() if registry.known()}
+
+
+def adopt(things):
+    """Register what another process has, see ``registered``; None is nothing."""
+    for kind, named in (things or {}).items():
+        for name, thing in named.items():
+            _ALL[kind].add(name, thing)
