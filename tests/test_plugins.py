@@ -40,7 +40,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_how_to_register(registr
 
 
 def test_something_without_a_name_is_refused(registry):
-    with pytest.raises(InputError, match="register_model: a model is registered under a name, not 3"):
+    with pytest.raises(InputError, match="register_model: a model is registered under a name, not '3'"):
         registry.add(3, "thing")
 
 

@@ -36,7 +36,7 @@ def test_tester_is_told_to_play_whole_games():
 def test_worker_is_told_the_plan():
     make = assembly._WorkerMaker("worker", small_config(), env(), "spec", SimpleNamespace(spawn=spawned), "server")
     make.loop = SimpleNamespace(sampled=0)
-    assert make(0, 0)[1] == {"id": "Pong", "env_config": {}, "imports": (), "preprocessing": PLAN}
+    assert make(0, 0)[1] == {"id": "Pong", "env_config": {}, "imports": (), "plugins": (), "preprocessing": PLAN}
 
 
 def test_checkpoint_holds_the_plan(run, tmp_path):

@@ -32,6 +32,7 @@ def test_a_worker_is_told_its_place_and_the_env_steps_of_the_run():
         "id": "Pendulum-v1",
         "env_config": {"g": 9.0},
         "imports": (),
+        "plugins": (),
         "preprocessing": {"frames": 1},
     }
     # 1250 steps are left of the random phase, 105 for each of 12 environments.
