@@ -6,12 +6,14 @@ Used by ``learner`` and ``batch_learner``, which say what is done with them. Ten
 import operator
 import threading
 
+from drl_cli import plugins
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.actors.observed import Observed
 from drl_cli.configs.resources import gpus
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.loading import load
+from drl_cli.tf1 import custom
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
@@ -25,8 +27,10 @@ class Trained:
     def __init__(self, config, spec, module, initial, identity, server):
         """``module``: dotted name of the algorithm's graph module; ``initial``: {name: array} of its first weights.
 
-        ``identity``: dict(seed, with_ray); ``server``: handle of the parameter server.
+        ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None); ``server``: handle of the parameter
+        server.
         """
+        plugins.adopt(identity.get("plugins"))
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
         self.updates = self._pushed_at = 0
@@ -39,6 +43,7 @@ class Trained:
         them. Afterwards the variables have their first values, whatever ``warm`` did.
         """
         config = self._config
+        custom.check(self._spec)
         self.graph = tf.Graph()
         with self.graph.as_default(), self.device():
             built = load(self._module).build(config, self._spec, self._initial, self._identity["seed"], SCOPE)
@@ -51,7 +56,7 @@ class Trained:
         beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
         if beside:
             beside.start()
-        warm()
+        self._warmed(warm)
         self.session.run(start)
         if beside:
             beside.join()
@@ -62,6 +67,15 @@ class Trained:
             self._published = Weights(self.session, published, self._identity["with_ray"])
             filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
+
+    def _warmed(self, warm):
+        """Compile; what a custom model does that XLA has no code for shows here."""
+        try:
+            warm()
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if not self._spec.nets[0].custom or not self._config.xla:
+                raise
+            self._spec.nets[0].own.refuse(f"XLA cannot compile its graph: {custom.first_line(error)}. Set xla: false")
 
     def observe(self, seen):
         """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""
