@@ -75,7 +75,7 @@ class Trained:
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
             if not self._spec.nets[0].custom or not self._config.xla:
                 raise
-            self._spec.nets[0].own.refuse(f"XLA cannot compile its graph: {custom.first_line(error)}. Set xla: false")
+            self._spec.nets[0].own.refuse(f"XLA cannot compile its graph: {custom.uncompiled(error)}. Set xla: false")
 
     def observe(self, seen):
         """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""

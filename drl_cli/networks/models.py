@@ -78,7 +78,8 @@ class Model:
         """``arguments``: dict of keyword arguments."""
         self._about, self.shape = f"model.custom_model {name}", shape
         self._file = getattr(getattr(model.graph, "__code__", None), "co_filename", None)
-        self._model = self._asked("", lambda: model(shape, **arguments))
+        making = f"cannot be made for observations of shape {shape} with {arguments}"
+        self._model = self._asked(making, lambda: model(shape, **arguments))
         self.features = self._width()
         self.shapes = self._shapes()
         self.has_forward = callable(getattr(self._model, "forward", None))
@@ -87,7 +88,7 @@ class Model:
         """Return what the model's graph makes of ``inputs`` [B, *shape] with ``weights`` {name: tensor}, [B, features]."""
         # The gradient of a reshape is an array, also where that of what reads from it (a gather) is a list of rows.
         given = {name: tf.reshape(value, self.shapes[name]) for name, value in weights.items()}
-        out = self._asked("graph", lambda: tf.convert_to_tensor(self._model.graph(tf, given, inputs)))
+        out = self._asked("failed in graph", lambda: tf.convert_to_tensor(self._model.graph(tf, given, inputs)))
         if out.dtype != tf.float32 or not out.shape.is_compatible_with([inputs.shape[0], self.features]):
             self.refuse(f"graph returned {out.dtype.name} of shape {out.shape}; {self._owed()}")
         out.set_shape([inputs.shape[0], self.features])
@@ -95,7 +96,7 @@ class Model:
 
     def forward(self, weights, inputs):
         """Return the same in NumPy of arrays, float32 [N, features]."""
-        out = self._asked("forward", lambda: np.asarray(self._model.forward(weights, inputs)))
+        out = self._asked("failed in forward", lambda: np.asarray(self._model.forward(weights, inputs)))
         if out.shape != (len(inputs), self.features) or out.dtype.kind not in "fiu":
             self.refuse(
                 f"forward returned {out.dtype} of shape {out.shape} for {len(inputs)} observations; {self._owed()}"
@@ -105,7 +106,7 @@ class Model:
     def initial_weights(self, rng):
         """Return {name: float32 array} for all variables, drawn with ``rng``."""
         given = getattr(self._model, "initial_weights", None)
-        given = self._asked("initial_weights", lambda: dict(given(rng))) if callable(given) else {}
+        given = self._asked("failed in initial_weights", lambda: dict(given(rng))) if callable(given) else {}
         for name in given:
             if name not in self.shapes:
                 self.refuse(f"initial_weights returned {name!r:.60}, which is none of its variables")
@@ -133,7 +134,8 @@ class Model:
     def check(self, what, run, inputs):
         """Return ``run(inputs)``; refuse numbers that are not finite, rows that look at others, and inputs written into."""
         given = inputs.copy()
-        found, alone = run(given), run(given[:1])
+        with np.errstate(all="ignore"):  # what is not finite is said below
+            found, alone = run(given), run(given[:1])
         if not np.array_equal(given, inputs):
             self.refuse(f"{what} changes the observations that it is given; let it work on a copy")
         if not np.isfinite(found).all():
@@ -163,7 +165,8 @@ class Model:
         try:
             width = operator.index(width)
         except TypeError:
-            self.refuse(f"its features, how many numbers it returns for an observation, are {width!r:.60}; {_PAGE}")
+            what = "it has none" if width is None else f"they are {width!r:.60}"
+            self.refuse(f"its features must be how many numbers it returns for an observation, and {what}; {_PAGE}")
         if not 1 <= width <= MAX_FEATURES:
             self.refuse(f"it has {width} features; they are counted from 1 to {MAX_FEATURES}")
         return width
@@ -171,7 +174,8 @@ class Model:
     def _shapes(self):
         given = getattr(self._model, "variables", None)
         if not isinstance(given, dict):
-            self.refuse(f"its variables must be a dict {{name: shape}}, not {_kind(given)}; {_PAGE}")
+            what = "it has none" if given is None else f"they are {_kind(given)}"
+            self.refuse(f"its variables must be a dict {{name: shape}}, and {what}; {_PAGE}")
         shapes = {}
         for name, shape in given.items():
             if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100:
@@ -187,25 +191,26 @@ class Model:
         return shapes
 
     def _initial(self, name, value):
-        value = self._asked("initial_weights", lambda: np.asarray(value, np.float32))
+        value = self._asked("failed in initial_weights", lambda: np.asarray(value, np.float32))
         if value.shape != self.shapes[name] or not np.isfinite(value).all():
             problem = f"shape {value.shape}" if value.shape != self.shapes[name] else "numbers that are not finite"
             self.refuse(f"initial_weights returned {problem} for {name}; it needs float32 of shape {self.shapes[name]}")
         return value
 
-    def _asked(self, method, ask):
-        """Return ``ask()``, which runs the class's own code; what it raises becomes one line with its place."""
+    def _asked(self, failing, ask):
+        """Return ``ask()``, which runs the class's own code; what it raises becomes one line, ``failing`` and its place."""
         try:
             return ask()
         except DrlError:
             raise
         except Exception as error:
             said = " ".join(str(error).split())[:300]
-            text = f"{method or 'it'} {'failed' if method else 'cannot be made'}: {type(error).__name__}: {said}"
+            text = f"{failing}: {type(error).__name__}: {said}".rstrip(".")
+            if isinstance(error, KeyError) and hasattr(self, "shapes"):
+                text += f"; its variables are {', '.join(self.shapes)[:200]}"
             frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._file]
             place = f" ({Path(self._file).name}, line {frames[-1].lineno})" if frames else ""
-            shape = f" for observations of shape {self.shape}"
-            raise ConfigError(f"{self._about}: {text.rstrip('.')}{place or shape}.") from error
+            raise ConfigError(f"{self._about} {text}{place}.") from error
 
 
 def try_out(spec):

@@ -96,5 +96,12 @@ def check(spec):
 
 
 def first_line(error):
-    """Return the first line of what TensorFlow says of an error of its own."""
-    return error.message.splitlines()[0][:300].rstrip(".")
+    """Return what TensorFlow says of an error of its own in one line, without its headings."""
+    lines = [line.strip() for line in error.message.splitlines() if line.strip() and not line.strip().endswith(":")]
+    return lines[0][:200].rstrip(".") if lines else type(error).__name__
+
+
+def uncompiled(error):
+    """Return which operations XLA has no code for, as an error of the first call says."""
+    _, found, names = first_line(error).partition("unsupported operations")
+    return f"it has no {names.partition(': ')[2].partition(' ')[0]}" if found else first_line(error)
