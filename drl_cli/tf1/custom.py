@@ -96,8 +96,10 @@ def check(spec):
 
 
 def first_line(error):
-    """Return what TensorFlow says of an error of its own in one line, without its headings."""
+    """Return what TensorFlow says of an error of its own in one line, without its headings and the stack of each node."""
     lines = [line.strip() for line in error.message.splitlines() if line.strip() and not line.strip().endswith(":")]
+    behind = [index + 1 for index, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
+    lines = lines[behind[0] :] if behind else lines
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
