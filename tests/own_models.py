@@ -1,7 +1,13 @@
-"""Custom models for the tests: one that sees vectors and images alike, with a NumPy forward and without, and broken ones."""
+"""Custom models for the tests: one that sees vectors and images alike, with a NumPy forward and without, and broken ones.
+
+They are known to the tests of a module that imports ``known`` and to nobody else: what is registered goes along to the
+processes of a Ray, which may know nothing of this file.
+"""
 
 import numpy as np
+import pytest
 
+from drl_cli import plugins
 from drl_cli.networks.models import register_model
 
 
@@ -29,8 +35,12 @@ class QuickTangent(Tangent):
 
 
 SESSION, QUICK = "tests_tangent", "tests_quick_tangent"
-register_model(SESSION, Tangent)
-register_model(QUICK, QuickTangent)
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    """Both models, registered, and nothing else, for as long as a test runs."""
+    monkeypatch.setattr(plugins.MODELS, "_things", {SESSION: Tangent, QUICK: QuickTangent})
 
 
 def of(name, **arguments):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import own_models
 import pytest
-from own_models import QUICK, SESSION, broken
+from own_models import QUICK, SESSION, broken, known  # noqa: F401  known is for all tests
 
 from drl_cli.errors import ConfigError, InputError
 from drl_cli.networks import models

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from experience_files import random_set
-from own_models import QUICK, SESSION, of
+from own_models import QUICK, SESSION, known, of  # noqa: F401  known is for all tests
 from runtime_runs import SINCE_RESTORE, timeless
 from test_inline_exact_rows import Wandering  # noqa: F401  registers Wandering-v0
 
@@ -59,8 +59,8 @@ def start(tmp_path):
     def make(name, env_id, model, keys, restore=None):
         row = table.find(name)
         schema = load(row.config)
-        known = BY_KIND.get(row.postprocess, SMALL | REPLAYED | (READ if row.reads else {}))
-        given = {key: value for key, value in known.items() if key in schema.model_fields} | keys | {"model": model}
+        usual = BY_KIND.get(row.postprocess, SMALL | REPLAYED | (READ if row.reads else {}))
+        given = {key: value for key, value in usual.items() if key in schema.model_fields} | keys | {"model": model}
         if row.reads:
             given |= {"input": random_set(tmp_path / "recorded" / "a.json", env_id)}
         config = schema.model_validate(given)

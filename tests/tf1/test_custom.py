@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from own_models import QUICK, SESSION, Tangent, broken
+from own_models import QUICK, SESSION, Tangent, broken, known  # noqa: F401  known is for all tests
 
 from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.errors import ConfigError
