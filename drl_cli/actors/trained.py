@@ -45,7 +45,7 @@ class Trained:
         config = self._config
         custom.check(self._spec)
         self.graph = tf.Graph()
-        with self.graph.as_default(), self.device():
+        with custom.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
             built = load(self._module).build(config, self._spec, self._initial, self._identity["seed"], SCOPE)
             add(built)
             with tf.device("/CPU:0"):
@@ -56,7 +56,8 @@ class Trained:
         beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
         if beside:
             beside.start()
-        self._warmed(warm)
+        with custom.blamed(self._spec, config.xla):
+            warm()
         self.session.run(start)
         if beside:
             beside.join()
@@ -67,15 +68,6 @@ class Trained:
             self._published = Weights(self.session, published, self._identity["with_ray"])
             filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
-
-    def _warmed(self, warm):
-        """Compile; what a custom model does that XLA has no code for shows here."""
-        try:
-            warm()
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not self._spec.nets[0].custom or not self._config.xla:
-                raise
-            self._spec.nets[0].own.refuse(f"XLA cannot compile its graph: {custom.uncompiled(error)}. Set xla: false")
 
     def observe(self, seen):
         """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""

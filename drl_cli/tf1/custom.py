@@ -4,6 +4,7 @@ Used by ``actors.trained``, which checks, and by ``acting.policy``, which loads 
 ``forward``. One thread computes: a handful of rows is not worth more, and one order of sums repeats bit for bit.
 """
 
+import contextlib
 import threading
 
 import numpy as np
@@ -95,6 +96,25 @@ def check(spec):
         running.close()
 
 
+@contextlib.contextmanager
+def blamed(spec, xla):
+    """Refuse the custom model of ``spec`` (PolicySpec), if it has one, for what the body could not build or compile.
+
+    ``xla``: whether it compiles.
+    """
+    try:
+        yield
+    except LookupError as error:
+        if not spec.nets[0].custom or "gradient" not in str(error):
+            raise
+        text = str(error).splitlines()[0][:200].rstrip(".")
+        spec.nets[0].own.refuse(f"graph cannot be differentiated as often as this algorithm does: {text}")
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+        if not spec.nets[0].custom or not xla:
+            raise
+        spec.nets[0].own.refuse(f"XLA cannot compile its graph: {_uncompiled(error)}. Set xla: false")
+
+
 def first_line(error):
     """Return what TensorFlow says of an error of its own in one line, without its headings and the stack of each node."""
     lines = [line.strip() for line in error.message.splitlines() if line.strip() and not line.strip().endswith(":")]
@@ -103,7 +123,7 @@ def first_line(error):
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
-def uncompiled(error):
+def _uncompiled(error):
     """Return which operations XLA has no code for, as an error of the first call says."""
     _, found, names = first_line(error).partition("unsupported operations")
     return f"it has no {names.partition(': ')[2].partition(' ')[0]}" if found else first_line(error)

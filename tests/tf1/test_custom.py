@@ -1,5 +1,6 @@
 """Graphs of custom models: the same numbers as in NumPy, sessions that act, and what cannot be learnt from refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -195,3 +196,38 @@ def test_arguments_reach_the_class():
     model = models.made((SESSION, json.dumps({"units": 9})), (3,))
     assert (model.features, model.shapes) == (9, {"layer/kernel": (3, 9), "mean": (9,)})
     assert not model.has_forward and isinstance(model._model, Tangent)
+
+
+XLA_ERROR = (
+    "Graph execution error:\n\nDetected unsupported operations when trying to compile graph learn[] on XLA_CPU_JIT: PyFunc "
+    "(No registered 'PyFunc' OpKernel for XLA_CPU_JIT devices){{node PyFunc}}\nThe op is created at: \n"
+)
+BLAMED = {
+    "operation without XLA": (
+        tf.errors.InvalidArgumentError(None, None, XLA_ERROR),
+        "model.custom_model tests_tangent: XLA cannot compile its graph: it has no PyFunc. Set xla: false.",
+    ),
+    "operation without a second gradient": (
+        LookupError("gradient registry has no entry for: LRNGrad"),
+        "model.custom_model tests_tangent: graph cannot be differentiated as often as this algorithm does: gradient registry "
+        "has no entry for: LRNGrad.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("error", "message"), BLAMED.values(), ids=BLAMED)
+def test_what_cannot_be_compiled_or_differentiated_again_is_the_models(error, message):
+    with pytest.raises(ConfigError) as caught, custom.blamed(policy_of(SESSION), xla=True):
+        raise error
+    assert str(caught.value) == message
+    plain = NetSpec("policy", (("obs", 3),), (), (("mean", 2),))
+    with pytest.raises(type(error)), custom.blamed(dataclasses.replace(policy_of(SESSION), nets=(plain,)), xla=True):
+        raise error
+
+
+def test_session_sees_images_as_numpy_does():
+    custom_nets = [net_of(name, image=IMAGE.shape[1:]) for name in (QUICK, SESSION)]
+    weights = weights_of(custom_nets[0])
+    running = custom.SessionFeatures(custom_nets[1].own)
+    found = Forward(custom_nets[1], weights, running)([IMAGE, ACTION])["q"]
+    np.testing.assert_allclose(found, Forward(custom_nets[0], weights)([IMAGE, ACTION])["q"], atol=1e-5)
