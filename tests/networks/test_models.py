@@ -208,5 +208,5 @@ def test_a_wrong_model_is_refused_in_one_line_before_a_run(parts, message):
 
 
 def test_a_right_model_is_tried_out_without_a_word():
-    models.try_out(spec_of())
-    models.try_out(spec_of(SESSION))
+    assert models.try_out(spec_of()) is None
+    assert models.try_out(spec_of(SESSION)) is None
