@@ -150,6 +150,8 @@ class _Drive:
         while not self._stop_request:
             result = trainer.train()
             reason = ending.check(result, trainer.touched)
+            if reason is None and result.get("done") is True:
+                reason = f"on_train_result of the callbacks {self._spec.config.callbacks!r} set done"
             identity = {"experiment_id": self._path.name.rpartition("_")[2], "trial_id": self._path.name}
             self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs, preprocessing, showing
+from drl_cli.acting import callbacks, envs, evaluations, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
@@ -171,6 +171,8 @@ class Draft:
         given, where = self._mapping.get("config", {}), self._where.inside("config")
         self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
         self._notices += notices
+        if not problems:
+            problems = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
         return problems or offline.problems(self._row, self._config, self._mapping, self._where)
 
     def _read_environment(self):
