@@ -89,17 +89,21 @@ class Lines:
 
     def __init__(self, folder, facts, resumed):
         """``folder``: the run's; ``facts``: what its params.json holds; ``resumed``: whether it goes on."""
-        self.file = open(folder / "lines.txt", "a" if resumed else "w", encoding="utf-8")
-        self.file.write(f"{facts['run']} on {facts['env']}, seed {facts['seed']}\n")
+        self.path = folder / "lines.txt"
+        self.say(f"{facts['run']} on {facts['env']}, seed {facts['seed']}" + (", resumed" if resumed else ""))
 
     def write(self, result):
         """Take the nested dict of an iteration."""
-        self.file.write(f"{result['timesteps_total']}: {result['episode_reward_mean']}\n")
-        self.file.flush()
+        self.say(f"{result['timesteps_total']}: {result['episode_reward_mean']}")
 
     def close(self):
         """The run is over."""
-        self.file.close()
+        self.say("over")
+
+    def say(self, text):
+        """Append a line."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
 
 
 register_callbacks("steady", Steady)

@@ -26,7 +26,7 @@ class Callbacks:
         """
 
     def on_episode_step(self, *, episode, **more):
-        """``episode.env`` has taken a step: ``episode.last_obs``, ``last_action``, ``last_reward`` and ``last_info`` are of it."""
+        """``episode.env`` has taken a step; ``episode.last_obs``, ``last_action``, ``last_reward``, ``last_info`` are of it."""
 
     def on_episode_end(self, *, episode, **more):
         """The episode is over, and its environment not reset yet; numbers in ``episode.custom_metrics`` count from now on.
@@ -41,9 +41,9 @@ class Callbacks:
         and ``next_obs`` [L, …], a copy. ``terminated`` and ``truncated`` cannot be written to. ``gamma``: the discount.
         ``episode`` is None where steps are read from files.
 
-        It runs once for each step, in the worker, behind ``clip_rewards`` and before ``reward_scaling``, first priorities, n-step
-        sums and advantages, all of which see what is left here. A replay stores what is left here: a row that is drawn again
-        and again does not come by again. Files that ``output`` records, and reported rewards, hold the environment's rewards.
+        It runs once for each step, in the worker, behind ``clip_rewards`` and before ``reward_scaling``, first priorities,
+        n-step sums and advantages, all of which see what is left here. A replay stores what is left here: a row that is drawn
+        again and again does not come by again. Files that ``output`` records, and reported rewards, are the environment's.
         An episode that goes on over several fragments comes in as many parts; a lost life ends a part.
         """
 
@@ -53,13 +53,12 @@ class Callbacks:
     def on_train_result(self, *, result, **more):
         """An iteration is over. In the driver, and nowhere else.
 
-        ``result``: the nested dict that is about to be written; what is added (numbers, texts, lists, dicts) is written too, and
-        ``result["done"] = True`` ends the run.
+        ``result``: the nested dict that is about to be written; what is added (numbers, texts, lists, dicts) is written too,
+        and ``result["done"] = True`` ends the run.
         """
 
     def state(self):
-        """Return plain data that a checkpoint shall keep of this object, or None. Asked of workers and driver, not of testers."""
-        return None
+        """Return plain data that a checkpoint shall keep of this object, or None. Testers' objects are not asked."""
 
     def load(self, state):
         """Go on from ``state``, with ``--resume`` of a run that goes on exactly (without workers).
@@ -85,7 +84,9 @@ def register_callbacks(name, callbacks):
         if method.startswith("on_") and method not in HOOKS:
             wrong = "on_postprocess" if method == "on_postprocess_trajectory" else ""
             hint = f" Did you mean '{wrong}'?" if wrong else suggestion(method, HOOKS)
-            raise InputError(f"register_callbacks: {callbacks.__name__}.{method} is no hook.{hint} {', '.join(HOOKS)} are.")
+            raise InputError(
+                f"register_callbacks: {callbacks.__name__}.{method} is no hook.{hint} {', '.join(HOOKS)} are."
+            )
     plugins.CALLBACKS.add(name, callbacks)
     return callbacks
 
@@ -110,8 +111,8 @@ def problems(config, row):
     idle = [hook for hook in OF_STEPS if is_overridden(found, hook)] if row.postprocess == "fitness" else []
     if idle:
         return [
-            f"callbacks: {config.callbacks} has {' and '.join(idle)}, and {row.name} has nothing to call it with: its workers send "
-            "the returns of whole episodes, no steps. Use callbacks without it."
+            f"callbacks: {config.callbacks} has {' and '.join(idle)}, and {row.name} has nothing to call it with: its "
+            "workers send the returns of whole episodes, no steps. Use callbacks without it."
         ]
     return []
 

@@ -1,9 +1,10 @@
 """Evaluations of one's own: a function that scores the policy in place of the tester's usual episodes.
 
-``register_evaluation("mine", function)`` in a module, then ``--import MODULE -s custom_eval_function=mine``. The function gets an
-``Evaluation`` and returns a dict of metrics, which stand under ``evaluation`` in results. It must say ``episode_reward_mean``: stop
-rules, the best checkpoint and the screen go by it. Where a stop rule's target is confirmed by fresh episodes it is called once
-more, with fresh seeds. User: ``actors.tester``. Source of the key: RLlib 1.0 (``custom_eval_function(trainer, eval_workers)``).
+``register_evaluation("mine", function)`` in a module, then ``--import MODULE -s custom_eval_function=mine``. The function gets
+an ``Evaluation`` and returns a dict of metrics, which stand under ``evaluation`` in results. It must say
+``episode_reward_mean``: stop rules, the best checkpoint and the screen go by it. Where a stop rule's target is confirmed by
+fresh episodes it is called once more, with fresh seeds. User: ``actors.tester``. Source of the key: RLlib 1.0
+(``custom_eval_function(trainer, eval_workers)``).
 """
 
 import math
@@ -36,8 +37,8 @@ def problems(config):
         return [f"custom_eval_function: {error}"]
     if config.evaluation_duration_unit == "timesteps":
         return [
-            "evaluation_duration_unit: timesteps counts the steps of the tester's own episodes; what custom_eval_function plays "
-            "is its own affair. Leave one of them out."
+            "evaluation_duration_unit: timesteps counts the steps of the tester's own episodes; what custom_eval_function "
+            "plays is its own affair. Leave one of them out."
         ]
     return []
 
@@ -99,8 +100,8 @@ def evaluated(name, evaluation):
     metrics = _numbers(found, what)
     if metrics.get(MEAN) is None:
         raise PluginFailed(
-            f"{what} returned no {MEAN}: stop rules, the best checkpoint and the screen go by it. Return {{**evaluation.summary("
-            f"episodes), …}}, or say what it is ({place(function)})."
+            f"{what} returned no {MEAN}: stop rules, the best checkpoint and the screen go by it. Return "
+            f"{{**evaluation.summary(episodes), …}}, or say what it is ({place(function)})."
         )
     return metrics
 

@@ -1,7 +1,7 @@
 """The episodes of a batch of environments as callbacks see them, and the parts of episodes in a fragment.
 
-Used by who steps environments (``env_batch``, ``episodes``, ``actors.tester``), which say what happens, and by the workers, which
-hand their fragments over. Without callbacks there is no Watch, and nobody is told anything.
+Used by who steps environments (``env_batch``, ``episodes``, ``actors.tester``), which say what happens, and by the workers,
+which hand their fragments over. Without callbacks there is no Watch, and nobody is told anything.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class WatchedEpisode:
 
     ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's which
     environment; ``in_evaluation``: whether the tester plays it; ``length``: env steps so far; ``total_reward``: their raw
-    rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the last step, None before the first.
+    rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the last step, None before it.
     ``custom_metrics``: {name: number}, ``hist_data``: {name: list of numbers}: filled by hooks, reported when the episode ends.
     ``user_data``: a dict for whatever hooks want to remember.
     """
@@ -131,12 +131,14 @@ class Watch:
         _set_writeable(fixed, False)
         self.hooks.call("on_sample_end", samples=columns, worker_index=self.worker_index)
         _set_writeable(fixed, True)
-        after = {name: (getattr(array, "shape", None), getattr(array, "dtype", None)) for name, array in columns.items()}
+        after = {
+            name: (getattr(array, "shape", None), getattr(array, "dtype", None)) for name, array in columns.items()
+        }
         if after != before:
             changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
             raise PluginFailed(
-                f"callbacks {self.hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or dtype, or not at "
-                "all. Change columns in place: samples[name][...] = …"
+                f"callbacks {self.hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or dtype, or "
+                "not at all. Change columns in place: samples[name][...] = …"
             )
 
     # -- going on exactly ---------------------------------------------------------------------------------------
