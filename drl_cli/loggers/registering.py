@@ -2,7 +2,8 @@
 
 A logger is a class: ``Logger(folder, facts, resumed)``, with the run's folder (a Path), what its params.json holds
 (``run``, ``env``, ``seed``, ``experiment``, ``config`` …, secrets hidden) and whether the run goes on; ``write(result)`` with
-the nested plain dict of every iteration; ``close()`` at the end. Users: ``loggers.writing``, and ``experiment.spec`` for ``problems``.
+the nested plain dict of every iteration; ``close()`` at the end. Users: ``loggers.writing``, and ``experiment.spec`` for
+``problems``.
 """
 
 from importlib.util import find_spec

@@ -1,8 +1,8 @@
 """One result → Weights & Biases. Loaded by ``loggers.registering``; needs the extra ``wandb``.
 
 All of wandb's own variables count (``WANDB_PROJECT``, ``WANDB_ENTITY``, ``WANDB_MODE=offline`` …); without a project it is
-``drl``. The x-axis is ``timesteps_total``, so that a run that goes on from an earlier checkpoint writes on from there. Source: wandb's
-reference of ``init``, ``define_metric`` and ``Run.log`` (0.19 and later).
+``drl``. The x-axis is ``timesteps_total``, so that a run that goes on from an earlier checkpoint writes on from there.
+Source: wandb's reference of ``init``, ``define_metric`` and ``Run.log`` (0.19 and later).
 """
 
 import os
