@@ -14,12 +14,13 @@ import psutil
 import pytest
 from experience_files import random_set
 from runtime_runs import env_facts, small_config
+from watched_callbacks import Failing, Noting
 
 from drl_cli import checkpoint, cli
 from drl_cli.algorithms import table
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
-from drl_cli.errors import ClusterUnavailable, DrlError
+from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed
 from drl_cli.loading import load
 from drl_cli.runtime import pool as pool_module
 from drl_cli.runtime.trainer import Trainer
@@ -425,6 +426,32 @@ def test_mix_of_workers_that_sample_and_read_keeps_its_shares(beside, tmp_path):
     until_learning(trainer)
     info = trainer.train()["info"]
     assert info["num_steps_read"] / info["num_steps_sampled"] == pytest.approx(0.5, abs=0.15)
+
+
+def test_callbacks_of_workers_and_tester_report_their_metrics(beside):
+    env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"noting": Noting}}}
+    quick = {
+        "horizon": 50,
+        "evaluation_interval": 1,
+        "evaluation_num_episodes": 2,
+        "evaluation_config": {"horizon": 20},
+    }
+    trainer = beside(env=env, callbacks="noting", **quick)
+    result = until_learning(trainer)
+    while not result["evaluation"]:
+        result = trainer.train()
+    assert -17 < result["custom_metrics"]["last_min"] <= result["custom_metrics"]["last_mean"] <= 0
+    assert set(result["hist_stats"]["lengths"][::2]) == {50.0}
+    assert result["evaluation"]["hist_stats"]["lengths"][::2] == [20.0, 20.0]
+    assert trainer.parts.pool.restarts == 0
+
+
+def test_a_hook_that_raises_in_a_worker_ends_the_run_and_restarts_nobody(beside):
+    env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"failing": Failing}}}
+    trainer = beside(env=env, callbacks="failing")
+    with pytest.raises(PluginFailed, match=r"on_episode_step failed: KeyError: 'motor' \(.*watched_callbacks.py:\d+\)"):
+        until_learning(trainer)
+    assert trainer.parts.pool.restarts == 0
 
 
 def test_close_leaves_no_process_and_no_folder(first):
