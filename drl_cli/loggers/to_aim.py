@@ -8,7 +8,7 @@ import os
 
 import aim
 
-from drl_cli.loggers import identity
+from drl_cli.loggers.identity import keep, known
 from drl_cli.loggers.rows import flatten, numbers
 
 
@@ -17,12 +17,12 @@ class ToAim:
 
     def __init__(self, folder, facts, resumed):
         """See ``loggers.registering``."""
-        known = identity.known(folder, "aim") if resumed else None
+        before = known(folder, "aim") if resumed else None
         own = {"system_tracking_interval": None, "log_system_params": False, "capture_terminal_logs": False}
-        self._run = aim.Run(known, repo=os.environ.get("AIM_REPO"), experiment=facts["experiment"], **own)
+        self._run = aim.Run(before, repo=os.environ.get("AIM_REPO"), experiment=facts["experiment"], **own)
         self._run.name = folder.name
         self._run["hparams"] = {"run": facts["run"], "env": facts["env"], **flatten(facts["config"])}
-        identity.keep(folder, "aim", self._run.hash)
+        keep(folder, "aim", self._run.hash)
 
     def write(self, result):
         """Track the numbers of a result at step ``timesteps_total``."""

@@ -12,7 +12,7 @@ import mlflow
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from drl_cli.loggers import identity
+from drl_cli.loggers.identity import keep, known
 from drl_cli.loggers.rows import flatten, numbers
 
 MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 500  # of one call, the last in characters
@@ -24,14 +24,14 @@ class ToMlflow:
     def __init__(self, folder, facts, resumed):
         """See ``loggers.registering``."""
         self._client = mlflow.MlflowClient()
-        self._id = identity.known(folder, "mlflow") if resumed else None
+        self._id = known(folder, "mlflow") if resumed else None
         if self._id is not None:
             self._client.set_terminated(self._id, "RUNNING")  # that it had ended is no longer so
             return
         experiment = _experiment(self._client, os.environ.get("MLFLOW_EXPERIMENT_NAME") or facts["experiment"])
         tags = {"run": facts["run"], "env": facts["env"], "folder": str(folder)}
         self._id = self._client.create_run(experiment, run_name=folder.name, tags=tags).info.run_id
-        identity.keep(folder, "mlflow", self._id)
+        keep(folder, "mlflow", self._id)
         given = flatten({"run": facts["run"], "env": facts["env"], **facts["config"]})
         params = [Param(name, str(value)[:LONGEST_PARAM]) for name, value in given.items()]
         for start in range(0, len(params), MOST_PARAMS):

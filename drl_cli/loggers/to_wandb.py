@@ -10,7 +10,7 @@ import secrets
 
 import wandb
 
-from drl_cli.loggers import identity
+from drl_cli.loggers.identity import keep, known
 from drl_cli.loggers.rows import flatten, numbers
 
 STEP = "timesteps_total"
@@ -21,7 +21,7 @@ class ToWandb:
 
     def __init__(self, folder, facts, resumed):
         """See ``loggers.registering``."""
-        name = (identity.known(folder, "wandb") if resumed else None) or secrets.token_hex(4)
+        name = (known(folder, "wandb") if resumed else None) or secrets.token_hex(4)
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT") or "drl",
             group=facts["experiment"],
@@ -35,7 +35,7 @@ class ToWandb:
         )
         self._run.define_metric(STEP)
         self._run.define_metric("*", step_metric=STEP)
-        identity.keep(folder, "wandb", name)
+        keep(folder, "wandb", name)
 
     def write(self, result):
         """Log the numbers of a result."""

@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from drl_cli import events
-from drl_cli.loggers import registering
+from drl_cli.loggers.registering import make as made_by_name
 from drl_cli.loggers.rows import plain
 from drl_cli.loggers.tables import JsonLines, ProgressCsv
 from drl_cli.loggers.tensorboard import TensorBoard
@@ -39,7 +39,7 @@ class Loggers:
                 self._warn(name, error)
         for name in dict.fromkeys(self._names):
             with self._forgiving(name):
-                self._open[name] = registering.make(name, folder, facts, resumed)
+                self._open[name] = made_by_name(name, folder, facts, resumed)
 
     def write(self, result):
         """Write one result dict (nested; NumPy scalars allowed) to every file."""

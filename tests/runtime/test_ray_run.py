@@ -43,7 +43,9 @@ def first():
     """The run that starts Ray."""
     trainer = Trainer("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.path.dirname(__file__), prepend=os.pathsep)  # for runtime_envs
+        here = os.path.dirname(__file__)
+        patch.setenv("PYTHONPATH", here, prepend=os.pathsep)  # for runtime_envs
+        patch.setenv("PYTHONPATH", os.path.dirname(here), prepend=os.pathsep)  # for watched_callbacks
         trainer.start()
         until_learning(trainer)
         yield trainer
