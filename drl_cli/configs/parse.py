@@ -144,7 +144,7 @@ def _split(mapping, schema, path, reader):
             continue
         section = section_of(fields[name])
         if section and isinstance(value, dict):
-            value, inner = _split(value, section, here, reader)
+            value, inner = _split(value, section.schema_for(value), here, reader)
             problems += inner
         known[name] = value
     return known, problems

@@ -169,7 +169,7 @@ class Draft:
             return [_placed(error, self._where.place(("run",)))]
         self._mapping["run"] = self._row.name  # as the table spells it
         given, where = self._mapping.get("config", {}), self._where.inside("config")
-        self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
+        self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
         return problems or offline.problems(self._row, self._config, self._mapping, self._where)
 
