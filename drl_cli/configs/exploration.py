@@ -27,7 +27,7 @@ from pydantic import (
 
 from drl_cli import plugins
 from drl_cli.configs.schema import MisfitError, PlainMapping, Section, Whole, key, rising
-from drl_cli.errors import suggestion
+from drl_cli.errors import nearest
 
 _RANDOM = {"random_timesteps": None, "hold_steps": 1}
 _SCALE = {"initial_scale": 1.0, "final_scale": 0.02, "scale_timesteps": 10_000, "scale_schedule": None}
@@ -180,7 +180,8 @@ class ExplorationConfig(Section):
             return handler(value)
         if _registered(value) is None:
             broken = "".join(f" {text}" for text in plugins.failures())
-            raise ValueError(f"no exploration is registered as that{suggestion(value, [*types_of(cls), *_own()])}{broken}")
+            close = nearest(value, [*types_of(cls), *plugins.EXPLORATIONS.known()], count=1)
+            raise ValueError(f"no exploration is registered as that{f', but {close[0]} is' if close else ''}{broken}")
         if types_of(cls) == ("StochasticSampling",):
             raise ValueError("actions that the policy did not draw cannot be learnt from")
         return value
@@ -277,10 +278,6 @@ def _registered(name):
     if not isinstance(name, str) or name in TYPES:
         return None
     return plugins.EXPLORATIONS.known().get(name) or plugins.EXPLORATIONS.all().get(name)
-
-
-def _own():
-    return plugins.EXPLORATIONS.known()
 
 
 def _type(schema):

@@ -76,7 +76,7 @@ def explained(params, places, config=None):
     rows = [_top(name, params.get(name), places) for name in _TOP]
     for section in ("stop", "pass_criteria"):
         rows += [_rule(f"{section}.{field}", value, places) for field, value in (params.get(section) or {}).items()]
-    for key in listing.keys(schema):
+    for key in [*listing.keys(schema), *listing.own_keys(params["config"])]:
         path = key["key"].split(".")
         value = listing.value_at(params["config"], path)
         row = {**key, "key": f"config.{key['key']}", "value": value}
