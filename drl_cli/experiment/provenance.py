@@ -26,7 +26,10 @@ def collect(mapping, where, schema):
     for section in ("stop", "pass_criteria"):
         rules = mapping.get(section)
         found |= {f"{section}.{field}": where.place((section, field)) for field in rules or ()}
-    config = origins(schema, mapping.get("config") or {}, where.inside("config"))
+    given = mapping.get("config") or {}
+    config = origins(schema, given, where.inside("config"))
+    for row in listing.own_keys(given):
+        config[row["key"]] = where.place(("config", *row["key"].split(".")))
     return found | {f"config.{name}": place for name, place in config.items()}
 
 
