@@ -31,8 +31,8 @@ class Creator:
             self.metadata = create.metadata  # gymnasium looks there for what can be rendered
         try:
             self._parameters = inspect.signature(create).parameters
-        except (TypeError, ValueError):  # of something compiled
-            self._parameters = {}
+        except (TypeError, ValueError):  # something compiled: called as RLlib would
+            self._parameters = inspect.signature(lambda env_config: None).parameters
         self._first = next((p for p in self._parameters.values() if p.kind in _POSITIONAL), None)
 
     def __call__(self, render_mode=None, **env_config):
@@ -54,7 +54,7 @@ class Creator:
         """Whether the first parameter is the env_config itself."""
         first = self._first
         if first is None:
-            return not self._parameters
+            return False
         return first.name in _MAPPING or (first.default is inspect.Parameter.empty and first.name not in env_config)
 
 
