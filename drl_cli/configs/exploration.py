@@ -181,7 +181,8 @@ class ExplorationConfig(Section):
         if _registered(value) is None:
             broken = "".join(f" {text}" for text in plugins.failures())
             close = nearest(value, [*types_of(cls), *plugins.EXPLORATIONS.known()], count=1)
-            raise ValueError(f"no exploration is registered as that{f', but {close[0]} is' if close else ''}{broken}")
+            hint = f"but {close[0]} is known" if close else "which takes --import MODULE"
+            raise ValueError(f"no exploration is registered as that, {hint}{broken}")
         if types_of(cls) == ("StochasticSampling",):
             raise ValueError("actions that the policy did not draw cannot be learnt from")
         return value

@@ -59,6 +59,7 @@ class Trainer:
         """
         process.prepare()
         self._passing = Passing(verbose)
+        weakref.finalize(self, self._passing.stop)  # for a program that lets go of it without stop()
         self._passing.start()
         try:
             restore = settings.pop("restore", None)
@@ -116,13 +117,14 @@ class Trainer:
     def save(self):
         """Write a checkpoint of the present moment, and return its path; behind the end of a run, that of its last one.
 
+        It is kept, whatever ``keep_checkpoints_num`` says.
         Raises InputError when nothing has been trained, ResourcesExhausted when the disk refuses.
         """
         if self._outcome is not None and self._outcome.final is not None:
             return str(self._outcome.final)
         if self._steps is None or self._moment.result is None:
             raise InputError("save: nothing has been trained yet. Call train() first.")
-        path = self._moment.save()
+        path = self._moment.save(for_good=True)
         if path is None:
             raise ResourcesExhausted(f"The checkpoint could not be written; {self.run_folder}/drl.log says why.")
         return str(path)

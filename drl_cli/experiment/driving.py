@@ -69,8 +69,8 @@ def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
 class Moment:
     """A run between two iterations.
 
-    ``result`` of the last one, None before the first; ``save()`` writes a checkpoint and returns its path, None when the disk
-    refused; ``trainer``: the ``runtime.trainer.Trainer``; ``run_folder``: its path.
+    ``result`` of the last one, None before the first; ``save(for_good=False)`` writes a checkpoint and returns its path, None
+    when the disk refused (see ``keeping``); ``trainer``: the ``runtime.trainer.Trainer``; ``run_folder``: its path.
     """
 
     result: dict | None
@@ -175,7 +175,10 @@ class _Drive:
         return None
 
     def _moment(self, trainer):
-        return Moment(self._result, lambda: self._keeping.now(self._result), trainer, self._path)
+        def save(for_good=False):
+            return self._keeping.now(self._result, for_good)
+
+        return Moment(self._result, save, trainer, self._path)
 
     def _ended(self, reason, saved):
         if not saved:

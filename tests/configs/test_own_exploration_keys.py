@@ -81,7 +81,7 @@ def test_key_of_no_registered_type_stays_refused():
 
 def test_near_miss_of_the_name_is_told(plug_ins):
     _, (found,), _ = read(table.find("TD3"), {"exploration_config": {"type": "Ownn"}}, "--config")
-    assert '"Ownn" is not allowed: no exploration is registered as that, but Own is;' in found
+    assert '"Ownn" is not allowed: no exploration is registered as that, but Own is known;' in found
 
 
 def test_action_spaces_that_it_is_not_for_are_refused():

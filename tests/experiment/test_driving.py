@@ -5,7 +5,7 @@ import json
 import pytest
 from experiment_fakes import Config, Spec, StopRequest, left, trainer
 
-from drl_cli import checkpoint, loggers
+from drl_cli import checkpoint, loggers, plugins
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, RunFolderError
 from drl_cli.experiment import demands, driving
 from drl_cli.experiment import folder as folders
@@ -84,7 +84,7 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})
     drive(spec, made, request)
     (run,) = (tmp_path / "default").iterdir()
-    env = {**spec.env_facts, "imports": (), "videos": str(run / "videos")}
+    env = {**spec.env_facts, "imports": (), "plugins": plugins.registered(), "videos": str(run / "videos")}
     assert made.made[0].given == ("SAC", spec.config, env, 200)
     assert request.installed == 1
 
