@@ -1,8 +1,9 @@
 """From a dotted name to the object: the one way in which heavy modules are reached from light ones.
 
-What is no text is the object already: rows that others register hold classes and functions of their own. The table of algorithms, the clusters and the commands name what they need as ``"package.module"`` or
-``"package.module:attribute"``; nothing is imported before it is used. Names come from the program's own tables and from
-the command line, never from a checkpoint or a config file. ``tests/test_architecture.py`` follows these strings.
+What is no text is the object already: rows that others register hold classes and functions of their own. The table of
+algorithms, the clusters and the commands name what they need as ``"package.module"`` or ``"package.module:attribute"``; nothing
+is imported before it is used. Names come from the program's own tables and from the command line, never from a checkpoint or a
+config file. ``tests/test_architecture.py`` follows these strings.
 """
 
 import importlib

@@ -24,6 +24,7 @@ class RWRConfig(
         "batch_mode": default("complete_episodes"),  # without a critic nothing stands in for what was cut off
         "train_batch_size": default(1000),
         "lr": default(3e-3),
+        "xla": default(False),  # batches differ in shape, and compiling each shape takes longer than learning does
     },
 ):
     """Reward-weighted regression: actions are imitated, those with better outcomes more than others."""
@@ -65,12 +66,17 @@ def build(config, spec, initial, seed, scope):
     def learn(batch, rates, number):
         names = ("obs", "action", "weight", "mask")
         rows = {name: tf.reshape(batch[name], [-1, *batch[name].shape[2:]]) for name in names}  # [E, T, …] → [B, …]
-        taken = []
-        for _ in range(config.passes):
-            with tf.control_dependencies(taken):  # one after the other
-                stats, finite = descent.step(*descent.gradients(loss, rows), rates["lr"])
-                taken.append(finite)
-        return Learnt(stats, tf.reduce_sum(tf.cast(taken, tf.int32)), tf.reduce_all(taken))
+        told = ("total_loss", "entropy", "grad_norm")
+
+        def step(done, *_):
+            stats, finite = descent.step(*descent.gradients(loss, rows), rates["lr"])
+            return (done + tf.cast(finite, tf.int32), finite, *(stats[name] for name in told))
+
+        start = (tf.constant(0), tf.constant(True), *([tf.constant(0.0)] * len(told)))
+        done, finite, *stats = tf.while_loop(
+            lambda done, finite, *_: tf.logical_and(done < config.passes, finite), step, start, parallel_iterations=1
+        )
+        return Learnt(dict(zip(told, stats)), done, finite)
 
     columns = trajectory_columns(config, spec) | {"weight": ((), "float32", "step")}
     return BatchGraph(columns, ("lr",), descent.variables(), tuple(net.published), learn)
@@ -92,7 +98,9 @@ register_algorithm(
 
 def main(iterations=30):
     """Train on CartPole without Ray, and show how the mean reward rises."""
-    with Trainer("RWR", env="CartPole-v1", config={"num_workers": 0, "timesteps_per_iteration": 2000, "seed": 1}) as trainer:
+    with Trainer(
+        "RWR", env="CartPole-v1", config={"num_workers": 0, "timesteps_per_iteration": 2000, "seed": 1}
+    ) as trainer:
         for _ in range(iterations):
             result = trainer.train()
             print(f"{result['timesteps_total']:>7} steps: mean reward {result['episode_reward_mean']:.0f}")

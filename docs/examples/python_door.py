@@ -1,6 +1,6 @@
 """The Python door: what ``drl train``, ``rollout`` and ``evaluate`` do, from a program of one's own.
 
-    python python_door.py
+python python_door.py
 """
 
 import gymnasium as gym

@@ -1,8 +1,8 @@
 """Environments by name: which one is meant, how it is made, what its spaces are, whether it works and fits.
 
 Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file,
-``preprocessing``, ``own_creators`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError with one
-message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
+``preprocessing``, ``own_creators`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError
+with one message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
 gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 """
 

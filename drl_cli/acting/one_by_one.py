@@ -131,5 +131,3 @@ def _cast(space, obs):
 
 def _told(obs):
     return f"an array of shape {obs.shape}" if isinstance(obs, np.ndarray) else f"{str(obs)[:60]!r}"
-
-

@@ -53,7 +53,9 @@ def _in_loop(row, loop):
             f"{suggestion(loop, table.LOOPS)} One of your own is a module with make: loop='package.module'."
         )
     parts, unset = table.LOOPS[loop], Algorithm._field_defaults
-    fitting = {name: parts[name] for name in ("learner", "worker") if name in parts and getattr(row, name) == unset[name]}
+    fitting = {
+        name: parts[name] for name in ("learner", "worker") if name in parts and getattr(row, name) == unset[name]
+    }
     return row._replace(loop=parts["loop"], **fitting)
 
 

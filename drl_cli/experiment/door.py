@@ -12,8 +12,8 @@ A run begins with the first ``train`` (or whatever else needs its parts) and lea
 evaluate, runs, train --resume work on it. Errors are those of ``drl_cli.errors``. Nothing is printed, and no signal handler
 changed; variables of the environment that TensorFlow and Ray read are set where they are not set yet (``process``).
 
-Deviations from RLlib's Trainer: the constructor checks everything and starts nothing; ``restore`` goes on in a run folder of its
-own, and so does what is trained behind it; ``compute_action`` is greedy unless told otherwise.
+Deviations from RLlib's Trainer: the constructor checks everything and starts nothing; what is trained behind a ``restore`` goes
+into a run folder of its own; ``compute_action`` is greedy unless told otherwise.
 """
 
 import atexit
@@ -70,7 +70,10 @@ class Trainer:
             spaces = facts["spaces"] | {"frames": frames_of(facts["preprocessing"])}
             self._policy_spec = load(self._row.nets).policy_spec(self._spec.config, spaces)
             self._first = weights.first(self._row, self._spec.config, self._policy_spec)
-            self._weights, self._own = self._first, False  # what acts while no run is open; whether a run begins with it
+            self._weights, self._own = (
+                self._first,
+                False,
+            )  # what acts while no run is open; whether a run begins with it
             self._acting = None
             self._evaluations = 0
             self._rng = generator(self._spec.seed, "door")
@@ -214,7 +217,9 @@ class Trainer:
         What the optimiser remembers stays too. Raises InputError for names or shapes that are not there.
         """
         if not isinstance(given, dict) or list(given) != [DEFAULT_POLICY]:
-            raise InputError(f'set_weights: it takes {{"{DEFAULT_POLICY}": {{name: array}}}}, as get_weights returns it.')
+            raise InputError(
+                f'set_weights: it takes {{"{DEFAULT_POLICY}": {{name: array}}}}, as get_weights returns it.'
+            )
         mine, present = given[DEFAULT_POLICY], self._present()
         weights.fit(mine, present)
         if self._steps is not None:

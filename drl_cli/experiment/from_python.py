@@ -29,7 +29,9 @@ def spec_of(algorithm, env, config, name, settings):
     for key in settings:
         if key not in (*SETTINGS, *RAY):
             known = ("algorithm", "env", "config", "experiment_name", "verbose", *SETTINGS, *RAY)
-            raise ConfigError(f"Trainer: unknown argument {key!r}.{suggestion(key, known)} Keys of the algorithm: config={{…}}.")
+            raise ConfigError(
+                f"Trainer: unknown argument {key!r}.{suggestion(key, known)} Keys of the algorithm: config={{…}}."
+            )
     config = {} if config is None else config
     if not isinstance(config, dict):
         raise ConfigError(f"Trainer: config {str(config)[:60]!r} is not a mapping of keys to values.")

@@ -76,7 +76,9 @@ class Keeping:
         self._protected.append(path)
         if self._only_best and self.best == path:
             self._only_best = False
-            self._quietly(lambda: self._folder.write("best.json", self._folder.read("best.json") | {"only_best": False}))
+            self._quietly(
+                lambda: self._folder.write("best.json", self._folder.read("best.json") | {"only_best": False})
+            )
 
     def final(self, result):
         """Save the last state of the run; returns False when it could not be written."""

@@ -109,7 +109,9 @@ def processes(row, config, options):
 def check_replay(row, config, spaces, stop):
     """Raise ResourcesExhausted, with the numbers, where what a run puts into its replay cannot fit into memory at all."""
     total = machine.memory_total()
-    if total is None or not table.learns_from_replay(row) or reads_only(config):  # files may be far smaller than the buffer
+    if (
+        total is None or not table.learns_from_replay(row) or reads_only(config)
+    ):  # files may be far smaller than the buffer
         return
     found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
     room = total - (TENSORFLOW if row.tensorflow else PLAIN)

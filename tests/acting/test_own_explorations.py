@@ -5,9 +5,9 @@ import pytest
 
 from drl_cli.acting.exploration import make
 from drl_cli.acting.exploration.registering import register_exploration
+from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.algorithms import table
 from drl_cli.algorithms.ddpg_nets import initial_weights, policy_spec
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.configs.parse import parse
 from drl_cli.configs.schema import Section, key
 from drl_cli.errors import ConfigError, InputError, RunFailed
@@ -117,7 +117,9 @@ def test_keys_of_a_section_have_bounds():
         by: float = key(0.25, "How far.", gt=0, le=1)
 
     register_exploration("Shifted", Shifted, Keys)
-    with pytest.raises(ConfigError, match=r"exploration_config.by: Input should be less than or equal to 1 \(--config\)"):
+    with pytest.raises(
+        ConfigError, match=r"exploration_config.by: Input should be less than or equal to 1 \(--config\)"
+    ):
         explored(type="Shifted", by=2.0)
     assert explored(type="Shifted", by=1.0)[0].describe(0)["by"] == 1.0
 

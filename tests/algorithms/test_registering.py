@@ -127,7 +127,10 @@ def test_installed_plug_in_is_asked_for_a_name_that_is_not_known_otherwise(monke
         ({"config": dict}, "OWN: config is not a class of keys"),
         ({"nets": SimpleNamespace(policy_spec=1)}, "OWN: nets lacks initial_weights, target_updates."),
         ({"graph": 3}, "OWN: graph is neither a function that builds a graph nor a module with build."),
-        ({"loop": "synk"}, "OWN: there is no loop 'synk'; there are replay, sync, stream, gradients, evolution. Did you mean "),
+        (
+            {"loop": "synk"},
+            "OWN: there is no loop 'synk'; there are replay, sync, stream, gradients, evolution. Did you mean ",
+        ),
         ({"loop": object()}, "OWN: loop has no function make."),
         ({"postprocess": "gae"}, "OWN: postprocess 'gae' is none of n_step, monte_carlo,"),
         ({"postprocess": len, "loop": "replay"}, "a postprocess of one's own sees batches of trajectories"),

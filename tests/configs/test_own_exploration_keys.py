@@ -22,7 +22,9 @@ class Own:
 
 @pytest.fixture(autouse=True)
 def registered(plug_ins):
-    register_exploration("Own", Own, {"share": 0.5, "every": 8, "way": "up", "on": True, "stddev": 0.3}, actions=("Box",))
+    register_exploration(
+        "Own", Own, {"share": 0.5, "every": 8, "way": "up", "on": True, "stddev": 0.3}, actions=("Box",)
+    )
 
 
 def config_of(name, **given):
@@ -32,7 +34,9 @@ def config_of(name, **given):
 
 
 def problem(name, **given):
-    config, (text,), _ = read(table.find(name), {"exploration_config": {"type": "Own", **given}}, "--config", table.rows())
+    config, (text,), _ = read(
+        table.find(name), {"exploration_config": {"type": "Own", **given}}, "--config", table.rows()
+    )
     assert config is None
     return text
 
@@ -101,6 +105,8 @@ def test_config_of_a_type_that_is_not_registered_any_more_says_what_to_do(plug_i
 def test_its_keys_are_listed_for_a_recorded_config(plug_ins):
     config = config_of("SAC").model_dump(mode="json", by_alias=True)
     rows = {row["key"]: row["default"] for row in listing.own_keys(config)}
-    assert rows == {f"exploration_config.{n}": v for n, v in (("share", 0.5), ("every", 8), ("way", "up"), ("on", True))}
+    assert rows == {
+        f"exploration_config.{n}": v for n, v in (("share", 0.5), ("every", 8), ("way", "up"), ("on", True))
+    }
     plug_ins.EXPLORATIONS._things = {}
     assert [row["default"] for row in listing.own_keys(config)] == [None] * 4

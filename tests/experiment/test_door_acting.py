@@ -1,4 +1,4 @@
-"""``compute_action``: memory, stacked frames, masks, observations of every kind, in the environment's units. No learner here."""
+"""``compute_action``: memory, stacked frames, masks, observations of every kind, in the environment's units."""
 
 import gymnasium
 import numpy as np
@@ -103,7 +103,9 @@ def test_stacked_frames_are_memory_or_handed_over_whole(made):
     action, state, _ = trainer.compute_action(frames[1], state)
     assert state[-1][0, 0].tolist() == [10, 10, 20]
     assert trainer.compute_action(state[-1]) == action
-    with pytest.raises(errors.InputError, match=r"sees the last 3 observations.*or hand in a stack of shape \(48, 48, 3\)"):
+    with pytest.raises(
+        errors.InputError, match=r"sees the last 3 observations.*or hand in a stack of shape \(48, 48, 3\)"
+    ):
         trainer.compute_action(frames[0])
 
 
@@ -116,7 +118,11 @@ def test_images_are_resized_as_in_training(made):
 @pytest.mark.parametrize(
     ("space", "obs", "flat"),
     [
-        (Dict(a=Box(-1, 1, (2,), np.float32), b=Discrete(2)), {"a": np.float32([0.5, 0.25]), "b": 1}, [0.5, 0.25, 0, 1]),
+        (
+            Dict(a=Box(-1, 1, (2,), np.float32), b=Discrete(2)),
+            {"a": np.float32([0.5, 0.25]), "b": 1},
+            [0.5, 0.25, 0, 1],
+        ),
         (Tuple((Discrete(2), Discrete(3))), (0, 2), [1, 0, 0, 0, 1]),
         (Discrete(4), 2, [0, 0, 1, 0]),
         (Box(-1, 1, (2, 2), np.float32), [[0.0, 0.5], [0.25, 1.0]], [0, 0.5, 0.25, 1]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import signal
 
 import gymnasium
@@ -46,7 +46,8 @@ class Shy:
         return {"by": self.by}
 
 
-COMMON = {"num_workers": 1, "env_config": {"reward": 2.0}, "timesteps_per_iteration": 100, "evaluation_interval": None, "seed": 1}
+COMMON = {"num_workers": 1, "env_config": {"reward": 2.0}, "evaluation_interval": None, "seed": 1}
+COMMON["timesteps_per_iteration"] = 100
 OWN = {"learning_starts": 50, "xla": False, "exploration_config": {"type": "Shy", "by": 0.25}}
 
 if __name__ == "__main__":
@@ -61,7 +62,7 @@ if __name__ == "__main__":
                 1 / 0
         except ZeroDivisionError:
             print("ray", ray.is_initialized())
-'''
+"""
 
 
 @pytest.mark.ray

@@ -61,10 +61,34 @@ def test_own_algorithm_learns_cartpole(example):
 
 def test_own_environment_runs_behind_import(tmp_path):
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "TUNE_RESULT_DIR": str(tmp_path)}
-    words = ["train", "--import", "own_environment", "--run", "ES", "--env", "Corridor-v0", "--stop", "training_iteration=1"]
-    words += ["-s", "num_workers=0", "-s", "episodes_per_batch=4", "-s", "train_batch_size=100", "-s", "evaluation_interval=null"]
+    words = [
+        "train",
+        "--import",
+        "own_environment",
+        "--run",
+        "ES",
+        "--env",
+        "Corridor-v0",
+        "--stop",
+        "training_iteration=1",
+    ]
+    words += [
+        "-s",
+        "num_workers=0",
+        "-s",
+        "episodes_per_batch=4",
+        "-s",
+        "train_batch_size=100",
+        "-s",
+        "evaluation_interval=null",
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "drl_cli", *words], capture_output=True, text=True, timeout=120, env=environ, cwd=EXAMPLES
+        [sys.executable, "-m", "drl_cli", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environ,
+        cwd=EXAMPLES,
     )
     assert done.returncode == 0, done.stderr
     assert "--import own_environment" in done.stdout

@@ -1,4 +1,4 @@
-"""Plug-ins as a user has them: a package that is installed, a module behind ``--import``, and the commands that take its names."""
+"""Plug-ins as a user has them: a package that is installed, a module behind ``--import``, and what takes their names."""
 
 import json
 import os
@@ -74,7 +74,9 @@ def install(folder, points):
 def drl(folder, *words, code=0):
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
     environ = {**os.environ, "PYTHONPATH": path, "TUNE_RESULT_DIR": str(folder / "results")}
-    done = subprocess.run([*DRL, *map(str, words)], capture_output=True, text=True, timeout=120, env=environ, cwd=folder)
+    done = subprocess.run(
+        [*DRL, *map(str, words)], capture_output=True, text=True, timeout=120, env=environ, cwd=folder
+    )
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
 

@@ -15,9 +15,9 @@ from drl_cli.acting.exploration.held import HeldActions
 from drl_cli.acting.exploration.levels import ladder, scheduled
 from drl_cli.acting.exploration.noise import GaussianNoise, OrnsteinUhlenbeckNoise
 from drl_cli.acting.exploration.parameters import ParameterNoise
+from drl_cli.acting.exploration.registering import OwnExploration
 from drl_cli.acting.exploration.sampling import EpsilonGreedy, Random, SoftQ, StochasticSampling
 from drl_cli.acting.exploration.state_dependent import StateDependentNoise, StateDependentSampling
-from drl_cli.acting.exploration.registering import OwnExploration
 from drl_cli.configs.exploration import TYPES, exploration_settings
 
 ALL = slice(None)
