@@ -96,7 +96,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
     replay = _make_replay(config, spec, cluster, pinned) if table.learns_from_replay(row) else None
-    identity = {"seed": config.seed, "with_ray": cluster.is_remote}
+    identity = {"seed": config.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     if callable(row.postprocess):
         identity["postprocess"] = row.postprocess
     learner = cluster.spawn(

@@ -19,6 +19,7 @@ from drl_cli.configs.output import output_folder
 from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
+from drl_cli.networks import models
 from drl_cli.runtime import assembly, machine, saving
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
@@ -68,6 +69,7 @@ class Trainer:
         output = self._recording_folder()
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
+        models.try_out(self.spec)
         self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop

@@ -145,6 +145,8 @@ DEFAULTS = {
     "use_sde": False,
     "log_std_init": -3.0,
     "target_entropy_fraction": 0.3,
+    "model.custom_model": None,
+    "model.custom_model_config": {},
     "model.conv_filters": None,
     "model.conv_activation": "relu",
     "model.dim": None,
@@ -598,7 +600,7 @@ def test_key_refuses_every_wrong_type(name):
     for path, _ in leaves(SCHEMAS[name]):
         for value in NEVER_VALID.values():
             plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
-            text = path[-1] in ("env", "input", "output", "record_env") and isinstance(
+            text = path[-1] in ("env", "input", "output", "record_env", "custom_model") and isinstance(
                 value, str
             )  # a path may be any text
             if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
