@@ -197,6 +197,8 @@ def make_tester(config, env, spec, cluster, server):
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
         "config": config if methods(config) else None,
+        "callbacks": config.callbacks,
+        "custom_eval_function": config.custom_eval_function,
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:
