@@ -10,7 +10,7 @@ import importlib
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Algorithm": "drl_cli.algorithms.registering:Algorithm",
+    "Algorithm": "drl_cli.algorithms.table:Algorithm",
     "Callbacks": "drl_cli.acting.callbacks:Callbacks",
     "Trainer": "drl_cli.experiment.door:Trainer",
     "register_algorithm": "drl_cli.algorithms.registering:register_algorithm",

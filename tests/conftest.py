@@ -75,11 +75,11 @@ def plug_ins():
     plugins, gymnasium = load("drl_cli.plugins"), load("gymnasium")
     load("drl_cli.acting.envs")  # registers what comes with the program
     held = {registry: registry.known() for registry in plugins._ALL.values()}
-    ids = dict(gymnasium.registry)
+    creator = load("drl_cli.acting.own_creators:Creator")
     yield plugins
     for registry, things in held.items():
         registry._things = things
-    for name in set(gymnasium.registry) - set(ids):
+    for name in [name for name, spec in gymnasium.registry.items() if isinstance(spec.entry_point, creator)]:
         del gymnasium.registry[name]
 
 

@@ -1,7 +1,7 @@
 """One experiment from its spec to its outcome: the loop around ``Trainer.train()``.
 
 Users: the command ``drl train``, the Python door, the trials of a search. Opens the run folder, logs every iteration, keeps
-checkpoints, stops by rule, goal or signal, and always closes what it opened. TensorFlow and Ray are loaded only with the Trainer.
+checkpoints, stops by rule, goal or signal, and always closes what it opened. TensorFlow and Ray are loaded with the Trainer.
 """
 
 import contextlib
