@@ -190,7 +190,7 @@ class Trainer:
         """Play ``episodes`` (default: evaluation_num_episodes) greedy episodes with the present weights, in this process.
 
         Returns {"evaluation": {episode_reward_mean, …}}, the fields of a result. ``evaluation_config`` holds, and every call
-        plays other episodes. Raises EnvError when an environment breaks.
+        plays other episodes; with ``custom_eval_function`` the metrics are that function's. Raises EnvError when an environment breaks.
         """
         config, facts = self._spec.config, self._spec.env_facts
         episodes = config.evaluation_num_episodes if episodes is None else episodes
@@ -203,6 +203,8 @@ class Trainer:
             tester = assembly.make_tester(config, facts, self._policy_spec, cluster, server)
             self._evaluations += 1
             seeds = [number(config.seed, "door", self._evaluations, index) for index in range(episodes)]
+            if config.custom_eval_function:
+                return {"evaluation": tester.call("evaluate_otherwise", version, seeds).result()}
             return {"evaluation": summary(tester.call("evaluate", version, seeds).result())}
         finally:
             cluster.close()
