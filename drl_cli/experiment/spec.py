@@ -178,9 +178,12 @@ class Draft:
         self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
         if not problems:
-            own = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
-            problems = [*self._unknown_model(), *own]
-        return problems or offline.problems(self._row, self._config, self._mapping, self._where)
+            lines = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
+            problems = [_placed(line, where.place((line.partition(":")[0],))) for line in lines]
+        return problems or [
+            *self._unknown_model(),
+            *offline.problems(self._row, self._config, self._mapping, self._where),
+        ]
 
     def _unknown_model(self):
         """Return the problem of a custom model that nobody has registered, in a list."""
