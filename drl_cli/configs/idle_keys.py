@@ -49,8 +49,6 @@ ANYWAY = {
     ("_use_beta_distribution",): (False,),
     ("_deterministic_loss",): (False,),
     ("_disable_preprocessor_api",): (False,),
-    ("model", "custom_model"): (None,),
-    ("model", "custom_model_config"): ({},),
     ("model", "custom_action_dist"): (None,),
     ("model", "custom_preprocessor"): (None,),
     ("model", "use_attention"): (False,),

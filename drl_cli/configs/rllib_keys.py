@@ -159,8 +159,6 @@ MODEL_NOT_YET = frozenset(
         "lstm_use_prev_action_reward",
         "lstm_use_prev_action",
         "lstm_use_prev_reward",
-        "custom_model",
-        "custom_model_config",
         "custom_action_dist",
         "custom_preprocessor",
         "post_fcnet_hiddens",
@@ -180,6 +178,9 @@ MODEL_NOT_YET = frozenset(
     ]
 )
 """Keys of a network (MODEL_DEFAULTS) that are not built yet."""
+
+OWN = ("custom_model", "custom_model_config", "custom_options")
+"""Keys of a network of one's own, which stand in ``model`` alone."""
 
 EXPLORATION_NOT_YET = frozenset(
     ["feature_dim", "feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
@@ -207,6 +208,8 @@ def refusal(path, algorithm, schema, rows=()):
     section, name = path[:-1], path[-1]
     if not section:
         return _top_level(name, algorithm, schema, rows)
+    if section[0] in ("Q_model", "policy_model") and name in OWN:
+        return "one network of your own sees for policy and critics, in front of their layers: write model: {custom_model: …}."
     if section[0] in ("Q_model", "policy_model", "model") and name in MODEL_NOT_YET:
         recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
         return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."

@@ -41,6 +41,7 @@ from drl_cli.experiment import defaults, demands, estimated, files, offline, pro
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
 from drl_cli.loggers import registering
+from drl_cli.networks import models
 from drl_cli.runtime import footprint
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -174,12 +175,24 @@ class Draft:
             return [_placed(error, self._where.place(("run",)))]
         self._mapping["run"] = self._row.name  # as the table spells it
         given, where = self._mapping.get("config", {}), self._where.inside("config")
-        self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
+        self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
         if not problems:
             lines = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
-            problems = [_placed(line, where.place((line.partition(":")[0],))) for line in lines]
+            own = [_placed(line, where.place((line.partition(":")[0],))) for line in lines]
+            problems = [*self._unknown_model(), *own]
         return problems or offline.problems(self._row, self._config, self._mapping, self._where)
+
+    def _unknown_model(self):
+        """Return the problem of a custom model that nobody has registered, in a list."""
+        name = self._config.model.custom_model
+        try:
+            if name is not None:
+                models.MODELS.find(name)
+        except InputError as error:
+            place = self._where.inside("config").place(("model", "custom_model"))
+            return [_placed(f"model.custom_model: {error}", place)]
+        return []
 
     def _read_environment(self):
         name = self._mapping.get("env")
@@ -248,6 +261,7 @@ class Draft:
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
+        models.try_out(load(self._row.nets).policy_spec(self._config, spaces))
         footprint.check_replay(self._row, self._config, spaces, rules)
         config = defaults.complete(self._config, env.id)
         facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}

@@ -20,6 +20,7 @@ from drl_cli.configs.output import output_folder
 from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
+from drl_cli.networks import models
 from drl_cli.runtime import assembly, machine, saving
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
@@ -59,7 +60,7 @@ class Trainer:
         self._busy_before = None
         self._stop_heard = None  # when a request to stop was first seen
         self._saving_s = 0.0  # in which everything stood still
-        loop = self.row.loop.rpartition(".")[2]
+        loop = table.loop_name(self.row)
         self._bottleneck = Bottleneck(Setting(loop, config.num_workers, machine.cores(), reads_only(config)))
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -70,6 +71,7 @@ class Trainer:
         output = self._recording_folder()
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
+        models.try_out(self.spec)
         self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop
