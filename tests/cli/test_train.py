@@ -20,7 +20,7 @@ class World:
     def __init__(self):
         self.flags = None
         self.file = None
-        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0)]
+        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0, log_format="text")]
         self.reports = []
         self.outcomes = []
         self.runs = 0
@@ -245,7 +245,7 @@ def run(spec, stop):
         events.report("result", result={"training_iteration": i})
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
-spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0)
+spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, log_format="text")
 sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
 sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
 sys.modules["drl_cli.cli.search"] = SimpleNamespace(run=lambda *given: None)
