@@ -5,7 +5,7 @@ import textwrap
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, run_options, terminal
+from drl_cli.cli import completing, figures, group, options, run_options, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.errors import RunFolderError
 from drl_cli.loading import load
@@ -22,7 +22,7 @@ _compare_options = options.apply(
     [
         group.option(
             "--score",
-            type=click.Choice(("last", "best", "training")),
+            type=values.Choice(("last", "best", "training")),
             default="last",
             show_default=True,
             group=HOW,
@@ -35,10 +35,12 @@ _compare_options = options.apply(
             group=HOW,
             help="Only what was scored within so many env steps.",
         ),
-        group.option("--goal", type=float, metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."),
+        group.option(
+            "--goal", type=values.Number(), metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."
+        ),
         group.option(
             "--by",
-            type=click.Choice(("config", "algorithm", "experiment")),
+            type=values.Choice(("config", "algorithm", "experiment")),
             default="config",
             show_default=True,
             group=HOW,
@@ -46,7 +48,7 @@ _compare_options = options.apply(
         ),
         group.option(
             "--against",
-            type=click.Choice(("published",)),
+            type=values.Choice(("published",)),
             group=HOW,
             help="Add figures that other projects publish, with their conditions.",
         ),

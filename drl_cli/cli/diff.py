@@ -81,7 +81,7 @@ def _side(word, roots):
         return differing.side_of_run(run_options.open_run(word, roots))
     except RunFolderError as error:
         shipped = suggestion(Path(name).name.removesuffix(".yaml"), files.shipped())
-        raise RunFolderError(f"{error}{shipped and f' Among the tuned files:{shipped}'}") from error
+        raise RunFolderError(f"{error}{shipped and f' Or a tuned file?{shipped}'}") from error
 
 
 def _is_file(name, files):

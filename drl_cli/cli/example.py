@@ -10,6 +10,7 @@ import sys
 import click
 
 from drl_cli.cli import figures, group, options, tables, terminal
+from drl_cli.errors import suggestion
 from drl_cli.loading import load
 
 TABLE = {
@@ -71,7 +72,10 @@ def list_examples(session, words, run, env, as_json):
         output.line(json.dumps({"examples": [one._asdict() for one in found]}))
         return
     if not found:
-        terminal.say("No tuned file fits. drl example list shows all.")
+        every = examples.every()
+        known = [word for one in every for word in (one.name, one.run, one.env, *one.name.split("-"))]
+        hint = next((text for word in (*words, env or "") if (text := suggestion(word, known))), "")
+        terminal.say(f"No tuned file fits.{hint} drl example list shows all.")
         return
     for line in listing(found, terminal.width(), terminal.use_color(sys.stdout, session)):
         output.line(line)

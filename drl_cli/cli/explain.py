@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, tables, terminal
-from drl_cli.errors import InputError, suggestion
+from drl_cli.cli import group, options, run_options, tables, terminal
+from drl_cli.errors import InputError, RunFolderError, suggestion
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -45,7 +45,10 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     differs}]}]}.
     """
     provenance = load("drl_cli.experiment.provenance")
-    kind, found = provenance.find(target)
+    try:
+        kind, found = provenance.find(target)
+    except InputError as unknown:
+        kind, found = "run", _run(target, unknown)
     flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
     if kind == "run" and flags:
         names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
@@ -64,6 +67,14 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     for number, one in enumerate(experiments):
         for line in ["", *lines_of(one, session)] if number else lines_of(one, session):
             output.line(line)
+
+
+def _run(word, unknown):
+    """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where none is."""
+    try:
+        return load("drl_cli.runs.finding:find_run")(word, run_options.roots([]))
+    except RunFolderError:
+        raise unknown from None
 
 
 def chosen(rows, given, wanted):

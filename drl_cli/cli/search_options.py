@@ -1,8 +1,6 @@
 """The options of ``drl train`` that make it a search, under their heading of the help; RLlib's spelling where it has one."""
 
-import click
-
-from drl_cli.cli import group
+from drl_cli.cli import group, values
 
 SEARCH = "Many runs at once"
 NAMES = (
@@ -22,7 +20,7 @@ NAMES = (
 _OPTIONS = [
     group.option(
         "--num-samples",
-        type=click.IntRange(1, 10_000),
+        type=values.Whole(1, 10_000),
         metavar="N",
         group=SEARCH,
         help="Trials of each point of the grid, with newly drawn values.",
@@ -43,7 +41,7 @@ _OPTIONS = [
     ),
     group.option(
         "--max-failures",
-        type=click.IntRange(min=-1),
+        type=values.Whole(min=-1),
         metavar="N",
         group=SEARCH,
         help="Restarts of a trial that failed or was killed, from its newest checkpoint.",
@@ -58,10 +56,10 @@ _OPTIONS = [
         help="Train the best again on fresh seeds, then write the best of them as a file for -f.",
     ),
     group.option(
-        "--write-top", type=click.IntRange(1, 100), metavar="N", group=SEARCH, help="How many for --write. [default: 3]"
+        "--write-top", type=values.Whole(1, 100), metavar="N", group=SEARCH, help="How many for --write. [default: 3]"
     ),
     group.option(
-        "--write-seeds", type=click.IntRange(1, 100), metavar="N", group=SEARCH, help="Seeds of each. [default: 3]"
+        "--write-seeds", type=values.Whole(1, 100), metavar="N", group=SEARCH, help="Seeds of each. [default: 3]"
     ),
 ]
 

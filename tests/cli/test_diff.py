@@ -83,7 +83,7 @@ def test_what_is_equal_is_said(mine, capsys):
 
 
 def test_a_word_that_is_neither_is_refused_with_the_nearest(mine, capsys):
-    assert "Among the tuned files: Did you mean 'pendulum-sac'" in drl(capsys, "pendulum-sak", "00000001", code=2).err
+    assert "Or a tuned file? Did you mean 'pendulum-sac'" in drl(capsys, "pendulum-sak", "00000001", code=2).err
 
 
 def test_long_values_are_folded_and_not_lost(mine, capsys, tmp_path):
