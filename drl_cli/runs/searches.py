@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drl_cli.checkpoint.files import parse_json, read_small
+from drl_cli.configs.where import Where
 from drl_cli.errors import CheckpointError
 
 ID = re.compile(r"[0-9a-f]{5}")
@@ -66,6 +67,13 @@ def find_record(search, roots):
         return None
     found = [record_of(folder, search) for root in roots for folder in sorted(Path(root).glob("*/"))]
     return next((path for path in found if path), None)
+
+
+def experiments(record):
+    """Return [(name, mapping, Where)] of the experiments that the search of a record was asked for."""
+    data = _read(record).get("data")
+    asked = data.get("experiments") if isinstance(data, dict) else None
+    return [(one["name"], one["mapping"], Where(str(record))) for one in asked or ()]
 
 
 def is_held(record):
