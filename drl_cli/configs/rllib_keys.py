@@ -13,10 +13,6 @@ _SPAN = (
 )
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
-_ENVIRONS = (
-    "a file that sets environment variables can load code into processes. Type them before the command "
-    "(NAME=VALUE drl train …): the workers of a Ray that the run starts inherit them."
-)
 _STORE = "the size of the object store is chosen with --ray-object-store-memory."
 _REMOTE_ENVS = "one Ray actor per environment costs more than it gives. Raise num_workers instead."
 _SEVERAL = "one policy acts in an environment here; several need a function that maps agents to them."
@@ -36,8 +32,6 @@ NEVER = {
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
     "disable_env_checking": "every environment is checked once before a run; it takes one episode start and one step.",
-    "extra_python_environs_for_driver": _ENVIRONS,
-    "extra_python_environs_for_worker": _ENVIRONS,
     "remote_worker_envs": _REMOTE_ENVS,
     "remote_env_batch_wait_ms": _REMOTE_ENVS,
     "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",

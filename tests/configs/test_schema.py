@@ -102,6 +102,8 @@ DEFAULTS = {
     "num_gpus": 0.0,
     "num_cpus_for_driver": 1.0,
     "memory_per_worker": 0,
+    "extra_python_environs_for_driver": {},
+    "extra_python_environs_for_worker": {},
     "num_cpus_per_worker": 1.0,
     "num_gpus_per_worker": 0.0,
     "custom_resources_per_worker": {},
