@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, tables, terminal
+from drl_cli.cli import completing, group, options, tables, terminal
 from drl_cli.errors import InputError, suggestion
 from drl_cli.loading import load
 
@@ -22,7 +22,7 @@ INDENT = 4
 
 
 @click.command("algorithms", cls=group.Command, examples=EXAMPLES)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.algorithms)
 @group.option(
     "--key", "wanted", metavar="WORD", multiple=True, group="Which", help="Only keys with WORD in them; repeatable."
 )

@@ -20,8 +20,8 @@ drl diff mine.yaml:first mine.yaml:second --json
 
 
 @click.command("diff", cls=group.Command, examples=EXAMPLES)
-@click.argument("a", metavar="A", shell_complete=completing.runs)
-@click.argument("b", metavar="B", shell_complete=completing.runs)
+@click.argument("a", metavar="A", shell_complete=completing.runs_and_files)
+@click.argument("b", metavar="B", shell_complete=completing.runs_and_files)
 @run_options.local_dir_option()
 @group.option(
     "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."

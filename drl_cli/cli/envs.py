@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, tables, terminal
+from drl_cli.cli import completing, group, options, tables, terminal
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -21,7 +21,7 @@ drl envs --import my_package my_package/ --json
 
 
 @click.command("envs", cls=group.Command, examples=EXAMPLES)
-@click.argument("pattern", required=False)
+@click.argument("pattern", required=False, shell_complete=completing.environments)
 @group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
 @group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
 @options.import_option("Which")

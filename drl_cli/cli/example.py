@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, tables, terminal
+from drl_cli.cli import completing, figures, group, options, tables, terminal
 from drl_cli.errors import suggestion
 from drl_cli.loading import load
 
@@ -50,8 +50,16 @@ def example(context):
 
 @click.command("list", cls=group.Command, examples=LIST_EXAMPLES)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
-@group.option("--run", metavar="NAME", group="Which", help="Those of one algorithm.")
-@group.option("--env", metavar="ID", group="Which", help="Those for one environment, whatever its version.")
+@group.option(
+    "--run", metavar="NAME", group="Which", shell_complete=completing.algorithms, help="Those of one algorithm."
+)
+@group.option(
+    "--env",
+    metavar="ID",
+    group="Which",
+    shell_complete=completing.environments,
+    help="Those for one environment, whatever its version.",
+)
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
@@ -95,7 +103,7 @@ def listing(found, width, color=False):
 
 
 @click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")
-@click.argument("name")
+@click.argument("name", shell_complete=completing.tuned_files)
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, run_options, tables, terminal
+from drl_cli.cli import completing, group, options, run_options, tables, terminal
 from drl_cli.errors import InputError, RunFolderError, suggestion
 from drl_cli.loading import load
 
@@ -23,11 +23,11 @@ WHICH, OVER = "Which values", "Over a file"
 
 
 @click.command("explain", cls=group.Command, examples=EXAMPLES)
-@click.argument("target", metavar="RUN|FILE")
+@click.argument("target", metavar="RUN|FILE", shell_complete=completing.runs_and_files)
 @group.option("--given", is_flag=True, group=WHICH, help="Only what was given or filled in, no defaults.")
 @group.option("--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Keys with WORD in them; repeatable.")
-@group.option("--run", metavar="NAME", group=OVER, help="As for drl train -f.")
-@group.option("--env", metavar="ID", group=OVER, help="As for drl train -f.")
+@group.option("--run", metavar="NAME", group=OVER, shell_complete=completing.algorithms, help="As for drl train -f.")
+@group.option("--env", metavar="ID", group=OVER, shell_complete=completing.environments, help="As for drl train -f.")
 @group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
 @group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=OVER, help="As for drl train -f; repeatable.")
 @options.import_option(OVER)

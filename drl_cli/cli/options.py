@@ -199,6 +199,7 @@ _KEEP = [
     group.option(
         "--checkpoint-score-attr",
         metavar="FIELD",
+        shell_complete=completing.fields,
         group=KEEP,
         help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
     ),

@@ -36,7 +36,13 @@ Y_LABELS = {
 _plot_options = options.apply(
     [
         group.option(
-            "--field", metavar="FIELD", default=REWARD, show_default=True, group=WHAT, help="Any number of result.json."
+            "--field",
+            metavar="FIELD",
+            default=REWARD,
+            show_default=True,
+            group=WHAT,
+            shell_complete=completing.fields,
+            help="Any number of result.json.",
         ),
         group.option(
             "--over",

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, terminal, values
+from drl_cli.cli import completing, figures, group, options, terminal, values
 from drl_cli.loading import load
 
 WHICH = "Which runs"
@@ -61,9 +61,23 @@ filter_options = options.apply(
             group=WHICH,
             help="running, finished, interrupted, failed, or died (its process is gone); repeatable.",
         ),
-        group.option("--run", "algorithms", metavar="NAME", multiple=True, group=WHICH, help="Algorithm; repeatable."),
         group.option(
-            "--env", "envs", metavar="PATTERN", multiple=True, group=WHICH, help="Environment, such as 'Lunar*'."
+            "--run",
+            "algorithms",
+            metavar="NAME",
+            multiple=True,
+            group=WHICH,
+            shell_complete=completing.algorithms,
+            help="Algorithm; repeatable.",
+        ),
+        group.option(
+            "--env",
+            "envs",
+            metavar="PATTERN",
+            multiple=True,
+            group=WHICH,
+            shell_complete=completing.environments,
+            help="Environment, such as 'Lunar*'.",
         ),
         group.option(
             "--experiment-name",
@@ -73,7 +87,15 @@ filter_options = options.apply(
             group=WHICH,
             help="Experiment; repeatable.",
         ),
-        group.option("--search", "searches", metavar="ID", multiple=True, group=WHICH, help="Trials of a search."),
+        group.option(
+            "--search",
+            "searches",
+            metavar="ID",
+            multiple=True,
+            group=WHICH,
+            shell_complete=completing.searches,
+            help="Trials of a search; repeatable.",
+        ),
         group.option(
             "--older-than", type=Span(), metavar="SPAN", group=WHICH, help="Not heard of for 90s, 30m, 12h, 7d, 2w."
         ),

@@ -1,6 +1,6 @@
 """The options of ``drl train`` that make it a search, under their heading of the help; RLlib's spelling where it has one."""
 
-from drl_cli.cli import group, values
+from drl_cli.cli import completing, group, values
 
 SEARCH = "Many runs at once"
 NAMES = (
@@ -17,6 +17,10 @@ NAMES = (
 )
 """What these options are handed on as."""
 
+SCHEDULERS = ("FIFO", "MedianStoppingRule", "AsyncHyperBand", "HyperBand", "PopulationBasedTraining", "ASHA", "PBT")
+SEARCHES = ("grid", "random", "tpe")
+"""What a shell completes; the names are those of ``configs.schedulers`` and ``experiment.comparing``."""
+
 _OPTIONS = [
     group.option(
         "--num-samples",
@@ -29,6 +33,7 @@ _OPTIONS = [
     group.option(
         "--scheduler",
         metavar="NAME",
+        shell_complete=completing.one_of(SCHEDULERS),
         group=SEARCH,
         help="FIFO, MedianStoppingRule, AsyncHyperBand (ASHA), HyperBand or PopulationBasedTraining (PBT).",
     ),
@@ -36,6 +41,7 @@ _OPTIONS = [
     group.option(
         "--search",
         metavar="NAME",
+        shell_complete=completing.one_of(SEARCHES),
         group=SEARCH,
         help="Where values come from: grid or random (drawn before), or tpe (Optuna learns from the trials).",
     ),
