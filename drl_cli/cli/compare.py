@@ -160,14 +160,18 @@ def _reached(entry):
     )
 
 
+ONE_SEED = "One run says nothing about the next: no P(X > Y) beside it. Train more with --seeds 0..4."
+
+
 def _improvement(pairs, console):
-    if not pairs:
-        return []
+    told = [pair for pair in pairs if pair["low"] is not None]
     grid = _grid(["", "probability", "95 %"])
-    for pair in pairs:
-        between = "" if pair["low"] is None else f"[{pair['low']:.2f}, {pair['high']:.2f}]"
-        grid.add_row(f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", between)
-    return run_options.rendered([grid], console)
+    for pair in told:
+        grid.add_row(
+            f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", f"[{pair['low']:.2f}, {pair['high']:.2f}]"
+        )
+    lines = run_options.rendered([grid], console) if told else []
+    return [*lines, *([ONE_SEED] if len(told) < len(pairs) else [])]
 
 
 def _scaled(document, console):

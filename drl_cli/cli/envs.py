@@ -29,7 +29,7 @@ drl envs --import my_package my_package/ --json
 @options.speech_options
 @click.pass_obj
 def envs(session, pattern, only_ids, every, imports, as_json):
-    """List the environments whose id has PATTERN in it (all but Atari games without one), what they take, what fits.
+    """List the environments whose id has PATTERN in it, or fits it as 'Lunar*' does (all but Atari games without one).
 
     An id that is retired is looked up under its current version. What cannot be made is listed with the reason. Each is
     made once, in another process; with --ids none is.

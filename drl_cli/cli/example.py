@@ -97,9 +97,13 @@ def listing(found, width, color=False):
     for one in found:
         middle = [one.run, one.env] if is_wide else []
         took, worst = _seconds(one.median_s), _seconds(one.worst_s)
-        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), one.workers])
+        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), _workers(one)])
     right = range(len(headings) - 5, len(headings))
     return tables.grid(headings, rows, width, right, color)
+
+
+def _workers(one):
+    return "-" if one.workers is None else one.workers
 
 
 @click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")

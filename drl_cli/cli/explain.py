@@ -48,7 +48,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     try:
         kind, found = provenance.find(target)
     except InputError as unknown:
-        kind, found = "run", _run(target, unknown)
+        kind, found = "run", _by_id(target, unknown)
     flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
     if kind == "run" and flags:
         names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
@@ -69,12 +69,14 @@ def explain(session, target, given, wanted, as_json, imports, **over):
             output.line(line)
 
 
-def _run(word, unknown):
-    """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where none is."""
+def _by_id(word, unknown):
+    """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where there is none."""
+    finding, roots = load("drl_cli.runs.finding"), run_options.roots([])
     try:
-        return load("drl_cli.runs.finding:find_run")(word, run_options.roots([]))
+        finding.find_runs([word], roots)
     except RunFolderError:
         raise unknown from None
+    return finding.find_run(word, roots)
 
 
 def chosen(rows, given, wanted):

@@ -86,12 +86,12 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
         return
     session = context.obj
     found, left_out = load("drl_cli.runs.finding").read_all(run_options.roots(local_dirs))
-    selecting, searches = load("drl_cli.runs.selecting"), load("drl_cli.runs.searches")
+    selecting, grouping = load("drl_cli.runs.selecting"), load("drl_cli.runs.searches")
     chosen = selecting.order(selecting.select(found, run_options.wanted(**filters)), sort, reverse)
     output = terminal.Output(session)
     if as_json:
-        listed = [{**facts(run), **_trial(run, searches)} for run in chosen[:limit]]
-        groups = [search_facts(one) for one in searches.folded(chosen[:limit]) if hasattr(one, "trials")]
+        listed = [{**facts(run), **_trial(run, grouping)} for run in chosen[:limit]]
+        groups = [search_facts(one) for one in grouping.folded(chosen[:limit]) if hasattr(one, "trials")]
         total = sum(run.size for run in chosen[:limit])
         output.line(json_line({"runs": listed, "searches": groups, "size": total, "left_out": left_out}))
         return
@@ -100,12 +100,15 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
             output.line(str(run.path))
         return
     is_folded = not (unfolded or filters["searches"])
-    rows = (selecting.order(searches.folded(chosen), sort, reverse) if is_folded else chosen)[:limit]
+    rows = (selecting.order(grouping.folded(chosen), sort, reverse) if is_folded else chosen)[:limit]
     for line in table(rows, run_options.console(session)) if rows else ():
         output.line(line)
     for line in left_out:
         terminal.say(line)
     terminal.say(_summary(rows, found, run_options.roots(local_dirs), filters))
+    searches = [row.id for row in rows if hasattr(row, "trials")]
+    if searches:
+        terminal.say(f"The trials of a search, a line each: drl runs --search {searches[0]}")
 
 
 def _refuse_misplaced(context):
@@ -126,9 +129,7 @@ def _summary(rows, found, roots, filters):
     shown = sum(len(getattr(row, "runs", (row,))) for row in rows)
     size = figures.size(sum(row.size for row in rows))
     part = f"{shown} of {len(found)}" if shown < len(found) else f"{shown}"
-    searches = [row.id for row in rows if hasattr(row, "trials")]
-    more = f" The trials of a search, a line each: drl runs --search {searches[0]}" if searches else ""
-    return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}.{more}"
+    return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}."
 
 
 def _meant(found, filters):

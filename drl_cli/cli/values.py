@@ -16,15 +16,15 @@ class Choice(click.Choice):
             return super().convert(value, param, context)
         except click.BadParameter:
             hint = suggestion(value, self.choices)
-            return self.fail(f"{str(value)[:60]!r} is not known.{hint} There {self._listed()}.", param, context)
+            return self.fail(f"{str(value)[:60]!r} is not known.{hint} It takes {self._listed()}.", param, context)
 
     def get_missing_message(self, *_arguments, **_keywords):
         """Return what is said behind "Missing argument …"."""
-        return f"There {self._listed()}."
+        return f"It takes {self._listed()}."
 
     def _listed(self):
         words = list(map(str, self.choices))
-        return f"is {words[0]}" if len(words) == 1 else f"are {', '.join(words)}"
+        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 
 
 class Whole(click.IntRange):

@@ -104,7 +104,7 @@ def test_script_is_printed(shell, mark, capsys):
 
 def test_other_shell_is_refused(capsys):
     assert cli.main(["completion", "csh"]) == 2
-    assert "'csh' is not known. Did you mean 'zsh'? There are bash, zsh, fish." in capsys.readouterr().err
+    assert "'csh' is not known. Did you mean 'zsh'? It takes one of bash, zsh, fish." in capsys.readouterr().err
 
 
 def test_script_works_in_bash(tmp_path):

@@ -159,7 +159,7 @@ def test_misspelt_filter_that_finds_nothing_names_the_right_one(capsys, line, ri
         ("train --num-samples 0", "'0' is not a whole number from 1 to 10000."),
         ("evaluate r --gamma nan", "'nan' is not a number from 0 to 1."),
         ("compare r --goal high", "'high' is not a number."),
-        ("completion", "Missing argument 'bash|zsh|fish'. There are bash, zsh, fish."),
+        ("completion", "Missing argument 'bash|zsh|fish'. It takes one of bash, zsh, fish."),
     ],
 )
 def test_wrong_number_or_missing_word_says_what_is_allowed(capsys, line, said):
