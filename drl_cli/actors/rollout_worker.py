@@ -43,7 +43,9 @@ class RolloutWorker:
         stream = identity["index"] + 100_003 * identity["incarnation"]
         seen_by = showing.make(config, env, identity["index"])
         ways = (config.horizon, config.soft_horizon, seen_by)
-        self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), *ways)
+        self._envs = EnvBatch(
+            {**env, "remote": config.remote_worker_envs}, config.num_envs_per_worker, (key[0], stream), *ways
+        )
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)

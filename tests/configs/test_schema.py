@@ -52,6 +52,7 @@ DEFAULTS = {
     "clip_rewards": None,
     "no_done_at_end": False,
     "soft_horizon": False,
+    "remote_worker_envs": False,
     "record_env": False,
     "render_env": False,
     "recreate_failed_workers": None,
@@ -446,7 +447,7 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_SEEN = {"no_done_at_end", "soft_horizon", "record_env", "render_env"}
+_SEEN = {"no_done_at_end", "soft_horizon", "remote_worker_envs", "record_env", "render_env"}
 _EXPLORING = {
     *_SEEN,
     "explore",
