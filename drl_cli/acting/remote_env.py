@@ -149,3 +149,17 @@ def renewed(env, name, spaces):
     if env is not None:
         env.close()
     return RemoteEnv(name, spaces)
+
+
+def misfits(config):
+    """Return one line for each key that asks for something of an environment that stays in its process."""
+    if not getattr(config, "remote_worker_envs", False) or config.num_envs_per_worker < 2:
+        return []
+    film = "Film the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
+    kept = {
+        "record_env": f"with remote_worker_envs nobody sees the environments. {film}",
+        "render_env": f"with remote_worker_envs nobody sees the environments. {film}",
+        "callbacks": "with remote_worker_envs the infos of a step stay in its process. Leave out one of them; num_workers too "
+        "makes environments step at once.",
+    }
+    return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name, None)]

@@ -112,9 +112,6 @@ def misfits(config, env_id, preprocessing=None):
     wishes = [(name, mode) for name, mode in wishes if getattr(config, name, None)]
     if not wishes:
         return []
-    if getattr(config, "remote_worker_envs", False) and config.num_envs_per_worker > 1:
-        why = "with remote_worker_envs nobody sees them. Film the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
-        return [f"{name}: {why}" for name, _ in wishes]
     env = envs.make(env_id, config.env_config, preprocessing=preprocessing)
     modes = tuple((env.metadata or {}).get("render_modes") or ())
     env.close()

@@ -85,7 +85,7 @@ def side_of_file(name, mapping, where, kind="file"):
 
 def _values(row, mapping, where, name):
     """Return the flat keys of an experiment in which nothing is searched over."""
-    config, problems, _ = read(row, mapping.get("config", {}), where.inside("config"), table.ALGORITHMS)
+    config, problems, _ = read(row, mapping.get("config", {}), where.inside("config"), table.rows())
     refuse(problems, str(name))
     values = {"run": row.name, "env": mapping["env"], **_under("stop", mapping.get("stop") or {})}
     values |= _under("pass_criteria", mapping.get("pass_criteria") or {})

@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -109,3 +110,11 @@ def test_environment_that_cannot_be_made_says_why():
 def test_arrays_travel_with_dtype_and_shape(array):
     back = remote_env.unpack(remote_env.pack(np.asarray(array)))
     assert back.dtype == array.dtype and back.shape == array.shape and np.array_equal(back, array)
+
+
+def test_what_needs_the_environment_here_is_refused():
+    asked = {"remote_worker_envs": True, "record_env": True, "callbacks": "mine"}
+    config = SimpleNamespace(num_envs_per_worker=2, render_env=False, **asked)
+    told = remote_env.misfits(config)
+    assert [line.partition(":")[0] for line in told] == ["record_env", "callbacks"]
+    assert remote_env.misfits(SimpleNamespace(num_envs_per_worker=1, **asked)) == []
