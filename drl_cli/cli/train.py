@@ -14,7 +14,7 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, plan, search_options, terminal
+from drl_cli.cli import console, group, options, plan, run_options, search_options, terminal
 from drl_cli.cli.view import RunView
 from drl_cli.errors import ConfigError
 from drl_cli.loading import load
@@ -47,6 +47,7 @@ def train(session, config_file, imports, as_json, **flags):
     wishes = {name: flags.pop(name) for name in search_options.NAMES}
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
+    flags["restore"] = run_options.place(flags["restore"], [flags["local_dir"]])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, wishes, (as_json, quiet))
@@ -74,8 +75,14 @@ def _typed(flags):
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
-    flags["resume"] = True if flags["resume"] == options.NEWEST else flags["resume"]
+    flags["resume"] = True if flags["resume"] == options.NEWEST else _resumed(flags["resume"], [flags["local_dir"]])
     return flags
+
+
+def _resumed(word, local_dirs):
+    """Return the record of the search, or the folder of the run, that is meant by an id or a name."""
+    record = word and load("drl_cli.runs.searches:find_record")(word, run_options.roots(local_dirs))
+    return str(record) if record else run_options.place(word, local_dirs)
 
 
 def _spec(config_file, flags):

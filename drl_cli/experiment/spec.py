@@ -25,10 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import callbacks, envs, evaluations, preprocessing, showing
+from drl_cli import process
+from drl_cli.acting import callbacks, envs, evaluations, preprocessing, remote_env, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
-from drl_cli.configs import exploration
+from drl_cli.configs import environs, exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
@@ -256,9 +257,11 @@ class Draft:
         keys, env = self._keys, self._env
         env_config = self._config.env_config
         plan = preprocessing.plan(self._config, env.id)
+        process.set_environs(environs.texts(self._config.extra_python_environs_for_driver))
         spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
         misfits = exploration.misfits(self._config, spaces["action"]["kind"])
         misfits += filter_misfits(self._config, spaces["obs"]["shape"])
+        misfits += remote_env.misfits(self._config)
         refuse([*misfits, *showing.misfits(self._config, env.id, plan)], "the command")
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()

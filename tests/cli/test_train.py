@@ -208,7 +208,7 @@ def test_listeners_are_gone_afterwards(world, capsys):
 
 def test_negative_count_is_refused(world, capsys):
     assert cli.main(["train", "--checkpoint-freq", "-1"]) == 2
-    assert "'--checkpoint-freq': -1 is not in the range x>=0." in capsys.readouterr().err
+    assert "'--checkpoint-freq': '-1' is not a whole number of at least 0." in capsys.readouterr().err
 
 
 def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monkeypatch):

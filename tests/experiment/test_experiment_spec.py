@@ -335,7 +335,9 @@ def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
     assert message(files.find, "lunar-sca") == (
         "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"
     )
-    assert message(files.find, "./nowhere.yaml") == "./nowhere.yaml: there is no such file. Shipped: lunar-sac."
+    assert message(files.find, "./nowhere.yaml") == (
+        "./nowhere.yaml: there is no such file. drl example list shows the tuned files."
+    )
 
 
 def test_file_and_resume_exclude_each_other(write):

@@ -152,6 +152,10 @@ def test_point_whose_keys_do_not_go_together_is_named():
             "metric: 'reward_mean' is no field of a result (--scheduler-config).",
         ),
         ({"scheduler": "ASHA", "scheduler_config": "{grace_period: 200}"}, "grace_period: 200 is beyond max_t 100"),
+        (
+            {"scheduler": "HyperBand", "scheduler_config": "{max_t: 7}"},
+            "max_t: 7 with a reduction_factor of 3 leaves no whole first rung. Take 9 or 3 (--scheduler-config).",
+        ),
         ({"scheduler": "PBT"}, "hyperparam_mutations is missing: what may PBT change?"),
         (
             {"scheduler": "PBT", "scheduler_config": "{hyperparam_mutations: {lrr: [1, 2]}}"},
