@@ -2,9 +2,9 @@
 
     python docs/make_reference.py FOLDER
 
-``docs/conf.py`` calls ``write`` before each build, so that nothing of it is kept in the repository and nothing can go stale. Read
-are the click commands, the schemas of ``drl_cli.configs``, ``algorithms.table`` and the headers of the tuned files; neither TensorFlow
-nor Ray is loaded.
+``docs/conf.py`` calls ``write`` before each build, so that nothing of it is kept in the repository and nothing can go stale.
+Read are the click commands, the schemas of ``drl_cli.configs``, ``algorithms.table`` and the headers of the tuned files;
+neither TensorFlow nor Ray is loaded.
 """
 
 import inspect
@@ -103,8 +103,8 @@ def command_lines(words, command):
 def commands_page():
     """Return the page of all commands."""
     lines = heading("Commands", TITLE) + [
-        "Every command takes ``-h`` (``--help``), ``--no-color`` (so does ``NO_COLOR=1``) and ``--debug``, which shows tracebacks "
-        "(so does ``DRL_DEBUG=1``).",
+        "Every command takes ``-h`` (``--help``), ``--no-color`` (so does ``NO_COLOR=1``) and ``--debug``, which shows "
+        "tracebacks (so does ``DRL_DEBUG=1``).",
         "Options of ``rllib`` that have no work to do here are answered in a line of their own: :doc:`/keys`. "
         "What ``--json`` prints: :doc:`/scripts`.",
         "",
@@ -154,8 +154,8 @@ def algorithms_page():
     """Return the page that lists the algorithms."""
     lines = heading("Algorithms and their keys", TITLE)
     lines += [
-        "Keys go into ``--config``, ``-s KEY=VALUE`` or the ``config`` of a file; ``drl algorithms NAME`` prints the same. Null means that "
-        "the value follows from others.",
+        "Keys go into ``--config``, ``-s KEY=VALUE`` or the ``config`` of a file; ``drl algorithms NAME`` prints the same. "
+        "Null means that the value follows from others.",
         "",
     ]
     rows = []
@@ -170,8 +170,8 @@ def algorithms_page():
 def tuned_page():
     """Return the page of the tuned files, from their headers."""
     lines = heading("Tuned files", TITLE) + [
-        "``drl train -f NAME``. What was measured for each, as its header tells it; the clock runs from the start of the process to a goal "
-        "that 50 fresh episodes confirm. :doc:`/measured` has the conditions.",
+        "``drl train -f NAME``. What was measured for each, as its header tells it; the clock runs from the start of the "
+        "process to a goal that 50 fresh episodes confirm. :doc:`/measured` has the conditions.",
         "",
     ]
     for one in examples.every():

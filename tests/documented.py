@@ -64,7 +64,9 @@ def blocks(text):
 def _body(lines, number, indent):
     """Return (the indented text from line ``number`` on, the number of the line behind it)."""
     start = number
-    while number < len(lines) and (not lines[number].strip() or len(lines[number]) - len(lines[number].lstrip()) > indent):
+    while number < len(lines) and (
+        not lines[number].strip() or len(lines[number]) - len(lines[number].lstrip()) > indent
+    ):
         number += 1
     body = [line for line in lines[start:number] if not re.match(r" +:[a-z-]+:", line)]
     margin = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)

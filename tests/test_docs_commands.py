@@ -34,7 +34,15 @@ SMALL_FORM = {
 GOING_ON = ["--stop", "training_iteration=11"]
 """What is appended instead where a run goes on, whose keys are known."""
 
-STAGE = ("default/RUN", "default/RUN_1", "default/RUN_2", "default/PPO_1a2b3c4d", "default/PPO_5e6f7a8b", "sac/A", "td3/B")
+STAGE = (
+    "default/RUN",
+    "default/RUN_1",
+    "default/RUN_2",
+    "default/PPO_1a2b3c4d",
+    "default/PPO_5e6f7a8b",
+    "sac/A",
+    "td3/B",
+)
 """Runs that pages speak of, below the folder of results."""
 
 NOT_RUN = {
@@ -77,7 +85,16 @@ def stage(tmp_path_factory):
         patch.setenv("MPLCONFIGDIR", str(home))
         patch.delenv("TUNE_RESULT_DIR", raising=False)
         patch.delenv("XDG_CONFIG_HOME", raising=False)
-        words = ["train", "-f", "cartpole-ppo", *TRAINING[:-1], "training_iteration=10", "--checkpoint-freq", "10", "-q"]
+        words = [
+            "train",
+            "-f",
+            "cartpole-ppo",
+            *TRAINING[:-1],
+            "training_iteration=10",
+            "--checkpoint-freq",
+            "10",
+            "-q",
+        ]
         assert run([*words, "--experiment-name", "first", "-s", "evaluation_confirm_episodes=0"]) == 0
         (made,) = (path for path in (results / "first").iterdir() if path.is_dir())
         for name in STAGE:
@@ -163,7 +180,7 @@ def go_through(block, page, folder, capfd):
     if block.language == "python":
         code = compile(block.text, place, "exec")
         if not block.file and not block.reason:
-            exec(code, {"__name__": "__main__"})  # noqa: S102 - our own pages
+            exec(code, {"__name__": "__main__"})
         return []
     found = documented.commands(block.text)
     if not block.reason:
@@ -213,7 +230,7 @@ def is_right(words):
 
 
 def test_block_behind_a_mark_is_only_parsed(folder, capfd):
-    page = "Text.\n\n.. not run: needs a display\n.. code-block:: text\n\n    $ drl rollout RUN \\\n        --render\n    more\n"
+    page = "Text.\n\n.. not run: needs a display\n.. code-block:: text\n\n    $ drl rollout RUN \\\n        --render\n    so\n"
     (block,) = documented.blocks(page)
     assert (block.language, block.reason) == ("text", "needs a display")
     assert documented.commands(block.text) == [(["rollout", "RUN", "--render"], None)]

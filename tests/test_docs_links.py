@@ -63,7 +63,9 @@ def test_make_targets_and_scripts_exist(page):
 @every_page
 def test_addresses_are_well_formed(page):
     found = ADDRESS.findall(text_of(page))
-    assert [one for one in found if not re.fullmatch(r"https://[a-z0-9.-]+\.[a-z]{2,}(:\d+)?(/[\w./#?=&%+~-]*)?", one)] == []
+    assert [
+        one for one in found if not re.fullmatch(r"https://[a-z0-9.-]+\.[a-z]{2,}(:\d+)?(/[\w./#?=&%+~-]*)?", one)
+    ] == []
 
 
 def test_readme_points_at_nothing_that_only_sphinx_knows():
@@ -77,7 +79,13 @@ def test_figures_of_the_readme_stand_in_the_measured_tables():
 
 @pytest.mark.parametrize(
     ("literal", "wrong"),
-    [("docs/house.rst", []), ("docs/no.rst", ["docs/no.rst"]), ("runtime/loops", []), ("a/b", []), ("cli/no.py", ["cli/no.py"])],
+    [
+        ("docs/house.rst", []),
+        ("docs/no.rst", ["docs/no.rst"]),
+        ("runtime/loops", []),
+        ("a/b", []),
+        ("cli/no.py", ["cli/no.py"]),
+    ],
 )
 def test_path_is_looked_for_where_it_seems_to_be(literal, wrong):
     assert missing_paths([literal]) == wrong

@@ -47,7 +47,11 @@ def test_command_is_told_with_every_option(words, command, made):
     section = page[start:].split("\n.. _")[0]
     assert f"\n{' '.join(words)}\n---" in section
     shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-    told = {name for literal in documented.literals(page.split("Exit codes")[0] + section) for name in re.split(r"[ ,/]+", literal)}
+    told = {
+        name
+        for literal in documented.literals(page.split("Exit codes")[0] + section)
+        for name in re.split(r"[ ,/]+", literal)
+    }
     assert [name for option in shown for name in option.opts if name not in told] == []
 
 
@@ -86,7 +90,18 @@ def test_pages_build_without_a_warning(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("reference"))
     for name in ("drl_cli", "tuned_examples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "dummy", tmp_path / "docs", tmp_path / "made"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "dummy",
+        tmp_path / "docs",
+        tmp_path / "made",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
