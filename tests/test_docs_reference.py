@@ -19,7 +19,12 @@ from drl_cli.experiment.places import shipped
 from drl_cli.loading import load
 
 ROOT = documented.ROOT
-SHORT = {"lander-c": "lunarlander-continuous", "lander": "lunarlander", "pole": "cartpole", "car": "mountaincar-continuous"}
+SHORT = {
+    "lander-c": "lunarlander-continuous",
+    "lander": "lunarlander",
+    "pole": "cartpole",
+    "car": "mountaincar-continuous",
+}
 SHORT |= {"walker": "bipedalwalker", "pendulum": "pendulum", "acrobot": "acrobot"}
 SHORT |= {"blind pole": "stateless-cartpole"}
 """How the README calls environments."""
@@ -95,7 +100,9 @@ def test_figures_in_the_table_of_algorithms_are_those_of_the_files():
     figures, name = {}, ""
     for line in table_of_algorithms.splitlines()[2:]:
         name = line[:11].strip().lower().replace("_", "-") or name
-        figures |= {(name, short): float(seconds) for short, seconds in re.findall(r"((?:blind )?[a-z-]+) (\d+\.\d)", line[86:])}
+        figures |= {
+            (name, short): float(seconds) for short, seconds in re.findall(r"((?:blind )?[a-z-]+) (\d+\.\d)", line[86:])
+        }
     known = {one.name: one.median_s for one in examples.every()}
     assert len(figures) >= 40
     assert {(name, short): known.get(f"{SHORT[short]}-{name}") for name, short in figures} == figures
