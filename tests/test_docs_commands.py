@@ -36,6 +36,7 @@ GOING_ON = ["--stop", "training_iteration=11"]
 
 STAGE = (
     "default/RUN",
+    "default/RUN_FOLDER",
     "default/RUN_1",
     "default/RUN_2",
     "default/PPO_1a2b3c4d",
@@ -56,6 +57,12 @@ NOT_RUN = {
     "/data/results": "a folder of the reader's own",
     "~/.config/fish": "a folder of the reader's own",
     "--plan": "measures for a dozen seconds: tests/checks/test_plan.py",
+    "onnx": "needs an extra",
+    "tflite": "loads TensorFlow's converter: tests/export",
+    "-o policy": "loads TensorFlow anew: tests/export",
+    "run.zip": "a file of the reader's own",
+    "lander.tar.gz": "a file of the reader's own",
+    "other.zip": "a file of the reader's own",
     "mean_q": "a field that the runs here, PPO's, do not have",
 }
 """Why an example of the help is not run, by a word that it holds; it is parsed all the same."""
@@ -208,8 +215,8 @@ def test_commands_of_a_page_run(page, folder, capfd):
 
 def examples():
     """Yield (name of a command, its examples)."""
-    for words, command in load_docs("make_reference").commands():
-        yield pytest.param(command.examples, id="-".join(words))
+    for words, command in [((), drl), *load_docs("make_reference").commands()]:
+        yield pytest.param(command.examples, id="-".join(("drl", *words)))
 
 
 @pytest.mark.parametrize("text", examples())
