@@ -20,10 +20,17 @@ EXAMPLES = ROOT / "docs" / "examples"
 pytestmark = pytest.mark.slow
 
 
-def run(*words, cwd, **options):
-    return subprocess.run(
-        [str(word) for word in words], cwd=cwd, capture_output=True, text=True, timeout=300, **options
-    )
+def run(*words, cwd):
+    """Run a command in the folder ``cwd``, its home, where it sees nothing of this checkout but what it is given."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"HOME": str(cwd)}
+    words = [str(word) for word in words]
+    return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300)
+
+
+def tracked(*folders):
+    """Return the files in ``folders`` (none: in all) that git tracks and that are there, relative to the checkout."""
+    told = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in told.stdout.split("\0")[:-1] if (ROOT / name).is_file()]
 
 
 def build(kind, source, out):
@@ -38,11 +45,9 @@ def build(kind, source, out):
 def sdist(tmp_path_factory):
     """The path of an sdist of what git tracks."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
-    tracked = run("git", "ls-files", "-z", cwd=ROOT).stdout.split("\0")[:-1]
-    for name in tracked:
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
+    for name in tracked():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
     return build("sdist", source, out)
 
 
@@ -87,10 +92,8 @@ def test_sdist_holds_what_building_testing_and_reading_need(unpacked):
     ):
         assert (unpacked / name).is_file(), name
     held = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
-    tracked = set(
-        run("git", "ls-files", "drl_cli", "docs", "tests", "benchmarks", "tuned_examples", cwd=ROOT).stdout.split()
-    )
-    assert {name for name in tracked if (ROOT / name).is_file()} - held == set()
+    wanted = tracked("drl_cli", "docs", "tests", "benchmarks", "tuned_examples")
+    assert set(wanted) - held == set()
     assert [name for name in held if name.endswith(".pyc") or name.startswith("docs/reference")] == []
 
 
