@@ -7,6 +7,7 @@ that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 1.13)
 """
 
 import json
+import re
 import textwrap
 
 from drl_cli.algorithms import table
@@ -96,11 +97,17 @@ def _heading(text, line):
     return [text, line * len(text), ""]
 
 
+def _escaped(cell):
+    """Return a cell so that it is shown as it is; one that is an inline literal is so already."""
+    text = str(cell)
+    return text if text.startswith("``") and text.endswith("``") else re.sub(r"[\\*`|]|_(?!\w)", r"\\\g<0>", text)
+
+
 def _rows(header, rows, widths):
     lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
     for row in [header, *rows]:
         for index, cell in enumerate(row):
-            wrapped = textwrap.wrap(str(cell), 110, break_long_words=False, break_on_hyphens=False) or [""]
+            wrapped = textwrap.wrap(_escaped(cell), 110, break_long_words=False, break_on_hyphens=False) or [""]
             lines += [f"   {'* - ' if index == 0 else '  - '}{wrapped[0]}", *(f"       {part}" for part in wrapped[1:])]
     return [*lines, ""]
 

@@ -24,7 +24,7 @@ drl train -f lunarlander-continuous-sac
 drl train --run SAC --env Pendulum-v1 --stop evaluation/episode_reward_mean=-200
 drl train --run SAC --env LunarLanderContinuous-v3 --config '{"num_workers": 4}' -s gamma=0.98
 drl train --run SAC --env my_module:MyEnv-v0 --import my_module --seed 1 --json > results.jsonl
-drl train --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps_total=1e6
+drl train -f cartpole-ppo --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps_total=1e6
 drl train --run PPO --env CartPole-v1 -s 'lr={loguniform: [1e-5, 1e-2]}' --num-samples 8 --scheduler ASHA --write best.yaml
 drl train --resume
 """
