@@ -9,6 +9,7 @@ Replays are left out unless they are asked for; the marker of a dropped replay s
 is whole. What is hidden (locks, unfinished saves) or no plain file is left out and said.
 """
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -66,7 +67,8 @@ def pack(path, out, with_replay=False):
     aside = out.with_name(f".tmp-{out.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         with open(aside, "xb") as file:
-            _write(archive_files.writer(out, file), files.json_bytes(manifest), listing, contents, folder.name)
+            with contextlib.closing(archive_files.writer(out, file)) as archive:
+                _write(archive, files.json_bytes(manifest), listing, contents, folder.name)
             file.flush()
             os.fsync(file.fileno())
         _put(aside, out)
@@ -150,7 +152,6 @@ def _write(archive, manifest, listing, contents, top):
         content = contents[name.removeprefix(f"{top}/")]
         chunks = [content] if isinstance(content, bytes) else archive_files.chunks_of(content, entry["size"])
         archive.add(name, entry["size"], chunks)
-    archive.close()
 
 
 def _put(aside, out):
