@@ -56,7 +56,9 @@ class TarWriter:
     def add(self, name, size, chunks):
         """Write an entry of ``size`` bytes, which ``chunks`` yields. Raises InputError for one that a tar cannot hold."""
         if size > MAX_TAR_FILE:
-            raise InputError(f"{name} has {size:,} bytes, a .tar.gz holds files of up to {MAX_TAR_FILE:,}: pack a .zip.")
+            raise InputError(
+                f"{name} has {size:,} bytes, a .tar.gz holds files of up to {MAX_TAR_FILE:,}: pack a .zip."
+            )
         entry = tarfile.TarInfo(name)
         entry.size, entry.mode = size, 0o644
         try:
@@ -148,7 +150,9 @@ def _tar_entries(path, file):
             except (tarfile.HeaderError, ValueError) as error:
                 raise refuse(path, f"is damaged (a header: {str(error)[:80]})") from error
             if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-                raise refuse(path, f"holds {_shown(entry.name)}, {_KINDS.get(entry.type, _STRANGE)}; only files may be in it")
+                raise refuse(
+                    path, f"holds {_shown(entry.name)}, {_KINDS.get(entry.type, _STRANGE)}; only files may be in it"
+                )
             if entry.size < 0:
                 raise refuse(path, f"is damaged ({_shown(entry.name)} has a size below 0)")
             source = _Limited(stream, entry.size)
@@ -190,7 +194,9 @@ def _zip_entries(path, file):
                 what = "a symbolic link" if kind == stat.S_IFLNK else "a folder" if entry.is_dir() else "no plain file"
                 raise refuse(path, f"holds {_shown(entry.filename)}, {what}; only files may be in it")
             if entry.flag_bits & 0x1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise refuse(path, f"holds {_shown(entry.filename)}, encrypted or packed in a way that drl does not write")
+                raise refuse(
+                    path, f"holds {_shown(entry.filename)}, encrypted or packed in a way that drl does not write"
+                )
             with archive.open(entry) as source:
                 yield entry.filename, entry.file_size, _Told(path, source.read)
 

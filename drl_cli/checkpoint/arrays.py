@@ -98,7 +98,7 @@ def read_arrays(path, size, sha256, names=None):
 
 
 def listed(path, size):
-    """Return ``{name: (dtype, shape, bytes in the file)}`` of a safetensors file that must have this size; reads its header alone.
+    """Return ``{name: (dtype, shape, bytes in the file)}`` of a safetensors file of this size, from its header alone.
 
     Raises CheckpointError for a malformed header; the content is not looked at.
     """

@@ -60,7 +60,9 @@ def pack(path, out, with_replay=False):
     check_place(out)
     kind, folder = _subject_of(path)
     if not archive_files.is_plain(folder.name):
-        raise InputError(f"{folder}: an archive is named after its folder, and this name begins with a dot or cannot be printed.")
+        raise InputError(
+            f"{folder}: an archive is named after its folder, whose name must be printable and not hidden."
+        )
     contents, left_out = _of_checkpoint(folder, with_replay) if kind == "checkpoint" else _of_run(folder, with_replay)
     listing = {f"{folder.name}/{name}": _entry(content) for name, content in sorted(contents.items())}
     manifest = {"format": FORMAT, "kind": kind, "name": folder.name, "drl": __version__, "files": listing}
@@ -98,34 +100,43 @@ def _of_checkpoint(folder, with_replay):
         contents[files.DROPPED] = dropped_text(files.read_small(folder / files.MANIFEST, files.MAX_MANIFEST))
     elif (folder / files.DROPPED).exists():
         contents[files.DROPPED] = folder / files.DROPPED
-    left_out = [(folder / name, "a replay; --with-replay takes it along") for name in found.listing if name not in contents]
+    left_out = [
+        (folder / name, "a replay; --with-replay takes it along") for name in found.listing if name not in contents
+    ]
     return contents, left_out
 
 
 def _of_run(folder, with_replay):
     """Return ({name: path, or bytes}, what is left out) of a run that does not go on."""
     if is_locked(folder):
-        raise refuse(folder, "is a run that goes on: its files change. Wait for its end, or pack one of its checkpoints")
+        raise refuse(
+            folder, "is a run that goes on: its files change. Wait for its end, or pack one of its checkpoints"
+        )
     contents, left_out = {}, []
     for _, path in retention.numbers(folder):
         inner, without = _of_checkpoint(path, with_replay)
         contents |= {f"{path.name}/{name}": content for name, content in inner.items()}
         left_out += without
-    done = {path.name for _, path in retention.numbers(folder)}
+    done = {path for _, path in retention.numbers(folder)}
     for place, folders, names in os.walk(folder):
         here = Path(place)
-        is_top = here == folder
-        for name in [name for name in folders if (is_top and name in done) or name.startswith(".") or (here / name).is_symlink()]:
-            folders.remove(name)
-            if not (is_top and name in done):
-                left_out.append((here / name, "a link" if (here / name).is_symlink() else "hidden"))
-        for name in names:
-            why = _unfit(here / name)
+        for path in [here / name for name in folders]:
+            why = None if path in done else _unfit_folder(path)
+            if path in done or why:
+                folders.remove(path.name)
+            left_out += [(path, why)] if why else []
+        for path in [here / name for name in names]:
+            why = _unfit(path)
             if why is None:
-                contents[(here / name).relative_to(folder).as_posix()] = here / name
-            elif name != ".lock":
-                left_out.append((here / name, why))
+                contents[path.relative_to(folder).as_posix()] = path
+            elif path != folder / ".lock":
+                left_out.append((path, why))
     return contents, sorted(left_out)
+
+
+def _unfit_folder(path):
+    """Why a folder of a run does not go into an archive, or None."""
+    return "a link" if path.is_symlink() else None if archive_files.is_plain(path.name) else "hidden"
 
 
 def _unfit(path):

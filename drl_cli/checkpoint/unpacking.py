@@ -1,9 +1,9 @@
 """An archive of ``packing`` back to a folder, or only checked: it may come from anybody.
 
-Used by ``drl checkpoint unpack`` and ``verify``. Nothing is believed: what an archive may hold is what its manifest lists, which is
-read first and bounded; every name is a plain relative path below the one folder; sizes are bounded by what the archive can hold,
-by ``MAX_TOTAL`` and by the disk; hashes are compared while files are written; checkpoints are verified as any other. All of it
-goes into a new folder aside, which is renamed when it is whole and removed when it is not: nothing is ever overwritten.
+Used by ``drl checkpoint unpack`` and ``verify``. Nothing is believed: what an archive may hold is what its manifest lists,
+which is read first and bounded; every name is a plain relative path below the one folder; sizes are bounded by what the archive
+can hold, by ``MAX_TOTAL`` and by the disk; hashes are compared while files are written; checkpoints are verified as any other.
+All of it goes into a new folder aside, which is renamed when it is whole and removed when it is not: nothing is ever overwritten.
 """
 
 import hashlib
@@ -102,7 +102,9 @@ def _chain(first, rest):
 def _manifest(path, name, size, read):
     """Read and check the first entry."""
     if name != packing.MANIFEST:
-        raise refuse(path, f"is not an archive of drl checkpoint pack (it begins with {name[:80]!r}). Unpack it by other means")
+        raise refuse(
+            path, f"is not an archive of drl checkpoint pack (it begins with {name[:80]!r}). Unpack it by other means"
+        )
     if size > MAX_MANIFEST:
         raise refuse(path, f"has a manifest of {size:,} bytes, more than the {MAX_MANIFEST:,} that are allowed")
     data = read(size)
@@ -135,7 +137,12 @@ def _check_listing(path, where, manifest):
         for part in inner:
             _check_part(where, part, name)
         whole = isinstance(entry, dict) and set(entry) == {"size", "sha256"} and type(entry["size"]) is int
-        if not whole or entry["size"] < 0 or not isinstance(entry["sha256"], str) or not _HASH.fullmatch(entry["sha256"]):
+        if (
+            not whole
+            or entry["size"] < 0
+            or not isinstance(entry["sha256"], str)
+            or not _HASH.fullmatch(entry["sha256"])
+        ):
             raise refuse(where, f"its entry for {name[:80]!r} is malformed")
     folders = {name.rpartition("/")[0] for name in listed}
     parents = {folder[:at] for folder in folders for at in range(len(folder) + 1) if folder[at : at + 1] in ("", "/")}

@@ -32,8 +32,8 @@ class Verdict(NamedTuple):
 def places(path, every=False):
     """Return the checkpoints (and archives) that ``path`` means: itself, or all of a run.
 
-    ``every``: also all of the run that a checkpoint lies in, and all of the runs in a folder. Raises CheckpointError where there
-    is none.
+    ``every``: also all of the run that a checkpoint lies in, and all of the runs in a folder. Raises CheckpointError where
+    there is none.
     """
     path = Path(path).expanduser()
     if path.is_file() and is_archive(path):
@@ -41,7 +41,9 @@ def places(path, every=False):
     if path.is_dir() and _checkpoints(path):
         return _checkpoints(path)
     if every and path.is_dir() and not FOLDER.fullmatch(path.name):
-        found = sorted(one for run in path.rglob("checkpoint_*") if run.is_dir() for one in [run] if FOLDER.fullmatch(run.name))
+        found = sorted(
+            one for run in path.rglob("checkpoint_*") if run.is_dir() for one in [run] if FOLDER.fullmatch(run.name)
+        )
         if found:
             return found
     if path.is_dir() and not every:

@@ -1,7 +1,7 @@
-"""``drl checkpoint info | verify | export | pack | unpack``: what a checkpoint holds, whether it is whole, and taking it elsewhere.
+"""``drl checkpoint info | verify | export | pack | unpack``: what it holds, whether it is whole, and taking it elsewhere.
 
-Here are the group, ``info`` and ``verify``; ``checkpoint_out`` has the others. Needs neither TensorFlow nor Ray, but for exports to
-TensorFlow's formats.
+Here are the group, ``info`` and ``verify``; ``checkpoint_out`` has the others. None needs Ray, and only exports to TensorFlow's
+formats need TensorFlow.
 """
 
 import click
@@ -54,9 +54,7 @@ def checkpoint(context):
 
 @click.command("info", cls=group.Command, examples=INFO_EXAMPLES)
 @click.argument("path", shell_complete=completing.runs)
-@group.option(
-    "--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best."
-)
+@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
 @group.option("--arrays", is_flag=True, help="List every array with its shape.")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
@@ -85,11 +83,14 @@ def sheet(held, width, arrays=False):
     counters, score, policy = held["counters"], held["score"], held["policy"]
     steps = f", {counters['timesteps_total']:,} env steps" if "timesteps_total" in counters else ""
     seconds = f", {figures.clock(counters['time_total_s'])} of training" if "time_total_s" in counters else ""
-    scores = [("evaluation", score.get("evaluation_reward_mean")), ("training episodes", score.get("episode_reward_mean"))]
+    scores = [
+        ("evaluation", score.get("evaluation_reward_mean")),
+        ("training episodes", score.get("episode_reward_mean")),
+    ]
     told = [f"{name} {figures.reward(value)}" for name, value in scores if value is not None]
     facts = [
         ("folder", held["path"]),
-        ("saved", f"{held['saved']}, by {', '.join(f'{name} {version}' for name, version in held['versions'].items() if version)}"),
+        ("saved", f"{held['saved']}, by {_versions(held['versions'])}"),
         ("score", ", ".join(told) or "none yet"),
         ("seed", "-" if held["seed"] is None else str(held["seed"])),
         *(_of_policy(policy) if policy else ()),
@@ -104,6 +105,10 @@ def sheet(held, width, arrays=False):
         rows = [[a["name"], a["dtype"], _shape(a["shape"]), f"{a['bytes']:,}", a["file"]] for a in held["arrays"]]
         lines += ["", *tables.grid(["array", "dtype", "shape", "bytes", "file"], rows, width, right=(3,))]
     return lines
+
+
+def _versions(versions):
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
 def _of_policy(policy):
@@ -173,7 +178,11 @@ def _shape(shape):
 @click.command("verify", cls=group.Command, examples=VERIFY_EXAMPLES)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completing.runs)
 @group.option(
-    "--all", "every", is_flag=True, group=WHICH, help="Also every other checkpoint of its run; in a folder of runs, all."
+    "--all",
+    "every",
+    is_flag=True,
+    group=WHICH,
+    help="Also every other checkpoint of its run; in a folder of runs, all.",
 )
 @group.option("-q", "--quiet", is_flag=True, help="Only what is damaged.")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

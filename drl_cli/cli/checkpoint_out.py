@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli import process
-from drl_cli.cli import completing, figures, group, options, terminal
+from drl_cli.cli import completing, exports, figures, group, options, terminal
 from drl_cli.cli.train import json_line
 from drl_cli.loading import load
 
@@ -33,9 +32,7 @@ WHICH, OUT = "Which", "What comes out"
 
 @click.command("export", cls=group.Command, examples=EXPORT_EXAMPLES)
 @click.argument("path", shell_complete=completing.runs)
-@group.option(
-    "--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best."
-)
+@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
 @group.option(
     "--format",
     "form",
@@ -44,7 +41,13 @@ WHICH, OUT = "Which", "What comes out"
     help="[default: by the ending of OUT: .onnx, .tflite, else savedmodel]",
 )
 @group.option(
-    "-o", "--out", metavar="OUT", required=True, group=OUT, shell_complete=completing.files, help="File or folder to make."
+    "-o",
+    "--out",
+    metavar="OUT",
+    required=True,
+    group=OUT,
+    shell_complete=completing.files,
+    help="File or folder to make.",
 )
 @options.import_option(WHICH)
 @group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
@@ -70,50 +73,22 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     exporting.check_place(form, out)
     options.import_modules(imports)
     found, facts, policy = load("drl_cli.analysis.subject:open_policy")(path, latest)
-    done = exported(exporting, policy, facts, form, out)
+    done = exports.exported(exporting, policy, facts, form, out)
     if as_json:
-        told = {"checkpoint": str(found), "path": str(done.path), "about": str(done.about), "format": form, "size": done.size}
+        told = {
+            "checkpoint": str(found),
+            "path": str(done.path),
+            "about": str(done.about),
+            "format": form,
+            "size": done.size,
+        }
         terminal.Output(session).line(json_line(told | done.comparison._asdict()))
     elif not quiet:
         output = terminal.Output(session)
         output.line(f"{done.path}: {form}, {figures.size(done.size)}, the greedy policy of {found}")
-        for line in (*ports(exporting.description(policy, facts, form)), comparison(done.comparison)):
+        for line in (*exports.ports(exporting.description(policy, facts, form)), exports.comparison(done.comparison)):
             output.line(f"  {line}")
         output.line(f"  described in {done.about}")
-
-
-def exported(exporting, policy, facts, form, out, replace=False):
-    """Export quietly: what TensorFlow and its converter write to stderr says nothing; the errors of ours are raised."""
-    process.prepare_tensorflow(1, 1, 0, "ERROR")
-    diversion = terminal.Diversion()
-    diversion.into("/dev/null")
-    try:
-        return exporting.export(policy, facts, form, out, replace)
-    finally:
-        diversion.end()
-
-
-def ports(about):
-    """Return a line for each input and output of an exported policy."""
-    named = [(way, port) for way, side in (("in", "inputs"), ("out", "outputs")) for port in about[side]]
-    width = max(len(port["name"]) for _, port in named)
-    lines = []
-    for way, port in named:
-        shape = ", ".join(["N", *(str(size) for size in port["shape"])])
-        lines.append(f"{way:<4} {port['name']:<{width}}  {port['dtype']} [{shape}]: {port['meaning']}")
-    return lines
-
-
-def comparison(found):
-    """Return in words how far an exported policy is from the original (``export.comparing.Comparison``)."""
-    if found.difference is not None:
-        text = f"largest difference of an action {found.difference:.2g}"
-    elif found.differing:
-        text = f"{found.differing} other choices, all between two values that are as good as equal"
-    else:
-        text = "no other choice"
-    memory = f", of a memory {found.state:.2g}" if found.state is not None else ""
-    return f"{text}{memory}, over {found.samples:,} sampled observations"
 
 
 @click.command("pack", cls=group.Command, examples=PACK_EXAMPLES)
@@ -149,7 +124,8 @@ def pack(session, path, out, with_replay, quiet, as_json):
     for one, why in done.left_out:
         terminal.say(f"Left out: {one} ({why})")
     output = terminal.Output(session)
-    output.line(f"{done.path}: {done.kind} {done.name}, {done.files} files, {figures.size(done.size)} in {figures.size(done.packed)}")
+    sizes = f"{done.files} files, {figures.size(done.size)} in {figures.size(done.packed)}"
+    output.line(f"{done.path}: {done.kind} {done.name}, {sizes}")
     output.line(f"Unpack it  drl checkpoint unpack {shlex.quote(str(done.path))}")
 
 

@@ -202,6 +202,12 @@ _KEEP = [
         group=KEEP,
         help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
     ),
+    group.option(
+        "--export-formats",
+        metavar="FORMATS",
+        group=KEEP,
+        help="When finished, export the best policy into the run's folder: model,onnx,tflite.",
+    ),
 ]
 _CONTINUE = [
     group.option(

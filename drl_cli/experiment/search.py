@@ -61,6 +61,12 @@ def asked(path_or_name, flags, wishes):
     if flags.get("local_mode"):
         raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
     for one in asked:
+        formats = one.layers.data.get("export_formats") or ()
+        if set(formats.split(",") if isinstance(formats, str) else formats) - {"checkpoint"}:
+            raise ConfigError(
+                f"export_formats: this is a search, and a single run is exported at its end "
+                f"({one.layers.where.place(('export_formats',))}). Leave it out; then: drl checkpoint export RUN -o policy"
+            )
         one.spread()
     return _Drawing(asked, flags, wishes, str(path_or_name or "the command")).search()
 

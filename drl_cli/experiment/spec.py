@@ -6,7 +6,7 @@ stop rules gets some; a seed is drawn and recorded.
 
 ``flags`` is a dict of what was typed; a missing key or None means that it was not:
 
-    run, env, experiment_name, local_dir, restore, checkpoint_score_attr   str
+    run, env, experiment_name, local_dir, restore, checkpoint_score_attr, export_formats   str
     config                       text of --config, or a list of texts, laid over one another
     set                          list of "a.b=c"
     stop                         list of objects or "field=threshold"
@@ -18,6 +18,7 @@ stop rules gets some; a seed is drawn and recorded.
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
 """
 
+import importlib.util
 import os
 import re
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from drl_cli.acting import envs, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
-from drl_cli.configs.experiment import ExperimentKeys, refusal
+from drl_cli.configs.experiment import EXPORT_PACKAGES, EXPORTS, ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS
@@ -51,7 +52,8 @@ class ExperimentSpec:
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
     ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
-    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``.
+    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``export_formats``: what the
+    best checkpoint becomes at the end.
     """
 
     name: str
@@ -76,6 +78,7 @@ class ExperimentSpec:
     trial: str = "0"
     origins: dict = field(default_factory=dict)
     demands: tuple = ()
+    export_formats: tuple = ()
 
 
 def from_flags(flags):
@@ -151,7 +154,7 @@ class Draft:
             )
         self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
         found += self._unsettled + wrong
-        for check in (self._read_algorithm, self._read_environment, self._check_rules):
+        for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):
             found += check()
         if self._recorded:
             found += self._recorded.changes(self._mapping, self._where)
@@ -208,6 +211,25 @@ class Draft:
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
 
+    def _check_exports(self):
+        """Whether what the run is to be exported as can be made here: better said now than when it has learnt."""
+        place = self._where.place(("export_formats",))
+        missing = {
+            form: [package for package in EXPORT_PACKAGES.get(form, ()) if importlib.util.find_spec(package) is None]
+            for form in self._formats()
+        }
+        return [
+            f"export_formats: {form} needs the package {packages[0]}, which is not installed ({place}). Run: pip install "
+            f"'drl-cli[{form}]'"
+            for form, packages in missing.items()
+            if packages
+        ]
+
+    def _formats(self):
+        """The formats of ``drl checkpoint export`` that were asked for, each once."""
+        names = self._keys.export_formats if self._keys else ()
+        return tuple(dict.fromkeys(EXPORTS[name] for name in names if name in EXPORTS))
+
     def note_what_only_searches_read(self):
         """Say which keys have no effect because this is a single run."""
         keys = self._keys
@@ -254,6 +276,7 @@ class Draft:
             stop=rules,
             pass_criteria=keys.pass_criteria,
             demands=self._demands,
+            export_formats=self._formats(),
             checkpoint_freq=keys.checkpoint_freq,
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,

@@ -1,7 +1,7 @@
 """From a policy to a file or folder that other programs run: written aside, loaded again, compared, then moved into place.
 
-Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` stands ``policy.onnx.json``, in
-the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is from the original.
+Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` stands ``policy.onnx.json``,
+in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is from the original.
 """
 
 import json
@@ -24,6 +24,7 @@ FORMATS = {
 }
 ENDINGS = {"savedmodel": "", "onnx": ".onnx", "tflite": ".tflite"}
 KIND = "drl-policy-1"
+_ACTION = ("kind", "shape", "dtype", "low", "high", "n", "nvec", "start")
 
 
 class Exported(NamedTuple):
@@ -79,8 +80,7 @@ def export(policy, facts, form, out, replace=False):
 
 def description(policy, facts, form):
     """Return what is told of an exported policy as plain data: see ``docs/checkpoints.rst``."""
-    spec, spaces = policy.spec, facts.get("spaces", {})
-    action = {name: spaces.get("action", {}).get(name) for name in ("kind", "shape", "dtype", "low", "high", "n", "nvec", "start")}
+    spec, action = policy.spec, facts.get("spaces", {}).get("action", {})
     return {
         "format": KIND,
         "kind": form,
@@ -93,7 +93,7 @@ def description(policy, facts, form):
         "rows": "the first axis of every input and output is that of rows, of any number",
         "inputs": [_told(port) for port in signature.inputs(spec)],
         "outputs": [_told(port) for port in signature.outputs(spec)],
-        "action_space": {name: value for name, value in action.items() if value is not None},
+        "action_space": {name: action[name] for name in _ACTION if action.get(name) is not None},
         "preprocessing": facts.get("preprocessing"),
         "frames": spec.frames,
     }

@@ -1,6 +1,6 @@
 """What a policy does when it does not explore, as ONNX nodes: the twin of ``tf1.greedy`` and of ``acting.policy.NumpyPolicy``.
 
-Used by ``onnx_file``. Filter, scaling of bytes, mask, nets, memory, distribution, scaling and clipping of actions are all in it.
+Used by ``onnx_file``. Filter, scaling of bytes, mask, nets, memory, distribution, scaling and clipping of actions are in it.
 """
 
 import numpy as np

@@ -43,8 +43,14 @@ class Observations:
             found[:2] = np.reshape([0, 255], (2, *[1] * (len(shape) - 1)))[:rows]
             return found
         normal = self._mean + self._deviation * self._rng.standard_normal(shape)
-        found = np.where(self._bounded & (not self._spec.filter), self._rng.uniform(self._low, self._high, shape), normal)
-        special = [np.zeros(shape[1:]), np.where(self._bounded, self._low, 0.0), np.where(self._bounded, self._high, 0.0)]
+        found = np.where(
+            self._bounded & (not self._spec.filter), self._rng.uniform(self._low, self._high, shape), normal
+        )
+        special = [
+            np.zeros(shape[1:]),
+            np.where(self._bounded, self._low, 0.0),
+            np.where(self._bounded, self._high, 0.0),
+        ]
         found[:3] = special[:rows]
         return found.astype(np.float32)
 

@@ -9,10 +9,12 @@ import numpy as np
 from drl_cli.errors import InputError
 from drl_cli.export import signature
 from drl_cli.tf1.greedy import Greedy
+from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 
 SIGNATURE = "serving_default"
 MAX_BYTES = 2_000_000_000
+CPU = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 1, "device_count": {"GPU": 0}}
 
 
 def write(spec, weights, path, _about):
@@ -28,10 +30,12 @@ def write(spec, weights, path, _about):
             port.name: tf.ensure_shape(tensor, [None, *port.shape], name=port.name)
             for port, tensor in zip(signature.outputs(spec), (action, *state), strict=True)
         }
-        with tf.Session(graph=graph) as session:
+        with new_session(graph, CPU) as session:
             builder = tf.saved_model.Builder(str(path))
             made = tf.saved_model.predict_signature_def(given, found)
-            builder.add_meta_graph_and_variables(session, [tf.saved_model.SERVING], {SIGNATURE: made}, strip_default_attrs=True)
+            builder.add_meta_graph_and_variables(
+                session, [tf.saved_model.SERVING], {SIGNATURE: made}, strip_default_attrs=True
+            )
             builder.save()
 
 
@@ -44,7 +48,7 @@ class Loaded:
 
     def __init__(self, path):
         """``path``: the folder."""
-        self._session = tf.Session(graph=tf.Graph())
+        self._session = new_session(tf.Graph(), CPU)
         with self._session.graph.as_default():
             loaded = tf.saved_model.load(self._session, [tf.saved_model.SERVING], str(path))
         made = loaded.signature_def[SIGNATURE]

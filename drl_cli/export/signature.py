@@ -41,7 +41,11 @@ def outputs(spec):
 
 
 def _obs(spec):
-    what = "the observation" if spec.frames == 1 else f"the last {spec.frames} observations along the last axis, oldest first"
+    what = (
+        "the observation"
+        if spec.frames == 1
+        else f"the last {spec.frames} observations along the last axis, oldest first"
+    )
     if spec.frames > 1:
         what += "; the first one repeated at an episode's start"
     inner = []

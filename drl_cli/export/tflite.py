@@ -1,8 +1,8 @@
 """A policy as a TensorFlow Lite (LiteRT) file: converted from the SavedModel of ``export.saved_model``, loaded again and run.
 
-TensorFlow 2.16 to 2.21 bring both the converter and an interpreter (which warns that its successor is the package ai-edge-litert);
-nothing else is needed. Operations are TensorFlow Lite's own, without flex, so that any interpreter runs the file. The signature
-is "serving_default"; rows are a free axis, which an interpreter sets to 1 unless it is told otherwise.
+TensorFlow 2.16 to 2.21 bring both the converter and an interpreter (which warns that its successor is the package
+ai-edge-litert); nothing else is needed. Operations are TensorFlow Lite's own, without flex: any interpreter runs them. The
+signature is "serving_default"; rows are a free axis, which an interpreter sets to 1 unless it is told otherwise.
 """
 
 import tempfile
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from drl_cli.checkpoint.files import write_new
+from drl_cli.errors import ExportFailed
 from drl_cli.export import saved_model
 from drl_cli.tf1.tensorflow import lite
 
@@ -23,7 +24,12 @@ def write(spec, weights, path, about):
         saved_model.write(spec, weights, source, about)
         converter = lite().TFLiteConverter.from_saved_model(str(source), signature_keys=[saved_model.SIGNATURE])
         converter.target_spec.supported_ops = [lite().OpsSet.TFLITE_BUILTINS]
-        write_new(path, [converter.convert()])
+        try:
+            content = converter.convert()
+        except Exception as error:  # the converter has no class of its own for what it cannot convert
+            said = next((line.strip() for line in str(error).splitlines() if "error:" in line), str(error).strip())
+            raise ExportFailed(f"TensorFlow Lite cannot hold this policy: {said[:300]}. Use savedmodel.") from error
+        write_new(path, [content])
 
 
 class Loaded:

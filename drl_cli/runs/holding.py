@@ -153,7 +153,9 @@ def _can(found, run, why_not):
     weights = set(found.listed("weights")) if found.has("weights") else set()
     missing = None if why_not else _missing(found, weights)
     play = why_not or (f"Its weights lack {missing}." if missing else None)
-    restore = play or (None if found.has("state") else "It holds no state.json: counters and random states are missing.")
+    restore = play or (
+        None if found.has("state") else "It holds no state.json: counters and random states are missing."
+    )
     return {name: {"possible": why is None, "why": why} for name, why in _each(found, run, play, restore)}
 
 

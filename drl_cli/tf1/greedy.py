@@ -1,4 +1,4 @@
-"""What a policy does when it does not explore, as graph tensors: the twin of ``acting.policy.NumpyPolicy``, greedy and in whole.
+"""What a policy does when it does not explore, as graph tensors: the whole twin of ``acting.policy.NumpyPolicy``.
 
 Observations as the environment (behind its preprocessing) gives them go in, actions in the environment's units come out:
 filter, mask, nets, memory, distribution, scaling and clipping are all in it. Used by ``export``, whose tests hold it together
@@ -32,7 +32,7 @@ class Greedy:
         """
         given = filtering.normalised(obs, self._weights)  # [B, *stacked_shape]
         if not self._spec.nets[0].image:
-            given = tf.reshape(given, [-1, self._spec.nets[0].dense_inputs() - self._spec.previous_size])  # [B, I]
+            given = tf.reshape(given, [-1, self._spec.nets[0].input_size - self._spec.previous_size])  # [B, I]
         if not state:
             heads = self._net(given)
         elif not self._spec.previous:

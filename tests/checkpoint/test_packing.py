@@ -44,7 +44,9 @@ def test_checkpoint_comes_back_as_it_was_with_its_replay(run, tmp_path, ending):
 @BOTH
 def test_replay_is_left_out_unless_asked_for_and_the_checkpoint_is_whole(run, tmp_path, ending):
     done = packing.pack(run / "checkpoint_000020", tmp_path / f"a{ending}")
-    assert done.left_out == [(run / "checkpoint_000020" / "replay-0.safetensors", "a replay; --with-replay takes it along")]
+    assert done.left_out == [
+        (run / "checkpoint_000020" / "replay-0.safetensors", "a replay; --with-replay takes it along")
+    ]
     found = checkpoint.load(unpacking.unpack(tmp_path / f"a{ending}", tmp_path / "new")[0], optional=True)
     assert (found.has("replay"), found.has("weights")) == (False, True)
     again = packing.pack(found.path, tmp_path / f"b{ending}")  # the marker of the dropped replay travels on
@@ -140,7 +142,10 @@ def test_file_that_changes_while_it_is_packed_is_noticed(tmp_path):
 
 
 def test_file_too_large_for_a_tar_is_refused_with_the_other_format(tmp_path):
-    with open(tmp_path / "a", "wb") as file, pytest.raises(InputError, match="holds files of up to 8,589,934,591: pack a .zip"):
+    with (
+        open(tmp_path / "a", "wb") as file,
+        pytest.raises(InputError, match="holds files of up to 8,589,934,591: pack a .zip"),
+    ):
         archive_files.TarWriter(file).add("name", 2**33, [])
 
 

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import stat
 import tarfile
 import zipfile
@@ -46,13 +47,16 @@ def _zip(path, members):
 MAKERS = pytest.mark.parametrize("make", [_tar, _zip])
 
 
-def refused(path, tmp_path, text):
-    """Unpack and verify ``path``: both must refuse with ``text`` and leave nothing."""
-    for act in (lambda: unpacking.unpack(path, tmp_path / "target" / "inner"), lambda: unpacking.verify(path)):
-        with pytest.raises(CheckpointError, match=text):
-            act()
+def refusal(path, tmp_path):
+    """Unpack and verify ``path``: both must refuse it in the same words, which are returned, and leave nothing."""
+    with pytest.raises(CheckpointError) as unpacked:
+        unpacking.unpack(path, tmp_path / "target" / "inner")
+    with pytest.raises(CheckpointError) as verified:
+        unpacking.verify(path)
     assert not (tmp_path / "target" / "inner").exists()
     assert not (tmp_path / "evil").exists()
+    assert str(unpacked.value) == str(verified.value)
+    return str(unpacked.value)
 
 
 @MAKERS
@@ -81,7 +85,7 @@ def refused(path, tmp_path, text):
 )
 def test_name_that_is_no_plain_path_below_the_folder_is_refused(make, name, tmp_path):
     path = make(tmp_path / "a", [(packing.MANIFEST, _manifest({name: _entry()})), (name, BODY)])
-    refused(path, tmp_path, r"which is not (below run|the plain path of a file in a folder)")
+    assert re.search(r"which is not (below run|the plain path of a file in a folder)", refusal(path, tmp_path))
 
 
 @MAKERS
@@ -89,51 +93,56 @@ def test_name_that_is_no_plain_path_below_the_folder_is_refused(make, name, tmp_
 def test_folder_of_another_kind_of_name_is_refused(make, name, tmp_path):
     listed = {f"{name}/x": _entry()}
     path = make(tmp_path / "a", [(packing.MANIFEST, _manifest(listed, name=name)), ("run/x", BODY)])
-    refused(path, tmp_path, "which is not the plain path of a file in a folder")
+    assert re.search("which is not the plain path of a file in a folder", refusal(path, tmp_path))
 
 
 @MAKERS
 def test_file_that_the_manifest_does_not_list_is_refused(make, tmp_path):
     members = [(packing.MANIFEST, _manifest({"run/x": _entry()})), ("run/x", BODY), ("../evil", BODY)]
-    refused(make(tmp_path / "a", members), tmp_path, r"holds '../evil', which its manifest does not list, or twice")
+    assert re.search(
+        r"holds '../evil', which its manifest does not list, or twice", refusal(make(tmp_path / "a", members), tmp_path)
+    )
 
 
 @MAKERS
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_file_that_comes_twice_is_refused(make, tmp_path):
     members = [(packing.MANIFEST, _manifest({"run/x": _entry()})), ("run/x", BODY), ("run/x", b"other")]
-    refused(make(tmp_path / "a", members), tmp_path, "does not list, or twice")
+    assert re.search("does not list, or twice", refusal(make(tmp_path / "a", members), tmp_path))
 
 
 @MAKERS
 def test_file_that_is_missing_is_named(make, tmp_path):
     members = [(packing.MANIFEST, _manifest({"run/x": _entry(), "run/y": _entry()})), ("run/x", BODY)]
-    refused(make(tmp_path / "a", members), tmp_path, "lacks 'run/y', which its manifest lists")
+    assert re.search("lacks 'run/y', which its manifest lists", refusal(make(tmp_path / "a", members), tmp_path))
 
 
 @MAKERS
 def test_file_of_another_content_is_named(make, tmp_path):
     members = [(packing.MANIFEST, _manifest({"run/x": _entry()})), ("run/x", b"hallo")]
-    refused(make(tmp_path / "a", members), tmp_path, "run/x: SHA-256 differs from the manifest")
+    assert re.search("run/x: SHA-256 differs from the manifest", refusal(make(tmp_path / "a", members), tmp_path))
 
 
 @MAKERS
 def test_file_of_another_size_is_named(make, tmp_path):
     members = [(packing.MANIFEST, _manifest({"run/x": _entry()})), ("run/x", BODY * 10)]
-    refused(make(tmp_path / "a", members), tmp_path, "run/x: has 50 bytes, the manifest says 5")
+    assert re.search("run/x: has 50 bytes, the manifest says 5", refusal(make(tmp_path / "a", members), tmp_path))
 
 
 @MAKERS
 def test_file_that_is_also_a_folder_is_refused(make, tmp_path):
     listed = {"run/x": _entry(), "run/x/y": _entry()}
     members = [(packing.MANIFEST, _manifest(listed)), ("run/x", BODY), ("run/x/y", BODY)]
-    refused(make(tmp_path / "a", members), tmp_path, "lists 'run/x' as a file and as a folder")
+    assert re.search("lists 'run/x' as a file and as a folder", refusal(make(tmp_path / "a", members), tmp_path))
 
 
 @MAKERS
 def test_claim_of_more_than_an_archive_can_hold_is_refused_before_anything_is_written(make, tmp_path):
     bomb = {"size": 2**39, "sha256": "0" * 64}
-    refused(make(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": bomb}))]), tmp_path, "claims 549,755,813,888 bytes")
+    assert re.search(
+        "claims 549,755,813,888 bytes",
+        refusal(make(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": bomb}))]), tmp_path),
+    )
 
 
 @MAKERS
@@ -147,7 +156,7 @@ def test_more_than_the_disk_has_room_for_is_refused(make, tmp_path, monkeypatch)
 def test_manifest_without_end_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "MAX_MANIFEST", 1000)
     path = _tar(tmp_path / "a", [(packing.MANIFEST, b" " * 1001)])
-    refused(path, tmp_path, "has a manifest of 1,001 bytes, more than the 1,000 that are allowed")
+    assert re.search("has a manifest of 1,001 bytes, more than the 1,000 that are allowed", refusal(path, tmp_path))
 
 
 @MAKERS
@@ -177,7 +186,9 @@ def test_folder_that_is_there_is_not_touched(make, tmp_path):
     ],
 )
 def test_manifest_of_another_form_is_refused(make, change, text, tmp_path):
-    refused(make(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": _entry()}, **change))]), tmp_path, text)
+    assert re.search(
+        text, refusal(make(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": _entry()}, **change))]), tmp_path)
+    )
 
 
 LINKS = {
@@ -194,14 +205,16 @@ def test_tar_entry_that_is_no_file_is_refused(kind, tmp_path):
     entry = tarfile.TarInfo("run/x")
     entry.type, entry.linkname = LINKS[kind], "/etc/passwd"
     path = _tar(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": _entry()})), (entry, b"")])
-    refused(path, tmp_path, f"holds 'run/x', {kind}; only files may be in it")
+    assert re.search(f"holds 'run/x', {kind}; only files may be in it", refusal(path, tmp_path))
 
 
 def test_extended_tar_header_is_refused(tmp_path):
     entry = tarfile.TarInfo("PaxHeader")
     entry.type = tarfile.XHDTYPE
-    path = _tar(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": _entry()})), (entry, b"30 path=/etc/cron.d/evil......")])
-    refused(path, tmp_path, "an entry of a kind that drl does not write")
+    path = _tar(
+        tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": _entry()})), (entry, b"30 path=/etc/cron.d/evil")]
+    )
+    assert re.search("an entry of a kind that drl does not write", refusal(path, tmp_path))
 
 
 @pytest.mark.parametrize("mode", [stat.S_IFLNK | 0o777, stat.S_IFCHR, stat.S_IFIFO])
@@ -209,13 +222,13 @@ def test_zip_entry_that_is_no_file_is_refused(mode, tmp_path):
     entry = zipfile.ZipInfo("run/x")
     entry.create_system, entry.external_attr = 3, mode << 16
     path = _zip(tmp_path / "a", [(packing.MANIFEST, _manifest({"run/x": _entry()})), (entry, BODY)])
-    refused(path, tmp_path, "holds 'run/x', (a symbolic link|no plain file); only files may be in it")
+    assert re.search("holds 'run/x', (a symbolic link|no plain file); only files may be in it", refusal(path, tmp_path))
 
 
 def test_zip_entry_packed_by_another_method_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr(packing.MANIFEST, _manifest({"run/x": _entry()}))
-    refused(tmp_path / "a", tmp_path, "packed in a way that drl does not write")
+    assert re.search("packed in a way that drl does not write", refusal(tmp_path / "a", tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -232,12 +245,14 @@ def test_zip_entry_packed_by_another_method_is_refused(tmp_path):
 )
 def test_file_that_is_no_archive_is_refused(content, text, tmp_path):
     (tmp_path / "a").write_bytes(content)
-    refused(tmp_path / "a", tmp_path, text)
+    assert re.search(text, refusal(tmp_path / "a", tmp_path))
 
 
 @MAKERS
 def test_archive_of_another_program_is_told_from_ours(make, tmp_path):
-    refused(make(tmp_path / "a", [("README", BODY)]), tmp_path, "is not an archive of drl checkpoint pack")
+    assert re.search(
+        "is not an archive of drl checkpoint pack", refusal(make(tmp_path / "a", [("README", BODY)]), tmp_path)
+    )
 
 
 @pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
@@ -283,4 +298,4 @@ def test_damaged_checkpoint_in_a_whole_archive_is_refused(tmp_path):
 
 def test_link_in_place_of_an_archive_is_refused(tmp_path):
     (tmp_path / "a.zip").symlink_to(tmp_path / "b.zip")
-    refused(tmp_path / "a.zip", tmp_path, "is a symbolic link")
+    assert re.search("is a symbolic link", refusal(tmp_path / "a.zip", tmp_path))

@@ -13,7 +13,9 @@ GAUSSIAN, CONVS = (("mean", 2), ("log_std", 2)), (Conv(4, 3, 2), Conv(5, 4, 1, "
 
 
 def _net(heads, size=5, **more):
-    return NetSpec("policy", (("obs", size),), **({"layers": (Dense(7, "tanh"), Dense(6, "swish"))} | more), heads=heads)
+    return NetSpec(
+        "policy", (("obs", size),), **({"layers": (Dense(7, "tanh"), Dense(6, "swish"))} | more), heads=heads
+    )
 
 
 def _box(distribution, heads=GAUSSIAN, action=BOX, **more):
@@ -36,7 +38,9 @@ PLAIN = {
     "deterministic, batch and layer normalisation": _box(
         "deterministic", (("mean", 2),), layers=(Dense(7, "elu", True), Dense(6)), batch_norm=True
     ),
-    "gaussian that is neither scaled nor clipped": _box("gaussian", action=ActionSpec((-2.0, 0.0), (2.0, 1.0), False, False)),
+    "gaussian that is neither scaled nor clipped": _box(
+        "gaussian", action=ActionSpec((-2.0, 0.0), (2.0, 1.0), False, False)
+    ),
     "linear, as of ES and ARS": _box("gaussian", layers=(), free_heads=("log_std",)),
     "q": _q((("q", 3),), ValueSpec()),
     "dueling, noisy, categorical": _q(
