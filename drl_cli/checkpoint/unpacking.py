@@ -3,7 +3,7 @@
 Used by ``drl checkpoint unpack`` and ``verify``. Nothing is believed: what an archive may hold is what its manifest lists,
 which is read first and bounded; every name is a plain relative path below the one folder; sizes are bounded by what the archive
 can hold, by ``MAX_TOTAL`` and by the disk; hashes are compared while files are written; checkpoints are verified as any other.
-All of it goes into a new folder aside, which is renamed when it is whole and removed when it is not: nothing is ever overwritten.
+All of it goes into a new folder aside, which is renamed when it is whole and removed when it is not: nothing is overwritten.
 """
 
 import hashlib

@@ -4,7 +4,6 @@ Used by ``drl checkpoint verify``. What is damaged is told and the rest looked a
 nor Ray.
 """
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +11,9 @@ from drl_cli import checkpoint
 from drl_cli.acting.policy import policy_from_checkpoint
 from drl_cli.checkpoint import unpacking
 from drl_cli.checkpoint.archive_files import is_archive
-from drl_cli.checkpoint.files import FOLDER
+from drl_cli.checkpoint.files import DROPPED, FOLDER, MANIFEST
 from drl_cli.checkpoint.run_folder import is_locked
-from drl_cli.errors import CheckpointError
+from drl_cli.errors import CheckpointError, InputError
 
 
 class Verdict(NamedTuple):
@@ -40,14 +39,12 @@ def places(path, every=False):
         return [path]
     if path.is_dir() and _checkpoints(path):
         return _checkpoints(path)
-    if every and path.is_dir() and not FOLDER.fullmatch(path.name):
-        found = sorted(
-            one for run in path.rglob("checkpoint_*") if run.is_dir() for one in [run] if FOLDER.fullmatch(run.name)
-        )
+    if every and path.is_dir():
+        found = sorted(one for one in path.rglob("checkpoint_*") if one.is_dir() and FOLDER.fullmatch(one.name))
         if found:
             return found
     if path.is_dir() and not every:
-        _refuse_runs(path)
+        _refuse_folder_of_runs(path)
     found = checkpoint.find(path)
     return (_checkpoints(found.absolute().parent) or [found]) if every else [found]
 
@@ -56,14 +53,15 @@ def _checkpoints(folder):
     return [path for _, path in checkpoint.numbers(folder)]
 
 
-def _refuse_runs(path):
-    try:
-        with os.scandir(path) as entries:
-            runs = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False) and _checkpoints(entry.path)]
-    except OSError:
-        return
-    if runs:
-        raise CheckpointError(f"{path}: holds {len(runs)} runs. Name one of them, or look at all of them with --all.")
+def _refuse_folder_of_runs(path):
+    """Raise CheckpointError for a folder of runs, or of folders of runs: not all of them are meant by chance."""
+    runs = {
+        found.parent for pattern in ("*/", "*/*/") for found in path.glob(f"{pattern}checkpoint_*") if found.is_dir()
+    }
+    if runs and not (path / MANIFEST).exists():
+        raise CheckpointError(
+            f"{path}: holds {len(runs)} run{'s' * (len(runs) > 1)}. Name one, or look at all with --all."
+        )
 
 
 def verify(path):
@@ -90,10 +88,15 @@ def _checkpoint(path):
             found.listed(stem)
         else:
             found.json(stem)
-    policy_from_checkpoint(found)
+    notes = ["its replay was dropped"] if (path / DROPPED).exists() else []
+    try:
+        policy_from_checkpoint(found)
+    except CheckpointError:
+        raise
+    except InputError as error:  # a network of somebody's own, which is not registered here
+        notes.append(f"its weights could not be held against its policy: {error}")
     size = sum(entry["size"] for entry in found.listing.values())
-    dropped = "its replay was dropped" if (path / "replay.dropped").exists() else None
-    return Verdict(path, None, len(found.listing), size, dropped)
+    return Verdict(path, None, len(found.listing), size, "; ".join(notes) or None)
 
 
 def best_damage(run):

@@ -55,11 +55,12 @@ def checkpoint(context):
 @click.command("info", cls=group.Command, examples=INFO_EXAMPLES)
 @click.argument("path", shell_complete=completing.runs)
 @group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
+@options.import_option(WHICH)
 @group.option("--arrays", is_flag=True, help="List every array with its shape.")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
-def info(session, path, latest, arrays, as_json):
+def info(session, path, latest, imports, arrays, as_json):
     """Say what the checkpoint PATH holds: a checkpoint folder, a file in it, or a run folder (its best).
 
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
@@ -69,6 +70,7 @@ def info(session, path, latest, arrays, as_json):
     "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume": {"possible", "why"}}}; null
     where there is nothing; sizes are in bytes.
     """
+    options.import_modules(imports)
     held = load("drl_cli.runs.holding:holding")(path, latest)
     output = terminal.Output(session)
     if as_json:
@@ -184,11 +186,12 @@ def _shape(shape):
     group=WHICH,
     help="Also every other checkpoint of its run; in a folder of runs, all.",
 )
+@options.import_option(WHICH)
 @group.option("-q", "--quiet", is_flag=True, help="Only what is damaged.")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
-def verify(session, paths, every, quiet, as_json):
+def verify(session, paths, every, imports, quiet, as_json):
     """Check that each PATH is whole: a checkpoint, a run folder (every checkpoint of it), or an archive of drl checkpoint pack.
 
     COMMIT against the manifest, size and SHA-256 of every file, the replay's too, every header, and that the weights are
@@ -196,6 +199,7 @@ def verify(session, paths, every, quiet, as_json):
 
     JSON: {"checked": [{"path", "whole", "damage", "files", "size", "note"}], "damaged": N}.
     """
+    options.import_modules(imports)
     wholeness, output = load("drl_cli.checks.wholeness"), terminal.Output(session)
     found, damaged = [], 0
     for path in dict.fromkeys(place for given in paths for place in wholeness.places(given, every)):

@@ -10,7 +10,7 @@ from drl_cli import checkpoint
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.checkpoint.files import COMMIT
 from drl_cli.checkpoint.run_folder import is_locked, read_record
-from drl_cli.errors import CheckpointError, RunFolderError
+from drl_cli.errors import CheckpointError, InputError, RunFolderError
 from drl_cli.networks import reading
 
 PACKAGES = ("numpy", "tensorflow", "ray", "gymnasium")
@@ -65,7 +65,7 @@ def _spec(facts):
         return None, f"The manifest holds no policy named {DEFAULT_POLICY}."
     try:
         return reading.policy_spec(policies[DEFAULT_POLICY]), None
-    except CheckpointError as error:
+    except InputError as error:  # damage, or a network of somebody's own that is not registered here
         return None, str(error)
 
 
