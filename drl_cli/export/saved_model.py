@@ -4,6 +4,8 @@ The signature is "serving_default", its inputs and outputs are those of ``export
 graph, so that the folder holds nothing that has to be initialised; a graph holds less than 2 GB.
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from drl_cli.errors import InputError
@@ -37,6 +39,7 @@ def write(spec, weights, path, _about):
                 session, [tf.saved_model.SERVING], {SIGNATURE: made}, strip_default_attrs=True
             )
             builder.save()
+    (Path(path) / "variables").rmdir()  # empty: an archive would lose it anyhow, and loaders do without
 
 
 def _placeholder(port):
