@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drl_cli import checkpoint
-from drl_cli.acting.policy import policy_from_checkpoint
+from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.checkpoint import unpacking
 from drl_cli.checkpoint.archive_files import is_archive
 from drl_cli.checkpoint.files import DROPPED, FOLDER, MANIFEST
 from drl_cli.checkpoint.run_folder import is_locked
 from drl_cli.errors import CheckpointError, InputError
+from drl_cli.networks import reading
 
 
 class Verdict(NamedTuple):
@@ -89,14 +90,33 @@ def _checkpoint(path):
         else:
             found.json(stem)
     notes = ["its replay was dropped"] if (path / DROPPED).exists() else []
-    try:
-        policy_from_checkpoint(found)
-    except CheckpointError:
-        raise
-    except InputError as error:  # a network of somebody's own, which is not registered here
-        notes.append(f"its weights could not be held against its policy: {error}")
+    notes += _against_policy(found)
     size = sum(entry["size"] for entry in found.listing.values())
     return Verdict(path, None, len(found.listing), size, "; ".join(notes) or None)
+
+
+def _against_policy(found):
+    """Raise CheckpointError unless the weights are what the policy needs, finite and of its shapes.
+
+    Returns [] or, where the policy has a network of somebody's own that is not registered here, [why that was not looked at].
+    """
+    policies = found.facts.get("policies")
+    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
+        raise CheckpointError(f"{found.path / MANIFEST}: holds no policy named {DEFAULT_POLICY}")
+    try:
+        spec = reading.policy_spec(policies[DEFAULT_POLICY])
+    except CheckpointError as error:
+        raise CheckpointError(f"{found.path / MANIFEST}: {error}") from error
+    except InputError as error:
+        return [f"its weights were not held against its policy: {error}"]
+    shapes = {f"{DEFAULT_POLICY}/{name}": tuple(shape) for name, shape in spec.weight_shapes().items()}
+    for name, array in found.arrays("weights", list(shapes), finite=True).items():
+        if array.shape != shapes[name] or array.dtype != "float32":
+            place = f"{found.path / 'weights.safetensors'}: {name}"
+            raise CheckpointError(
+                f"{place}: its policy needs float32 {shapes[name]}, found {array.dtype} {array.shape}"
+            )
+    return []
 
 
 def best_damage(run):

@@ -65,10 +65,10 @@ def info(session, path, latest, imports, arrays, as_json):
 
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
-    "filter", "scaled_rewards", "memory", "sees_previous", "values", "nets": [{"name", "inputs", "image", "convs", "layers",
-    "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "arrays": [{"file", "name", "dtype", "shape",
-    "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume": {"possible", "why"}}}; null
-    where there is nothing; sizes are in bytes.
+    "filter", "scaled_rewards", "memory", "sees_previous", "values", "nets": [{"name", "inputs", "image", "custom",
+    "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "arrays": [{"file", "name",
+    "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
+    {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
     options.import_modules(imports)
     held = load("drl_cli.runs.holding:holding")(path, latest)
@@ -149,7 +149,8 @@ def _net(net):
     lstm = [f"LSTM {net['lstm']}"] if net["lstm"] else []
     inputs = " + ".join(f"{name} {size}" for name, size in net["inputs"].items())
     heads = " + ".join(f"{name} {size}" for name, size in net["heads"].items())
-    parts = [inputs, *convs, *(str(units) for units in net["layers"]), *lstm, heads]
+    own = [f"your own {net['custom']}"] if net["custom"] else []
+    parts = [inputs, *own, *convs, *(str(units) for units in net["layers"]), *lstm, heads]
     kinds = f" ({', '.join(net['activations'])})" if net["activations"] else ""
     copies = f"{net['copies']} x " if net["copies"] > 1 else ""
     return f"{copies}{net['name']}: {' > '.join(parts)}{kinds}, {net['weights']:,} weights"
@@ -168,9 +169,12 @@ def _of_doing(can):
     words["resume"] = "go on with its run (drl train --resume)"
     possible = [words[name] for name, one in can.items() if one["possible"]]
     yield "can", "; ".join(possible) or "nothing"
+    why_not = {}
     for name, one in can.items():
         if not one["possible"]:
-            yield f"no {name}", one["why"]
+            why_not.setdefault(one["why"], []).append(name)
+    for why, names in why_not.items():
+        yield "cannot", f"{', '.join(names)}: {why}"
 
 
 def _shape(shape):

@@ -53,18 +53,18 @@ def test_damaged_file_is_named(pendulum_run, name, text):
 def test_weights_that_do_not_fit_their_policy_are_damage(tmp_path, write_checkpoint):
     net = {**POLICY["nets"][0], "layers": [{"units": 5, "activation": "tanh", "layer_norm": False}]}
     path = write_checkpoint(tmp_path, 1, policies={"default_policy": {**POLICY, "nets": [net]}})
-    assert "policy/dense_0/kernel: expected shape (3, 5), found (3, 4)" in wholeness.verify(path).damage
+    assert "dense_0/kernel: its policy needs float32 (3, 5), found float32 (3, 4)" in wholeness.verify(path).damage
 
 
 def test_network_that_is_not_registered_here_is_no_damage(pendulum_run, monkeypatch):
     def unknown(_):
         raise InputError("No model is registered as 'mine'.")
 
-    monkeypatch.setattr(wholeness, "policy_from_checkpoint", unknown)
+    monkeypatch.setattr(wholeness.reading, "policy_spec", unknown)
     found = wholeness.verify(pendulum_run / "checkpoint_000010")
     assert (found.damage, found.note) == (
         None,
-        "its weights could not be held against its policy: No model is registered as 'mine'.",
+        "its weights were not held against its policy: No model is registered as 'mine'.",
     )
 
 
