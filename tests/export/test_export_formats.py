@@ -63,6 +63,7 @@ def test_onnx_runs_as_onnxruntime_says_and_holds_its_description(tmp_path, rows)
     assert json.loads(session.get_modelmeta().custom_metadata_map["drl"])["algorithm"] == "X"
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # that tf.lite.Interpreter has a successor
 @pytest.mark.parametrize("rows", [1, 2])
 def test_tflite_runs_as_its_interpreter_says(tmp_path, rows):
     policy = _policy("multi_bernoulli")
