@@ -55,6 +55,7 @@ def config(share=False, lstm=0, free=False, **more):
         "lstm_cell_size": lstm or 1,
         "free_log_std": free,
         "lstm_use_prev_action_reward": False,
+        "custom_model": None,
     }
     rest = {"observation_filter": "NoFilter", "reward_scaling": False, "normalize_actions": True, "clip_actions": True}
     return SimpleNamespace(model=SimpleNamespace(**(model | more)), vf_share_layers=share, **rest)

@@ -1,5 +1,7 @@
 """A policy that acts in NumPy from a PolicySpec and its weights: what workers, the tester and the commands run.
 
+Of a custom model that has no NumPy of its own the features come from a session (``tf1.custom``), the rest from here.
+
 ``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets, arrays [N, …] of the
 shapes ``spec.state`` for recurrent ones, 0 where an episode begins; ``columns``
 holds what learning needs from the moment of acting: log-probabilities ("logp") of policies that are ``scored``.
@@ -11,12 +13,14 @@ import copy
 
 import numpy as np
 
-from drl_cli.errors import CheckpointError
+from drl_cli.errors import CheckpointError, InputError
+from drl_cli.loading import load
 from drl_cli.networks import distributions, reading
 from drl_cli.networks.filtering import Filter
 from drl_cli.networks.forward import Forward
 
 DEFAULT_POLICY = "default_policy"
+SESSION = "drl_cli.tf1.custom:SessionFeatures"
 _COUNTS = {
     "Discrete": lambda action: [action.n],
     "MultiDiscrete": lambda action: action.nvec,
@@ -42,6 +46,7 @@ class NumpyPolicy:
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
         self.weights = None  # {name: float32 array} as they were set, for exploration
         self._forward, self._judges, self._filter = None, (), None
+        self._sessions = {}  # Model → what runs it, where it runs in a graph only
         if weights is not None:
             self.set_weights(weights)
 
@@ -58,8 +63,8 @@ class NumpyPolicy:
     def set_weights(self, weights):
         """Act with ``weights`` ({name: float32 array} for ``spec.weight_names()``) from now on."""
         self.weights = weights
-        self._forward = Forward(self.spec.nets[0], weights)
-        self._judges = tuple(Forward(net, weights) for net in self.spec.nets[1:])
+        self._forward, *judges = (Forward(net, weights, self._own(net)) for net in self.spec.nets)
+        self._judges = tuple(judges)
         self._filter = Filter(self.spec, weights) if self.spec.filter else None
 
     def initial_state(self, rows):
@@ -153,7 +158,15 @@ class NumpyPolicy:
 
     def net_of(self, weights):
         """Return the acting net with other ``weights`` ({name: float32 array} of its names), for ``with_net``."""
-        return Forward(self.spec.nets[0], weights)
+        return Forward(self.spec.nets[0], weights, self._own(self.spec.nets[0]))
+
+    def _own(self, net):
+        """What runs a custom model of ``net`` that cannot run in NumPy: a session, for which TensorFlow is loaded; or None."""
+        if not net.custom or net.own.has_forward:
+            return None
+        if net.own not in self._sessions:
+            self._sessions[net.own] = load(SESSION)(net.own)
+        return self._sessions[net.own]
 
     def displaced(self, heads, noise):
         """Return a Gaussian's mean in ``heads`` with ``noise`` [N, A] added, before it is squashed if it is to be."""
@@ -276,7 +289,7 @@ def policy_from_checkpoint(checkpoint):
         raise CheckpointError(f"{checkpoint.path}: the manifest holds no policy named {DEFAULT_POLICY}.")
     try:
         spec = reading.policy_spec(policies[DEFAULT_POLICY])
-    except CheckpointError as error:
+    except InputError as error:
         raise CheckpointError(f"{checkpoint.path}: {error}") from error
     prefix = DEFAULT_POLICY + "/"
     stored = checkpoint.arrays("weights", names=[prefix + name for name in spec.weight_names()], finite=True)

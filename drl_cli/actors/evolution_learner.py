@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from drl_cli import plugins
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.actors.observed import Observed
 from drl_cli.data import noise
@@ -24,6 +25,7 @@ class EvolutionLearner:
 
     def __init__(self, config, spec, module, initial, identity, server):
         """``module``: dotted name of the algorithm's update; ``initial``: {name: array}; ``server``: the parameter server."""
+        plugins.adopt(identity.get("plugins"))
         self._config, self._spec, self._server = config, spec, server
         self._flat = Flat(spec.nets[0].weight_shapes())
         self._theta = self._flat.vector(initial)

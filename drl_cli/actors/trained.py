@@ -6,12 +6,14 @@ Used by ``learner`` and ``batch_learner``, which say what is done with them. Ten
 import operator
 import threading
 
+from drl_cli import plugins
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.actors.observed import Observed
 from drl_cli.configs.resources import gpus
 from drl_cli.data.schedules import value_at
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.loading import load
+from drl_cli.tf1 import custom
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
@@ -25,8 +27,10 @@ class Trained:
     def __init__(self, config, spec, module, initial, identity, server):
         """``module``: dotted name of the algorithm's graph module; ``initial``: {name: array} of its first weights.
 
-        ``identity``: dict(seed, with_ray); ``server``: handle of the parameter server.
+        ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None); ``server``: handle of the parameter
+        server.
         """
+        plugins.adopt(identity.get("plugins"))
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
         self.updates = self._pushed_at = 0
@@ -39,8 +43,9 @@ class Trained:
         them. Afterwards the variables have their first values, whatever ``warm`` did.
         """
         config = self._config
+        custom.check(self._spec)
         self.graph = tf.Graph()
-        with self.graph.as_default(), self.device():
+        with custom.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
             built = load(self._module).build(config, self._spec, self._initial, self._identity["seed"], SCOPE)
             add(built)
             with tf.device("/CPU:0"):
@@ -51,7 +56,8 @@ class Trained:
         beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
         if beside:
             beside.start()
-        warm()
+        with custom.blamed(self._spec, config.xla):
+            warm()
         self.session.run(start)
         if beside:
             beside.join()

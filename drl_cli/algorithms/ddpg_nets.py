@@ -36,9 +36,7 @@ def critic_spec(config, spec):
         layers=_layers(config.critic_hiddens, config.critic_hidden_activation, config),
         heads=(("q", 1),),
         copies=2 if config.twin_q else 1,
-        image=acting.image,
-        convs=acting.convs,
-        zero_mean=acting.zero_mean,
+        **describing.sight(acting),
     )
 
 

@@ -13,13 +13,14 @@ from drl_cli.configs.model import conv_filters
 from drl_cli.configs.replay import intensity
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.errors import ConfigError
+from drl_cli.networks import models
 from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
 
 def observation(config, spaces):
     """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``.
 
-    ConfigError for a filter over images.
+    ConfigError for a filter over images, and for a custom model that cannot be made for them; InputError for an unknown one.
     """
     space, frames = spaces["obs"], spaces.get("frames", 1)
     shape = tuple(space["shape"])
@@ -36,11 +37,21 @@ def observation(config, spaces):
     }
     net = {"inputs": (("obs", math.prod(stacked)),)}
     if is_image:
+        net |= {"image": stacked, "zero_mean": config.model.zero_mean}
+    if config.model.custom_model is not None:
+        net["custom"] = models.reference(config.model)
+        models.made(net["custom"], stacked)
+    elif is_image:
         activation = config.model.conv_activation
         filters = conv_filters(config.model, *shape[:2])
         convs = tuple(Conv(count, kernel, stride, activation, padding) for count, kernel, stride, padding in filters)
-        net |= {"image": stacked, "convs": convs, "zero_mean": config.model.zero_mean}
+        net["convs"] = convs
     return policy, net
+
+
+def sight(acting):
+    """Return the keywords of a NetSpec that sees observations as ``acting`` (NetSpec) does, with weights of its own."""
+    return {name: getattr(acting, name) for name in ("image", "convs", "zero_mean", "custom")}
 
 
 def action(config, spaces):
@@ -62,7 +73,12 @@ def mask(spaces):
 
 
 def layers(model):
-    """Return the Dense layers of a fully connected section (``fcnet_hiddens``, ``fcnet_activation``, ``layer_norm``)."""
+    """Return the Dense layers of a fully connected section (``fcnet_hiddens``, ``fcnet_activation``, ``layer_norm``).
+
+    None where a custom model stands in their place.
+    """
+    if getattr(model, "custom_model", None) is not None:  # a key of sections that see observations
+        return ()
     return tuple(Dense(units, model.fcnet_activation, model.layer_norm) for units in model.fcnet_hiddens)
 
 

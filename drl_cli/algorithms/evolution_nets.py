@@ -16,11 +16,19 @@ DISTRIBUTIONS = {"Box": ("deterministic", "mean"), "Discrete": ("categorical", "
 
 
 def policy_spec(config, spaces):
-    """Return the PolicySpec for ``spaces`` (see ``acting.envs.describe``); ConfigError for a noise table that is too small."""
+    """Return the PolicySpec for ``spaces`` (see ``acting.envs.describe``); ConfigError for a noise table that is too small.
+
+    Also for a custom model that runs in a graph only.
+    """
     action = describing.action(config, spaces)
     distribution, head = DISTRIBUTIONS[action.kind]
     about, seen = describing.observation(config, spaces)
     net = NetSpec(name="policy", layers=describing.layers(config.model), heads=((head, action.size),), **seen)
+    if net.custom and not net.own.has_forward:
+        raise ConfigError(
+            f"model.custom_model {config.model.custom_model}: perturbed policies act in NumPy, and it has no forward(weights, "
+            "inputs). Write one beside its graph, see docs/examples/own_network.py."
+        )
     weights = Flat(net.weight_shapes()).size
     if 0 < noise.table_size(weights, config.noise_size) < weights:
         raise ConfigError(

@@ -3,8 +3,6 @@
 Used by the trainer (the policy's spec, its first weights) and by ``algorithms.iql`` (all nets).
 """
 
-import dataclasses
-
 from drl_cli.algorithms import describing
 from drl_cli.algorithms.describing import target_updates
 from drl_cli.data.randomness import generator
@@ -59,8 +57,7 @@ def _judge(config, spec, name, more, head, copies):
     """A net that sees what the acting one sees, and ``more`` inputs."""
     acting = spec.nets[0]
     layers = _layers(config.critic_hiddens, config.critic_hidden_activation, config)
-    net = NetSpec(name, (*acting.inputs, *more), layers, (head,), copies=copies)
-    return dataclasses.replace(net, image=acting.image, convs=acting.convs, zero_mean=acting.zero_mean)
+    return NetSpec(name, (*acting.inputs, *more), layers, (head,), copies, **describing.sight(acting))
 
 
 def _layers(hiddens, activation, config):

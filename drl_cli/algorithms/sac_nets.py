@@ -4,8 +4,6 @@ Used by the trainer (the policy's spec, its first weights), by ``algorithms.sac`
 ``crossq_nets``, whose nets differ in a part.
 """
 
-import dataclasses
-
 from drl_cli.algorithms import describing
 from drl_cli.algorithms.describing import target_updates
 from drl_cli.data.randomness import generator
@@ -40,10 +38,8 @@ def critic_spec(config, spec):
         inputs, heads = spec.nets[0].inputs, (("q", spec.action.n),)
     else:
         inputs, heads = (*spec.nets[0].inputs, ("action", spec.action.size)), (("q", 1),)
-    acting = spec.nets[0]
-    layers = describing.layers(config.Q_model)
-    critic = NetSpec("critic", inputs, layers, heads, copies=2 if config.twin_q else 1)
-    return dataclasses.replace(critic, image=acting.image, convs=acting.convs, zero_mean=acting.zero_mean)
+    layers, copies = describing.layers(config.Q_model), 2 if config.twin_q else 1
+    return NetSpec("critic", inputs, layers, heads, copies, **describing.sight(spec.nets[0]))
 
 
 def initial_weights(config, spec, seed):

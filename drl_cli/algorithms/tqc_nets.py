@@ -3,8 +3,6 @@
 Used by the trainer and by ``algorithms.tqc``.
 """
 
-import dataclasses
-
 from drl_cli.algorithms import describing
 from drl_cli.algorithms.describing import target_updates
 from drl_cli.algorithms.sac_nets import first_weights, policy_spec
@@ -18,8 +16,8 @@ def critic_spec(config, spec):
     acting = spec.nets[0]
     inputs = (*acting.inputs, ("action", spec.action.size))
     heads = (("quantiles", config.n_quantiles),)
-    critic = NetSpec("critic", inputs, describing.layers(config.Q_model), heads, copies=config.num_critics)
-    return dataclasses.replace(critic, image=acting.image, convs=acting.convs, zero_mean=acting.zero_mean)
+    layers = describing.layers(config.Q_model)
+    return NetSpec("critic", inputs, layers, heads, config.num_critics, **describing.sight(acting))
 
 
 def initial_weights(config, spec, seed):

@@ -106,7 +106,7 @@ def import_option(heading):
         metavar="MODULE",
         multiple=True,
         group=heading,
-        help="Import a module that registers environments; repeatable.",
+        help="Import a module that registers environments, callbacks and their like; repeatable.",
     )
 
 
@@ -208,6 +208,14 @@ _KEEP = [
         group=KEEP,
         help="When finished, export the best policy into the run's folder: model,onnx,tflite.",
     ),
+    group.option(
+        "--logger",
+        "loggers",
+        metavar="NAME",
+        multiple=True,
+        group=KEEP,
+        help="Send results also to wandb, mlflow, aim, or a registered logger; repeatable.",
+    ),
 ]
 _CONTINUE = [
     group.option(
@@ -253,6 +261,13 @@ _OUTPUT = [
         is_flag=True,
         group=OUTPUT,
         help='One JSON object per iteration on stdout, then {"finished": …}.',
+    ),
+    group.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        metavar="json|text",
+        group=OUTPUT,
+        help="Lines of the run's drl.log. [default: text]",
     ),
 ]
 

@@ -3,28 +3,14 @@
 Used by ``experiment.spec``. Names and meanings are RLlib's (its experiment YAML).
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
+from drl_cli.configs.export_formats import Formats
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
 
-EXPORTS = {"model": "savedmodel", "savedmodel": "savedmodel", "onnx": "onnx", "tflite": "tflite"}
-"""A name in ``export_formats`` → the format of ``drl checkpoint export``; "checkpoint" is what a run keeps anyway."""
-EXPORT_PACKAGES = {"onnx": ("onnx", "onnxruntime")}
-"""Format → the packages of the extra of its name, without which it cannot be made."""
-
-
-def _listed(value):
-    """``model`` and ``model,onnx``, as typed, are read as lists."""
-    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
-
-
-_Formats = Annotated[
-    tuple[Literal["checkpoint", "model", "savedmodel", "onnx", "tflite"], ...],
-    BeforeValidator(_listed),
-    Field(strict=False),
-]
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(strict=False, max_length=20)]
 
 
 class ExperimentKeys(Section):
@@ -64,11 +50,17 @@ class ExperimentKeys(Section):
     local_dir: str | None = key(
         None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
     )
-    export_formats: _Formats = key(
+    export_formats: Formats = key(
         (),
         "What the policy of the best checkpoint is exported as into the run's folder when the run is finished: model (or "
         "savedmodel), onnx, tflite; see drl checkpoint export. checkpoint is what a run keeps anyway.",
         allowed="a list of checkpoint, model, savedmodel, onnx, tflite",
+    )
+    loggers: Names = key(
+        (),
+        "Where results go beside result.json, progress.csv and TensorBoard: wandb, mlflow, aim (each an extra), and loggers "
+        "that a module of --import has registered (drl_cli.register_logger).",
+        allowed="a list of names",
     )
     restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
     num_samples: Whole = key(
@@ -94,7 +86,6 @@ class ExperimentKeys(Section):
 NOT_YET = {
     "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
     "your storage, such as: aws s3 sync RUN_FOLDER URI",
-    "loggers": "it is a Python object. A run writes result.json, progress.csv and TensorBoard's files.",
     "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
     "scheduler": "type --scheduler.",
     "search_alg": "type --search.",

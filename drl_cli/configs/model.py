@@ -1,16 +1,18 @@
 """Keys of networks: images in front, dense layers behind. Names and meanings are RLlib's (MODEL_DEFAULTS, 1.0.1).
 
 ``FullyConnected`` and ``Vision`` are sections of their own where an algorithm keeps its dense layers elsewhere (SAC's
-``policy_model``); ``Network`` has both. ``conv_filters`` says which convolutions a ``Vision`` means for an image.
+``policy_model``); ``Network`` has both. ``conv_filters`` says which convolutions a ``Vision`` means for an image. A network
+of one's own (``OwnNetwork``) stands where the rest of its section would.
 Deviations: behind the convolutions come the dense layers (RLlib's last convolution is the last hidden layer); sizes of
-images that RLlib has no filters for get some (RLlib refuses them).
+images that RLlib has no filters for get some (RLlib refuses them). The arguments of a custom model are its own alone
+(RLlib hands it the whole section), and one model sees for all nets of an algorithm, each with weights of its own.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from drl_cli.configs.schema import Section, Whole, Widths, key
+from drl_cli.configs.schema import MisfitError, PlainMapping, Section, Whole, Widths, key
 from drl_cli.errors import ConfigError
 
 ACTIVATIONS = Literal["relu", "tanh", "elu", "swish", "linear"]
@@ -19,6 +21,8 @@ _RLLIB_FILTERS = {
     (84, 84): ((16, 8, 4), (32, 4, 2), (256, 11, 1)),
     (42, 42): ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
 }
+REPLACED = ("fcnet_hiddens", "fcnet_activation", "layer_norm", "conv_filters", "conv_activation")
+"""Keys of ``model`` that have no effect beside a ``custom_model``, which stands in the place of such layers."""
 _SMALL = 8  # pixels of the longer side at which our own filters stop halving
 
 
@@ -59,7 +63,25 @@ class FullyConnected(Section):
     layer_norm: bool = key(False, "Normalise each hidden layer's output before its activation.")
 
 
-class Vision(Section):
+class OwnNetwork(Section):
+    """A network of one's own, see ``networks.models``."""
+
+    custom_model: Annotated[str, Field(min_length=1, max_length=200)] | None = key(
+        None,
+        "A network of your own by the name under which register_model knows it: every net sees observations with it, in the "
+        "place of this section's convolutions and hidden layers. Its module comes with --import.",
+        allowed="the name of a registered model, or null",
+    )
+    custom_model_config: PlainMapping = key({}, "Keyword arguments of custom_model's class, plain data.")
+
+    @model_validator(mode="after")
+    def _configures_a_model(self):
+        if self.custom_model_config and self.custom_model is None:
+            raise MisfitError("custom_model_config", "it needs custom_model, whose arguments it holds")
+        return self
+
+
+class Vision(OwnNetwork):
     """How images are made ready, and the convolutions that see them. Without effect on observations that are vectors."""
 
     conv_filters: Filters | None = key(

@@ -105,7 +105,7 @@ class BufferedKeys(
 class OffPolicyKeys(ReplayKeys, BufferedKeys):
     """What every algorithm has that learns the values of actions from a replay."""
 
-    model: Vision = key(Vision(), "How observations that are images are seen.")
+    model: Vision = key(Vision(), "What sees observations in front of the other layers: of images, or of your own.")
     policy_average: float = key(
         0.0,
         "Share that the past keeps, at each update, in a running average of the policy's weights; the average is what "

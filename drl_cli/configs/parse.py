@@ -8,6 +8,7 @@ flag.
 from pydantic import ValidationError
 
 from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown
+from drl_cli.configs.model import REPLACED
 from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
 from drl_cli.configs.sampling import FORMS, name_of
 from drl_cli.configs.schema import MisfitError
@@ -81,7 +82,23 @@ def _idle(config, mapping, where):
         other, least = needs
         if (getattr(config, other) or 0) < least:
             found.append(f"{path[0]} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
-    return found
+    return found + _replaced(config, where)
+
+
+def _replaced(config, where):
+    """Return a notice for each key of ``model`` in whose place a network of one's own stands."""
+    model = getattr(config, "model", None)
+    if getattr(model, "custom_model", None) is None:
+        return []
+    fields = type(model).model_fields
+    given = [
+        name for name in REPLACED if name in model.model_fields_set and getattr(model, name) != fields[name].default
+    ]
+    return [
+        f"model.{name} has no effect beside model.custom_model, whose arguments are model.custom_model_config"
+        f"{_at(where, ('model', name))}."
+        for name in given
+    ]
 
 
 def read_section(schema, mapping, where, refusal):

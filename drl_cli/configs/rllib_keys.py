@@ -24,9 +24,6 @@ _FILM = "what it tries are perturbed policies; film the learnt one with: drl rol
 
 NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
-    "callbacks": _PYTHON,
-    "custom_eval_function": "it is a function of RLlib's own trainer and its workers, which drl does not have. Write what shall "
-    "be scored as the reward of an environment and name it in evaluation_config.env_config, or read drl evaluate --json.",
     "env_task_fn": _PYTHON,
     "logger_config": _PYTHON,
     "observation_space": "the spaces are the environment's own.",
@@ -44,7 +41,7 @@ NEVER = {
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
     "synchronize_filters": "what workers see is always merged: filters of their own would each feed the policy other numbers.",
-    "keep_per_episode_custom_metrics": "episodes have no metrics beside reward and length; hist_stats holds both of each episode.",
+    "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
     "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
     "multiagent": _SEVERAL,
     "replay_mode": _SEVERAL,
@@ -162,8 +159,6 @@ MODEL_NOT_YET = frozenset(
         "lstm_use_prev_action_reward",
         "lstm_use_prev_action",
         "lstm_use_prev_reward",
-        "custom_model",
-        "custom_model_config",
         "custom_action_dist",
         "custom_preprocessor",
         "post_fcnet_hiddens",
@@ -183,6 +178,9 @@ MODEL_NOT_YET = frozenset(
     ]
 )
 """Keys of a network (MODEL_DEFAULTS) that are not built yet."""
+
+OWN = ("custom_model", "custom_model_config", "custom_options")
+"""Keys of a network of one's own, which stand in ``model`` alone."""
 
 EXPLORATION_NOT_YET = frozenset(
     ["feature_dim", "feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
@@ -210,6 +208,8 @@ def refusal(path, algorithm, schema, rows=()):
     section, name = path[:-1], path[-1]
     if not section:
         return _top_level(name, algorithm, schema, rows)
+    if section[0] in ("Q_model", "policy_model") and name in OWN:
+        return "one network of your own sees for policy and critics, in front of their layers: write model: {custom_model: …}."
     if section[0] in ("Q_model", "policy_model", "model") and name in MODEL_NOT_YET:
         recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
         return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."

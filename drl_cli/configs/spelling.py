@@ -42,6 +42,7 @@ ALIASES = {
     ("lr_schedule",): ("lr",),
     ("entropy_coeff_schedule",): ("entropy_coeff",),
     ("model", "vf_share_layers"): ("vf_share_layers",),
+    ("model", "custom_options"): ("model", "custom_model_config"),
     ("actor_lr",): (*_OPTIMIZATION, "actor_learning_rate"),
     ("critic_lr",): (*_OPTIMIZATION, "critic_learning_rate"),
     ("alpha_lr",): (*_OPTIMIZATION, "entropy_learning_rate"),

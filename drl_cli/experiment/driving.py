@@ -17,7 +17,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiment import demands
+from drl_cli.experiment import demands, records
 from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
@@ -79,7 +79,7 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic):
     opening = open_run(spec)
     with contextlib.ExitStack() as stack:
         stack.callback(opening.folder.close)
-        journal = Journal(opening.folder, clock)
+        journal = Journal(opening.folder, clock, spec.log_format)
         stack.callback(journal.close)
         report_notices(opening)
         drive = _Drive(spec, opening, stop_request, clock)
@@ -130,7 +130,8 @@ class _Drive:
             trainer.start()
             self._install_signals()
             self._keeping = Keeping(spec, self._opening, trainer, self._clock)
-            loggers = Loggers(self._path, self._opening.joined_at)
+            told = (records.params(spec), spec.loggers, self._opening.exact)
+            loggers = Loggers(self._path, self._opening.joined_at, *told)
             stack.callback(loggers.close)
             self._diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
             stack.callback(events.subscribe(self._diagnosis.hear))
@@ -150,6 +151,8 @@ class _Drive:
         while not self._stop_request:
             result = trainer.train()
             reason = ending.check(result, trainer.touched)
+            if reason is None and result.get("done") is True:
+                reason = f"on_train_result of the callbacks {self._spec.config.callbacks!r} set done"
             identity = {"experiment_id": self._path.name.rpartition("_")[2], "trial_id": self._path.name}
             self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)

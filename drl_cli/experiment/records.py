@@ -47,10 +47,11 @@ def params(spec):
             "checkpoint_at_end": spec.checkpoint_at_end,
             "keep_checkpoints_num": spec.keep_checkpoints_num,
             "checkpoint_score_attr": spec.checkpoint_score_attr,
-            "export_formats": list(spec.export_formats),
             "restore": None if spec.restore is None else str(spec.restore),
             "pass_criteria": dict(spec.pass_criteria),
             "imports": list(spec.imports),
+            "loggers": list(spec.loggers),
+            **({"export_formats": list(spec.export_formats)} if spec.export_formats else {}),
         }
     )
 

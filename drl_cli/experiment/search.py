@@ -20,6 +20,7 @@ from drl_cli import events
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import sampling, variants
 from drl_cli.configs.allowed import shown
+from drl_cli.configs.export_formats import listed
 from drl_cli.configs.parse import refuse
 from drl_cli.configs.resources import bundles
 from drl_cli.configs.secrets import redact_command
@@ -32,7 +33,7 @@ from drl_cli.experiment.spec import Draft, import_modules
 
 EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
-FLAGS_OF_TRIALS += ("ray_object_store_memory",)
+FLAGS_OF_TRIALS += ("ray_object_store_memory", "log_format")
 CHECKED = 200  # points that are checked as whole runs; beyond, every listed value and both ends of each range are
 
 
@@ -61,8 +62,8 @@ def asked(path_or_name, flags, wishes):
     if flags.get("local_mode"):
         raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
     for one in asked:
-        formats = one.layers.data.get("export_formats") or ()
-        if set(formats.split(",") if isinstance(formats, str) else formats) - {"checkpoint"}:
+        formats = listed(one.layers.data.get("export_formats")) or ()
+        if isinstance(formats, (list, tuple)) and set(map(str, formats)) - {"checkpoint"}:
             raise ConfigError(
                 f"export_formats: this is a search, and a single run is exported at its end "
                 f"({one.layers.where.place(('export_formats',))}). Leave it out; then: drl checkpoint export RUN -o policy"

@@ -16,23 +16,23 @@ stop rules gets some; a seed is drawn and recorded.
     local_mode, queue_trials     bool   asserts   list of "field>=threshold"
     defaults                     names of flags that were not typed, but set once by the person; a file goes before them
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
+    loggers                      list of names      log_format   "text" or "json"
 """
 
-import importlib.util
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs, preprocessing, showing
+from drl_cli.acting import callbacks, envs, evaluations, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
-from drl_cli.configs import exploration
-from drl_cli.configs.experiment import EXPORT_PACKAGES, EXPORTS, ExperimentKeys, refusal
+from drl_cli.configs import exploration, export_formats
+from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
-from drl_cli.configs.results import NUMBER_FIELDS
+from drl_cli.configs.results import NUMBER_FIELDS, is_number_field
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
@@ -40,6 +40,8 @@ from drl_cli.events import report
 from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
+from drl_cli.loggers import registering
+from drl_cli.networks import models
 from drl_cli.runtime import footprint
 
 _NAME = re.compile(r"\w[\w. -]{0,99}")
@@ -52,8 +54,9 @@ class ExperimentSpec:
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
     ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
-    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``export_formats``: what the
-    best checkpoint becomes at the end.
+    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
+    ``loggers.registering``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best checkpoint becomes
+    at the end.
     """
 
     name: str
@@ -79,6 +82,8 @@ class ExperimentSpec:
     origins: dict = field(default_factory=dict)
     demands: tuple = ()
     export_formats: tuple = ()
+    loggers: tuple = ()
+    log_format: str = "text"
 
 
 def from_flags(flags):
@@ -174,7 +179,21 @@ class Draft:
         given, where = self._mapping.get("config", {}), self._where.inside("config")
         self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
         self._notices += notices
+        if not problems:
+            own = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
+            problems = [*self._unknown_model(), *own]
         return problems or offline.problems(self._row, self._config, self._mapping, self._where)
+
+    def _unknown_model(self):
+        """Return the problem of a custom model that nobody has registered, in a list."""
+        name = self._config.model.custom_model
+        try:
+            if name is not None:
+                models.MODELS.find(name)
+        except InputError as error:
+            place = self._where.inside("config").place(("model", "custom_model"))
+            return [_placed(f"model.custom_model: {error}", place)]
+        return []
 
     def _read_environment(self):
         name = self._mapping.get("env")
@@ -198,37 +217,25 @@ class Draft:
                 continue
             where = Where("--assert") if name == "assert" else self._where.inside(name)
             found += stop.problems(rules, where, name)
-            needs = [field for field in rules if field.startswith("evaluation/") and field in NUMBER_FIELDS]
+            needs = [field for field in rules if field.startswith("evaluation/") and is_number_field(field)]
             if needs and self._config is not None and self._config.evaluation_interval is None:
                 place = where.place((needs[0],))
                 found.append(
                     f"{name}: {needs[0]} needs evaluations ({place}). Set evaluation_interval, or drop the rule."
                 )
+        if self._keys is not None:
+            place = self._where.place(("loggers",))
+            found += [f"{text} ({place})" for text in registering.problems(self._keys.loggers)]
         score = self._mapping.get("checkpoint_score_attr")
-        if isinstance(score, str) and score.removeprefix("min-") not in NUMBER_FIELDS:
+        if isinstance(score, str) and not is_number_field(score.removeprefix("min-")):
             place = self._where.place(("checkpoint_score_attr",))
             hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
 
     def _check_exports(self):
-        """Whether what the run is to be exported as can be made here: better said now than when it has learnt."""
         place = self._where.place(("export_formats",))
-        missing = {
-            form: [package for package in EXPORT_PACKAGES.get(form, ()) if importlib.util.find_spec(package) is None]
-            for form in self._formats()
-        }
-        return [
-            f"export_formats: {form} needs the package {packages[0]}, which is not installed ({place}). Run: pip install "
-            f"'drl-cli[{form}]'"
-            for form, packages in missing.items()
-            if packages
-        ]
-
-    def _formats(self):
-        """The formats of ``drl checkpoint export`` that were asked for, each once."""
-        names = self._keys.export_formats if self._keys else ()
-        return tuple(dict.fromkeys(EXPORTS[name] for name in names if name in EXPORTS))
+        return export_formats.problems(self._keys.export_formats, place) if self._keys else []
 
     def note_what_only_searches_read(self):
         """Say which keys have no effect because this is a single run."""
@@ -259,6 +266,7 @@ class Draft:
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
+        models.try_out(load(self._row.nets).policy_spec(self._config, spaces))
         footprint.check_replay(self._row, self._config, spaces, rules)
         config = defaults.complete(self._config, env.id)
         facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
@@ -276,7 +284,7 @@ class Draft:
             stop=rules,
             pass_criteria=keys.pass_criteria,
             demands=self._demands,
-            export_formats=self._formats(),
+            export_formats=export_formats.asked(keys.export_formats),
             checkpoint_freq=keys.checkpoint_freq,
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,
@@ -295,5 +303,7 @@ class Draft:
                 "spaces": spaces,
                 "preprocessing": plan,
             },
+            loggers=tuple(dict.fromkeys(keys.loggers)),
+            log_format=self._flags.get("log_format") or "text",
             origins=provenance.collect(self._mapping, self._where, load(self._row.config)),
         )

@@ -25,7 +25,7 @@ def write(spec, weights, path, about):
     size = sum(array.nbytes for array in weights.values())
     if size > MAX_BYTES:
         raise InputError(f"The policy's weights take {size:,} bytes; an ONNX file holds {MAX_BYTES:,}.")
-    if getattr(spec.nets[0], "custom", ()):
+    if spec.nets[0].custom:
         raise InputError(
             f"The policy's network is one of your own (model.custom_model {spec.nets[0].custom[0]}), which drl knows as a "
             "TensorFlow graph. Export it as savedmodel or tflite."

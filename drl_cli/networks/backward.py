@@ -5,7 +5,7 @@ is differentiated here by a dozen matrix products. ``tests/networks/test_backwar
 gradients, and with differences.
 
 Source: the chain rule, layer by layer, backwards (Rumelhart et al. 1986). Deviations from the forward pass:
-- No convolutions, recurrent cells, noise, batch normalisation, state-dependent deviations or several copies:
+- No convolutions, recurrent cells, noise, batch normalisation, state-dependent deviations, custom models or several copies:
   ``is_differentiable`` says so, and the graph differentiates those.
 - What is computed is kept, so no activation works in place.
 """
@@ -19,7 +19,7 @@ from drl_cli.networks.nets import Dense
 def is_differentiable(net):
     """Whether ``Backward`` can run ``net``, a NetSpec."""
     layers = (*net.layers, *net.head_layers)
-    special = net.image or net.convs or net.lstm or net.batch_norm or net.sde or net.noisy_heads or net.copies > 1
+    special = net.image or net.custom or net.lstm or net.batch_norm or net.sde or net.noisy_heads or net.copies > 1
     return not special and not any(layer.noisy for layer in layers)
 
 

@@ -4,6 +4,8 @@ One small net on a handful of observations costs about 10 µs here against 100 t
 TensorFlow. ``tf1.build`` computes the same numbers to a tolerance; ``tests/networks/test_parity.py`` holds both together.
 """
 
+import functools
+
 import numpy as np
 
 from drl_cli.networks.nets import Dense
@@ -35,8 +37,12 @@ ACTIVATION = {"relu": _relu, "tanh": np.tanh, "elu": _elu, "swish": _swish, "lin
 class Forward:
     """A net, ready to run: ``Forward(net_spec, weights)(x)``."""
 
-    def __init__(self, net, weights):
-        """``net`` is a NetSpec, ``weights`` maps its names to float32 arrays of its shapes (ValueError otherwise)."""
+    def __init__(self, net, weights, own=None):
+        """``net`` is a NetSpec, ``weights`` maps its names to float32 arrays of its shapes (ValueError otherwise).
+
+        ``own(weights, x)`` runs a custom model that has no ``forward`` in NumPy: {name: array} of its variables and float32
+        [N, …] to float32 [N, features]. ValueError where it is missing.
+        """
         for name, shape in net.weight_shapes().items():
             if name not in weights or tuple(weights[name].shape) != shape:
                 found = tuple(weights[name].shape) if name in weights else "missing"
@@ -44,6 +50,7 @@ class Forward:
             if weights[name].dtype != np.float32:
                 raise ValueError(f"{name}: expected float32, found {weights[name].dtype}")
         self._net, self._weights = net, weights
+        self._custom = self._own_copies(own) if net.custom else ()
         self._norms = [self._folded(index) for index in range(len(net.layers) + 1)] if net.batch_norm else None
         self._layers = [self._layer(f"dense_{index}", layer) for index, layer in enumerate(net.layers)]
         affine = net.affine_heads()
@@ -60,6 +67,18 @@ class Forward:
         self._free = {head: self._of(f"{head}/free") for head in net.free_heads}
         self._variances = np.exp(2.0 * self._of("log_std/kernel")) if net.sde else None
         self._lstm = (self._of("lstm/kernel"), self._of("lstm/bias")) if net.lstm else None
+
+    def _own_copies(self, own):
+        """A function of observations, float32 [N, …] → [N, features], for each copy of a custom model."""
+        model, names = self._net.own, self._net.own_names()
+        if own is None and not model.has_forward:
+            raise ValueError(f"the custom model of {self._net.name} runs in a graph only")
+        run, single = own or model.forward, self._net.copies == 1
+        each = [
+            {variable: self._weights[name] if single else self._weights[name][copy] for name, variable in names.items()}
+            for copy in range(self._net.copies)
+        ]
+        return [functools.partial(run, weights) for weights in each]
 
     def _layers_of(self, head, size):
         """The layers of a head of its own, its linear output last."""
@@ -133,6 +152,8 @@ class Forward:
 
     def _joined(self, x):
         """Scale an image, run the convolutions, put all inputs side by side: float32 [N, I]."""
+        if self._custom:
+            return self._seen_by_own(x)
         if not self._net.image:
             return np.concatenate(x, axis=-1) if isinstance(x, (list, tuple)) else x
         image, *others = x if isinstance(x, (list, tuple)) else [x]
@@ -144,6 +165,18 @@ class Forward:
             others = [np.broadcast_to(other, (self._net.copies, *other.shape)) for other in others]
         else:
             y = y.reshape(len(image), -1)
+        return np.concatenate([y, *others], axis=-1) if others else y
+
+    def _seen_by_own(self, x):
+        """The custom model's features of the first input with the others beside them, float32 [(C,) N, I]."""
+        obs, *others = x if isinstance(x, (list, tuple)) else [x]
+        axes = 4 if self._net.image else 2
+        each = obs if obs.ndim > axes else [obs] * self._net.copies  # rows of its own for each copy
+        if self._net.image:
+            each = [scaled(rows.reshape(len(rows), *self._net.image), self._net.zero_mean) for rows in each]
+        seen = [run(rows) for run, rows in zip(self._custom, each, strict=True)]
+        y = np.stack(seen) if self._net.copies > 1 else seen[0]
+        others = [np.broadcast_to(other, (*y.shape[:-1], other.shape[-1])) for other in others]
         return np.concatenate([y, *others], axis=-1) if others else y
 
     def _convolved(self, x, index, conv):

@@ -14,6 +14,8 @@ import math
 
 import numpy as np
 
+from drl_cli.networks import models
+
 ACTIVATIONS = ("relu", "tanh", "elu", "swish", "linear")
 RUNNING = ("mean", "var")  # running statistics of batch normalisation: not trained, but part of the weights
 _ONES = ("norm_scale", "scale", "var")
@@ -74,6 +76,9 @@ class NetSpec:
     order input, forget, output, candidate. Such a net has one copy and neither ``batch_norm`` nor ``sde``.
 
     ``free_heads`` names heads that are the same whatever comes in: a vector that is learnt by itself.
+
+    ``custom`` (see ``networks.models.reference``) names a network of one's own that sees the first input, an image or not, in
+    the place of ``convs``; the other inputs join its features, and ``layers`` follow. It has copies as all else.
     """
 
     name: str
@@ -90,6 +95,12 @@ class NetSpec:
     sde: bool = False
     lstm: int = 0
     free_heads: tuple = ()
+    custom: tuple = ()
+
+    @property
+    def own(self):
+        """The ``networks.models.Model`` of ``custom``. Raises InputError where this process does not know it."""
+        return models.made(self.custom, self.image or (self.inputs[0][1],))
 
     @property
     def state_shapes(self):
@@ -111,13 +122,19 @@ class NetSpec:
 
     def dense_inputs(self):
         """Number of columns that enter the first dense layer."""
-        if not self.image:
-            return self.input_size
-        return math.prod(self.image_shapes()[-1]) + sum(size for _, size in self.inputs[1:])
+        others = sum(size for _, size in self.inputs[1:])
+        if self.custom:
+            return self.own.features + others
+        return math.prod(self.image_shapes()[-1]) + others if self.image else self.input_size
+
+    def own_names(self):
+        """Return {name of a weight: name of the custom model's variable}; {} without one."""
+        return {f"{self.name}/{models.SCOPE}/{name}": name for name in self.own.shapes} if self.custom else {}
 
     def weight_shapes(self):
         """Return {variable name: shape} in the order in which the net uses them."""
         shapes, width = {}, self.dense_inputs()
+        shapes |= {name: self.own.shapes[variable] for name, variable in self.own_names().items()}
         for index, (conv, (_, _, channels)) in enumerate(zip(self.convs, self.image_shapes()[:-1], strict=True)):
             scope = f"{self.name}/conv_{index}"
             shapes[f"{scope}/kernel"] = (conv.kernel, conv.kernel, channels, conv.filters)
@@ -167,7 +184,8 @@ class NetSpec:
 
     def trainable(self):
         """Return the names of the weights that gradients change: all but running statistics."""
-        return [name for name in self.weight_shapes() if name.rpartition("/")[2] not in RUNNING]
+        own = self.own_names()
+        return [name for name in self.weight_shapes() if name in own or name.rpartition("/")[2] not in RUNNING]
 
     def initial_weights(self, rng, head_scale=1.0, sigma=0.5, log_std=-3.0):
         """Return {name: float32 array}: Glorot-uniform kernels (eq. 16), zero biases.
@@ -178,8 +196,10 @@ class NetSpec:
         """
         shapes = self.weight_shapes()
         heads = tuple(f"{self.name}/{head}/kernel" for head, _ in self.heads)
-        weights = {}
+        weights = self._own_weights(rng)
         for name, shape in shapes.items():
+            if name in weights:
+                continue
             part = name.rpartition("/")[2]
             noisy = f"{name.removesuffix('_sigma')}_sigma" in shapes
             if self.sde and name == f"{self.name}/log_std/kernel":
@@ -197,3 +217,11 @@ class NetSpec:
         if self.lstm:
             weights[f"{self.name}/lstm/bias"][self.lstm : 2 * self.lstm] = 1.0  # the forget gates begin open
         return weights
+
+    def _own_weights(self, rng):
+        """The first weights of a custom model, each copy's drawn by itself."""
+        if not self.custom:
+            return {}
+        each = [self.own.initial_weights(rng) for _ in range(self.copies)]
+        names = self.own_names().items()
+        return {name: np.stack([one[v] for one in each]) if self.copies > 1 else each[0][v] for name, v in names}

@@ -24,7 +24,10 @@ _LATER = {
 
 
 def policy_spec(data):
-    """Rebuild a PolicySpec from ``to_dict``'s data. Raises CheckpointError for anything that is not exactly one."""
+    """Rebuild a PolicySpec from ``to_dict``'s data. Raises CheckpointError for anything that is not exactly one.
+
+    InputError where it names a custom model that is not registered.
+    """
     try:
         whole = _completed(data)
         spec = specs.PolicySpec(
@@ -113,11 +116,21 @@ def _net(data):
         head_layers=tuple(_dense(layer) for layer in data["head_layers"]),
         lstm=_sizes([data["lstm"]], least=0)[0],
         free_heads=tuple(str(head) for head in data["free_heads"]),
+        custom=_custom(data["custom"]),
         **flags,
     )
+    if net.custom:
+        net.dense_inputs()  # InputError where nobody has registered it: the name is looked up, nothing is imported
     if any(side < 1 for shape in net.image_shapes() for side in shape) or (net.convs and len(net.image) != 3):
         raise ValueError(f"convolutions that an image of shape {net.image} is too small for")
     return net
+
+
+def _custom(data):
+    custom = tuple(str(text) for text in data)
+    if custom and (len(custom) != 2 or not isinstance(json.loads(custom[1]), dict)):
+        raise ValueError("a custom model that is no name with its arguments")
+    return custom
 
 
 def _dense(data):

@@ -113,7 +113,7 @@ def _net(net):
         "name": net.name,
         "inputs": dict(net.inputs),
         "image": list(net.image) or None,
-        "custom": (getattr(net, "custom", None) or [None])[0],  # the registered name of a network of one's own
+        "custom": net.custom[0] if net.custom else None,
         "convs": [[conv.filters, conv.kernel, conv.stride] for conv in net.convs],
         "layers": [layer.units for layer in net.layers],
         "activations": sorted({layer.activation for layer in (*net.convs, *net.layers)}),

@@ -100,7 +100,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
     replay = _make_replay(config, spec, cluster, pinned) if has_replay(row) else None
-    identity = {"seed": config.seed, "with_ray": cluster.is_remote}
+    identity = {"seed": config.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     learner = cluster.spawn(
         "learner",
         row.learner,
@@ -199,6 +199,8 @@ def make_tester(config, env, spec, cluster, server):
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
         "config": config if methods(config) else None,
+        "callbacks": config.callbacks,
+        "custom_eval_function": config.custom_eval_function,
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:

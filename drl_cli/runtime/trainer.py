@@ -10,6 +10,7 @@ import socket
 import time
 
 from drl_cli import events, process
+from drl_cli.acting import callbacks
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
@@ -19,6 +20,7 @@ from drl_cli.configs.output import output_folder
 from drl_cli.data.experience import writing
 from drl_cli.errors import CheckpointError
 from drl_cli.loading import load
+from drl_cli.networks import models
 from drl_cli.runtime import assembly, machine, saving
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
@@ -52,6 +54,7 @@ class Trainer:
         self._restored = None  # the checkpoint to continue from once the parts are up
         self._saved = None  # (run folder, iteration, path) of the last save
         self.parts = None
+        self.hooks = callbacks.make(config)  # the driver's object of callbacks, None without any
         self._testers_lost = 0
         self._edges_warned = False
         self._busy_before = None
@@ -68,6 +71,7 @@ class Trainer:
         output = self._recording_folder()
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
+        models.try_out(self.spec)
         self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop
@@ -125,7 +129,10 @@ class Trainer:
         self._evaluate_when_due()
         seconds = time.monotonic() - began
         self._time_total += seconds
-        return self._result(seconds, loop.sampled - first)
+        result = self._result(seconds, loop.sampled - first)
+        if self.hooks:
+            self.hooks.train_result(result)
+        return result
 
     def _is_short(self, steps, trained, seconds):
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""

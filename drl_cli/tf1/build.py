@@ -134,7 +134,7 @@ class Net:
 
     def _joined(self, inputs):
         net = self._net
-        if not net.image:
+        if not net.image and not net.custom:
             return self._to_copies(tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0])
         image, *others = inputs
         each = [tf.concat([x, *others], axis=-1) for x in self._seen(image)]
@@ -143,8 +143,14 @@ class Net:
         return joined
 
     def _seen(self, obs):
-        """What a dense layer sees of an observation, [B, F]: one that all copies share, of an image one for each copy."""
+        """What a dense layer sees of an observation, [B, F]: one that all copies share, of an image one for each copy.
+
+        Of whatever a custom model sees, one for each copy too.
+        """
         net = self._net
+        if net.custom:
+            x = scaled(obs, net.zero_mean) if net.image else obs
+            return [net.own.graph(tf, self._own_weights(copy), x) for copy in range(net.copies)]
         if not net.image:
             return [obs]
         x = scaled(obs, net.zero_mean)  # [B, H, W, I]
@@ -153,6 +159,11 @@ class Net:
             each = [self._convolved(x, f"{net.name}/conv_{index}", conv, copy) for copy, x in enumerate(each)]
         rows = obs.shape[0] if obs.shape[0] is not None else tf.shape(obs)[0]
         return [tf.reshape(x, [rows, -1]) for x in each]
+
+    def _own_weights(self, copy):
+        """The custom model's weights of one copy, {name: tensor}."""
+        found = {name: tf.convert_to_tensor(self._weights[full]) for full, name in self._net.own_names().items()}
+        return {name: value[copy] for name, value in found.items()} if self._net.copies > 1 else found
 
     def _to_copies(self, x):
         """The same for every copy, [(C,) B, I] of [B, I]."""

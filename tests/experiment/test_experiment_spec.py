@@ -502,8 +502,41 @@ def test_export_format_that_is_unknown_is_refused_with_those_there_are():
 
 
 def test_export_format_whose_package_is_missing_is_refused_before_the_run(monkeypatch):
-    monkeypatch.setattr(spec.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("drl_cli.configs.export_formats.find_spec", lambda name: None)
     assert (
         "export_formats: onnx needs the package onnx, which is not installed (--export-formats). Run: pip install "
         "'drl-cli[onnx]'"
     ) in message(spec.from_flags, {**PENDULUM, "export_formats": "onnx"})
+
+
+def test_loggers_are_those_of_the_flag_or_of_the_file(write, monkeypatch):
+    monkeypatch.setattr("drl_cli.loggers.registering.find_spec", lambda name: object())
+    assert spec.from_flags(PENDULUM).loggers == ()
+    assert spec.from_flags({**PENDULUM, "loggers": ["wandb", "aim", "wandb"]}).loggers == ("wandb", "aim")
+    path = write("mine: {run: SAC, env: Pendulum-v1, loggers: [mlflow]}")
+    assert spec.from_file(path, {})[0].loggers == ("mlflow",)
+    assert spec.from_file(path, {"loggers": ["wandb"]})[0].loggers == ("wandb",)
+    assert spec.from_file(path, {"loggers": ["wandb"], "defaults": ["loggers"]})[0].loggers == ("mlflow",)
+
+
+def test_loggers_that_cannot_be_used_are_refused_with_their_place(monkeypatch):
+    monkeypatch.setattr("drl_cli.loggers.registering.find_spec", lambda name: None)
+    said = message(spec.from_flags, {**PENDULUM, "loggers": ["wandb", "wand"]})
+    assert "logger wandb: the package wandb is not installed. Run: pip install 'drl-cli[wandb]' (--logger)" in said
+    assert "'wand' is neither aim, " in said and "Did you mean 'wandb'?" in said
+
+
+def test_callbacks_that_nobody_registered_are_refused_before_anything_is_made():
+    said = message(spec.from_flags, {**PENDULUM, "set": ["callbacks=nobodys", "custom_eval_function=nobodys"]})
+    assert "callbacks: No class of callbacks is registered as 'nobodys'." in said
+    assert "custom_eval_function: No evaluation is registered as 'nobodys'." in said
+
+
+def test_metrics_of_callbacks_may_stop_a_run_and_rank_its_checkpoints():
+    asked = {
+        "stop": ["custom_metrics/angle_mean=3"],
+        "checkpoint_score_attr": "min-evaluation/custom_metrics/angle_max",
+    }
+    one = spec.from_flags({**PENDULUM, **asked})
+    assert one.stop == {"custom_metrics/angle_mean": 3}
+    assert one.checkpoint_score_attr == "min-evaluation/custom_metrics/angle_max"

@@ -3,6 +3,7 @@
 import fcntl
 import json
 
+import numpy as np
 import pytest
 from plain_policy import POLICY
 
@@ -58,7 +59,6 @@ def test_policy_and_arrays_are_told(run):
 
 
 def test_replay_is_told_in_rows_and_bytes(tmp_path):
-    np = pytest.importorskip("numpy")
     with checkpoint.Writer(tmp_path, 1) as writer:
         columns = {"obs": np.zeros((70, 3), np.float32), "link": np.zeros(70, np.int32)}
         checkpoint.write_arrays(writer.folder / "replay-0.safetensors", columns, compress=True)

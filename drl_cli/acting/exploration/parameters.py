@@ -32,7 +32,8 @@ class ParameterNoise:
     def __init__(self, spec, count, initial, settings, sub):
         """``initial``: deviation at the start; ``settings``, ``sub``: of the exploration laid over it."""
         shapes = spec.nets[0].weight_shapes()
-        self._shapes = {name: shape for name, shape in shapes.items() if name.rpartition("/")[2] in _NOISY}
+        own = spec.nets[0].own_names()  # a custom model's: which of them scale or shift, only it knows
+        self._shapes = {n: shape for n, shape in shapes.items() if n in own or n.rpartition("/")[2] in _NOISY}
         self._names = list(shapes)
         kind = _BoxDistance if spec.action.dtype == "float32" else _ValueDivergence
         self._divergence, self._sub = kind(spec.action, settings, sub), sub
