@@ -1,8 +1,9 @@
 """From a dotted name to the object: the one way in which heavy modules are reached from light ones.
 
-The table of algorithms, the clusters and the commands name what they need as ``"package.module"`` or
-``"package.module:attribute"``; nothing is imported before it is used. Names come from the program's own tables and from
-the command line, never from a checkpoint or a config file. ``tests/test_architecture.py`` follows these strings.
+What is no text is the object already: rows that others register hold classes and functions of their own. The table of
+algorithms, the clusters and the commands name what they need as ``"package.module"`` or ``"package.module:attribute"``; nothing
+is imported before it is used. Names come from the program's own tables and from the command line, never from a checkpoint or a
+config file. ``tests/test_architecture.py`` follows these strings.
 """
 
 import importlib
@@ -19,8 +20,10 @@ EXTRA_OF_MODULE |= {"wandb": "wandb", "mlflow": "mlflow", "aim": "aim", "onnx": 
 def load(name):
     """Import ``"package.module"`` or ``"package.module:attribute"`` and return the module or the attribute.
 
-    Raises InputError that names the missing package and the command that installs it.
+    Anything but a text is returned as it is. Raises InputError that names the missing package and the command that installs it.
     """
+    if not isinstance(name, str):
+        return name
     module_name, _, attribute = name.partition(":")
     try:
         with _IMPORTING:

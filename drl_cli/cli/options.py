@@ -106,7 +106,7 @@ def import_option(heading):
         metavar="MODULE",
         multiple=True,
         group=heading,
-        help="Import a module that registers environments, callbacks and their like; repeatable.",
+        help="Import a module that registers environments, algorithms, callbacks, …; repeatable.",
     )
 
 
@@ -284,7 +284,7 @@ def preset():
 
 
 def import_modules(names):
-    """Import the modules of ``--import``, also from the current folder."""
+    """Import the modules of ``--import``, also from the current folder: what they register is known from then on."""
     for name in names:
         load("drl_cli.acting.envs:import_module")(name)
 

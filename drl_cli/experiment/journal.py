@@ -50,7 +50,7 @@ class Journal:
 
     def _hear(self, kind, fields):
         if kind != "progress":
-            self.log(*_log_line(kind, fields))
+            self.log(*log_line(kind, fields))
         if kind not in UNRECORDED and self._events is not None:
             _write_line(self._events, {"time": now(), "kind": kind, **plain(fields)})
         self._follow(kind, fields)
@@ -118,7 +118,7 @@ def _write_line(file, data):
         return  # the same news is in drl.log and on the screen
 
 
-def _log_line(kind, fields):
+def log_line(kind, fields):
     """Return (level, text, component) of an event for drl.log."""
     level = logging.WARNING if kind in WARNINGS else logging.INFO
     component = "driver"

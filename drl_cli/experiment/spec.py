@@ -177,7 +177,7 @@ class Draft:
             return [_placed(error, self._where.place(("run",)))]
         self._mapping["run"] = self._row.name  # as the table spells it
         given, where = self._mapping.get("config", {}), self._where.inside("config")
-        self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
+        self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
         if not problems:
             own = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]

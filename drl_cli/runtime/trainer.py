@@ -60,7 +60,7 @@ class Trainer:
         self._busy_before = None
         self._stop_heard = None  # when a request to stop was first seen
         self._saving_s = 0.0  # in which everything stood still
-        loop = self.row.loop.rpartition(".")[2]
+        loop = table.loop_name(self.row)
         self._bottleneck = Bottleneck(Setting(loop, config.num_workers, machine.cores(), reads_only(config)))
 
     # -- life ---------------------------------------------------------------------------------------------------

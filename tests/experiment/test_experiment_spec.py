@@ -219,7 +219,10 @@ def test_everything_wrong_with_a_file_is_told_together(write):
     ("flags", "text"),
     [
         ({}, "run is missing (the command): which algorithm? Type --run SAC."),
-        ({"run": "SACC", "env": "Pendulum-v1"}, "Unknown algorithm 'SACC'. Did you mean 'SAC'? (--run)."),
+        (
+            {"run": "SACC", "env": "Pendulum-v1"},
+            "Unknown algorithm 'SACC'. Did you mean 'SAC'? One that a module registers",
+        ),
         ({"run": "CRR", "env": "Pendulum-v1"}, "CRR does not run here: another way to learn from recorded experience"),
         ({**PENDULUM, "set": ["num_atoms=51"]}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (-s)."),
         ({"run": "SAC", "env": "Pendulum-v0", "strict_env": True}, "Pendulum-v0 is retired"),
