@@ -141,11 +141,14 @@ def keys_part():
 def experiment_part():
     """Return the lines about the keys of an experiment in a file."""
     works = [(_code(name), field.description) for name, field in sorted(ExperimentKeys.model_fields.items())]
-    idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in experiment_spelling.IDLE_KEYS.items()]
+    unread = {
+        name: one for name, one in experiment_spelling.IDLE_KEYS.items() if name not in ExperimentKeys.model_fields
+    }
+    idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in unread.items()]
     idle += [(_code(experiment_spelling.BUDGET), f"Read as a stop rule on {experiment_spelling.STOP_FIELD}.")]
     refused = [(_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment.NOT_YET.items()]
     taken = {name for name, _ in idle}
-    rows = works + idle + [row for row in refused if row[0] not in taken or row[0] == _code("export_formats")]
+    rows = works + idle + [row for row in refused if row[0] not in taken]
     return _heading("Keys of experiments in files", SECTION) + _rows(("key", "here"), rows, "30 70")
 
 

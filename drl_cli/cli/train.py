@@ -14,7 +14,7 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, plan, run_options, search_options, terminal
+from drl_cli.cli import console, exports, group, options, plan, run_options, search_options, terminal
 from drl_cli.cli.view import RunView
 from drl_cli.errors import ConfigError
 from drl_cli.loading import load
@@ -130,7 +130,9 @@ class Show:
                 stop()
             watcher.close()
             request.remove()
-        self._close(outcome, view)
+        made = exports.Exports(spec.export_formats, outcome)
+        self._close(outcome, view, made)
+        made.raise_failure()
         return outcome.exit_code
 
     def _listen(self, kind, fields):
@@ -141,15 +143,16 @@ class Show:
         if kind == "result" and self._as_json:
             self._output.line(json_line(fields["result"]))
 
-    def _close(self, outcome, view):
+    def _close(self, outcome, view, made):
         if outcome.exit_code and outcome.exit_code not in INTERRUPTED:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
             paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
             told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
-            self._output.line(json_line({"finished": {**told, **{k: v and str(v) for k, v in paths.items()}}}))
+            paths = {name: path and str(path) for name, path in paths.items()}
+            self._output.line(json_line({"finished": {**told, **paths, **made.paths()}}))
         elif not self._quiet:
-            for line in summary(outcome, view, self._imports):
+            for line in [*summary(outcome, view, self._imports), *made.lines()]:
                 self._output.line(line)
 
     def _after_failure(self, view):
