@@ -11,6 +11,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   ├── CheckpointError         missing, damaged, foreign or newer
     │   ├── ExperienceError         files of recorded steps: missing, malformed, or of another environment
     │   └── RunFolderError          cannot be written, or another run holds it
+    ├── ExportFailed 1              an exported policy does not do what the checkpoint's does
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
     │   ├── WorkersFailed
@@ -53,6 +54,10 @@ class ExperienceError(InputError):
 
 class RunFolderError(InputError):
     """A results folder cannot be written, or belongs to another run."""
+
+
+class ExportFailed(DrlError):
+    """An exported policy, loaded again, does not do what the checkpoint's policy does; nothing of it was kept."""
 
 
 class RunFailed(DrlError):

@@ -204,6 +204,12 @@ _KEEP = [
         help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
     ),
     group.option(
+        "--export-formats",
+        metavar="FORMATS",
+        group=KEEP,
+        help="When finished, export the best policy into the run's folder: model,onnx,tflite.",
+    ),
+    group.option(
         "--logger",
         "loggers",
         metavar="NAME",

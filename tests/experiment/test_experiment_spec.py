@@ -490,6 +490,30 @@ def test_environment_that_cannot_be_drawn_is_refused(monkeypatch):
     assert text.startswith("render_env: no display")
 
 
+@pytest.mark.parametrize("given", ["model,onnx", " savedmodel , onnx,checkpoint,model"])
+def test_export_formats_are_those_of_drl_checkpoint_export(given):
+    assert spec.from_flags({**PENDULUM, "export_formats": given}).export_formats == ("savedmodel", "onnx")
+
+
+def test_export_formats_of_a_file_are_a_list(write):
+    text = "a: {run: SAC, env: Pendulum-v1, export_formats: [tflite, checkpoint]}"
+    assert spec.from_file(write(text), {})[0].export_formats == ("tflite",)
+
+
+def test_export_format_that_is_unknown_is_refused_with_those_there_are():
+    assert "it takes a list of checkpoint, model, savedmodel, onnx, tflite (--export-formats)" in message(
+        spec.from_flags, {**PENDULUM, "export_formats": "h5"}
+    )
+
+
+def test_export_format_whose_package_is_missing_is_refused_before_the_run(monkeypatch):
+    monkeypatch.setattr("drl_cli.configs.export_formats.find_spec", lambda name: None)
+    assert (
+        "export_formats: onnx needs the package onnx, which is not installed (--export-formats). Run: pip install "
+        "'drl-cli[onnx]'"
+    ) in message(spec.from_flags, {**PENDULUM, "export_formats": "onnx"})
+
+
 def test_loggers_are_those_of_the_flag_or_of_the_file(write, monkeypatch):
     monkeypatch.setattr("drl_cli.loggers.registering.find_spec", lambda name: object())
     assert spec.from_flags(PENDULUM).loggers == ()

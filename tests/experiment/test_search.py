@@ -263,3 +263,13 @@ def test_local_mode_is_refused_for_a_search():
     assert refusal({"local_mode": True}, {"num_samples": 2}).startswith(
         "--local-mode: the trials of a search are processes"
     )
+
+
+@pytest.mark.parametrize("formats", ["onnx", ["checkpoint", "model"]])
+def test_exports_of_a_search_are_refused_with_the_command_that_makes_them(formats):
+    with pytest.raises(ConfigError, match="this is a search, .* drl checkpoint export RUN"):
+        asked({"set": ["lr={grid_search: [0.001, 0.01]}"], "export_formats": formats})
+
+
+def test_checkpoints_as_the_export_of_a_search_are_what_it_keeps():
+    assert len(points(asked({"set": ["lr={grid_search: [0.001, 0.01]}"], "export_formats": "checkpoint"}))) == 2
