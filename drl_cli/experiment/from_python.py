@@ -6,6 +6,7 @@ User: ``experiment.door``.
 import sys
 from pathlib import PurePath
 
+from drl_cli.acting import callbacks, evaluations
 from drl_cli.acting.own_creators import name_of, register_env
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.parse import refuse
@@ -15,6 +16,8 @@ from drl_cli.experiment.layers import Layers
 from drl_cli.experiment.spec import Draft
 
 WHERE = Where("Trainer", overlay={("config",): "config"})
+OWN = {"callbacks": callbacks.name_of, "custom_eval_function": evaluations.name_of}
+"""Keys that are names of what a program may hand in itself: what registers it, and returns its name."""
 RAY = ("ray_address", "ray_num_cpus", "ray_num_gpus", "ray_object_store_memory")
 SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("run", "env", "config"))
 
@@ -22,7 +25,8 @@ SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("r
 def spec_of(algorithm, env, config, name, settings):
     """Return the ExperimentSpec of ``algorithm`` on ``env`` with ``config``; no stop rules unless ``settings`` has some.
 
-    ``env``: an id, a registered name, or a class or function that makes environments, which is registered here.
+    ``env``: an id, a registered name, or a class or function that makes environments, which is registered here; so are a class
+    of callbacks and a function that evaluates, in ``config``.
     ``name``: of the experiment. ``settings``: keys of an experiment file beside these, and those of ``RAY``. Raises
     ConfigError, EnvError and other InputErrors with everything that is wrong.
     """
@@ -37,6 +41,9 @@ def spec_of(algorithm, env, config, name, settings):
         raise ConfigError(f"Trainer: config {str(config)[:60]!r} is not a mapping of keys to values.")
     config, inside = dict(config), config.get("env")
     config.pop("env", None)
+    for key, known in OWN.items():
+        if callable(config.get(key)):
+            config[key] = known(config[key])
     if env is not None and inside is not None and inside != env:
         raise ConfigError(f"Trainer: two environments, env={env!r} and config['env'] = {inside!r}. Keep one of them.")
     env = _named(inside if env is None else env)
