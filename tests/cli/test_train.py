@@ -20,7 +20,11 @@ class World:
     def __init__(self):
         self.flags = None
         self.file = None
-        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0, export_formats=())]
+        self.specs = [
+            SimpleNamespace(
+                run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0, export_formats=(), log_format="text"
+            )
+        ]
         self.reports = []
         self.outcomes = []
         self.runs = 0
@@ -98,6 +102,8 @@ def test_flags_are_handed_on_unread(world, capsys):
         "keep_checkpoints_num": None,
         "checkpoint_score_attr": None,
         "export_formats": None,
+        "log_format": None,
+        "loggers": None,
         "restore": None,
         "resume": True,
         "ray_address": None,
@@ -270,7 +276,7 @@ def run(spec, stop):
         events.report("result", result={"training_iteration": i})
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
-spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, export_formats=())
+spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, export_formats=(), log_format="text")
 sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
 sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
 sys.modules["drl_cli.cli.search"] = SimpleNamespace(run=lambda *given: None)
