@@ -102,6 +102,8 @@ def test_flags_are_handed_on_unread(world, capsys):
         "keep_checkpoints_num": None,
         "checkpoint_score_attr": None,
         "export_formats": None,
+        "log_format": None,
+        "loggers": None,
         "restore": None,
         "resume": True,
         "ray_address": None,
