@@ -110,8 +110,6 @@ def test_flags_are_handed_on_unread(world, capsys):
         "ray_num_cpus": None,
         "ray_num_gpus": None,
         "ray_object_store_memory": None,
-        "loggers": None,
-        "log_format": None,
         "asserts": None,
         "local_mode": None,
         "queue_trials": None,
