@@ -1,13 +1,37 @@
-"""drl: train, watch and score deep-reinforcement-learning agents from the command line."""
+"""drl: train, watch and score deep-reinforcement-learning agents from the command line, and from Python.
+
+What a program of one's own needs is here: ``Trainer``, the ``register_…`` functions, and the classes that go with them. Each is
+loaded when it is first asked for, so that ``import drl_cli`` loads nothing heavy: no NumPy, no TensorFlow, no Ray.
+``__init__.pyi`` beside this file tells the same to type checkers.
+"""
 
 import importlib
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"register_model": "drl_cli.networks.models"}
+_WHERE = {
+    "Algorithm": "drl_cli.algorithms.table:Algorithm",
+    "Callbacks": "drl_cli.acting.callbacks:Callbacks",
+    "Trainer": "drl_cli.experiment.door:Trainer",
+    "register_algorithm": "drl_cli.algorithms.registering:register_algorithm",
+    "register_callbacks": "drl_cli.acting.callbacks:register_callbacks",
+    "register_env": "drl_cli.acting.own_creators:register_env",
+    "register_evaluation": "drl_cli.acting.evaluations:register_evaluation",
+    "register_exploration": "drl_cli.acting.exploration.registering:register_exploration",
+    "register_logger": "drl_cli.loggers.registering:register_logger",
+    "register_model": "drl_cli.networks.models:register_model",
+}
+
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name):
-    if name not in _PUBLIC:
+    if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    module, _, attribute = _WHERE[name].partition(":")
+    found = globals()[name] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_WHERE})

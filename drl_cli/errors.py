@@ -13,7 +13,8 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   └── RunFolderError          cannot be written, or another run holds it
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
-    │   └── WorkersFailed
+    │   ├── WorkersFailed
+    │   └── PluginFailed        callbacks or an evaluation that somebody brought raised, or returned what cannot be
     ├── CriterionMissed 4           a demanded score was not reached
     ├── ResourcesExhausted 5        this machine ran out of disk, memory or file descriptors
     └── ClusterUnavailable 75       a cluster that cannot be reached, or did not grant the resources in time
@@ -66,6 +67,10 @@ class Diverged(RunFailed):
 
 class WorkersFailed(RunFailed):
     """Rollout workers keep failing, or none delivers."""
+
+
+class PluginFailed(RunFailed):
+    """Code that somebody registered (callbacks, an evaluation) raised something, or answered what cannot be."""
 
 
 class CriterionMissed(DrlError):

@@ -1,8 +1,9 @@
 """From a dotted name to the object: the one way in which heavy modules are reached from light ones.
 
-The table of algorithms, the clusters and the commands name what they need as ``"package.module"`` or
-``"package.module:attribute"``; nothing is imported before it is used. Names come from the program's own tables and from
-the command line, never from a checkpoint or a config file. ``tests/test_architecture.py`` follows these strings.
+What is no text is the object already: rows that others register hold classes and functions of their own. The table of
+algorithms, the clusters and the commands name what they need as ``"package.module"`` or ``"package.module:attribute"``; nothing
+is imported before it is used. Names come from the program's own tables and from the command line, never from a checkpoint or a
+config file. ``tests/test_architecture.py`` follows these strings.
 """
 
 import importlib
@@ -13,13 +14,16 @@ from drl_cli.errors import InputError
 # One import at a time: two threads that import TensorFlow each from another end find half of it (seen: learner and worker).
 _IMPORTING = threading.RLock()
 EXTRA_OF_MODULE = {"ale_py": "atari", "mujoco": "mujoco", "envpool": "envpool", "h5py": "minari", "optuna": "optuna"}
+EXTRA_OF_MODULE |= {"wandb": "wandb", "mlflow": "mlflow", "aim": "aim"}
 
 
 def load(name):
     """Import ``"package.module"`` or ``"package.module:attribute"`` and return the module or the attribute.
 
-    Raises InputError that names the missing package and the command that installs it.
+    Anything but a text is returned as it is. Raises InputError that names the missing package and the command that installs it.
     """
+    if not isinstance(name, str):
+        return name
     module_name, _, attribute = name.partition(":")
     try:
         with _IMPORTING:

@@ -58,6 +58,7 @@ CALLBACKS = Registry("class of callbacks", "register_callbacks")
 LOGGERS = Registry("logger", "register_logger")
 EVALUATIONS = Registry("evaluation", "register_evaluation")
 ALGORITHMS = Registry("algorithm", "register_algorithm")
+_HERE = ("algorithm", "logger")  # asked for by the process that drives a run, and by no other
 _ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS)}
 
 
@@ -83,8 +84,8 @@ def failures():
 
 
 def registered():
-    """Return {kind: {name: thing}} of all that is registered here, to be carried to other processes of a run."""
-    return {kind: registry.known() for kind, registry in _ALL.items() if registry.known()}
+    """Return {kind: {name: thing}} of what is registered here and the other processes of a run ask for."""
+    return {kind: registry.known() for kind, registry in _ALL.items() if registry.known() and kind not in _HERE}
 
 
 def adopt(things):

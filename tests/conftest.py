@@ -70,6 +70,20 @@ def pendulum_run(tmp_path):
 
 
 @pytest.fixture
+def plug_ins():
+    """What a test registers is forgotten behind it."""
+    plugins, gymnasium = load("drl_cli.plugins"), load("gymnasium")
+    load("drl_cli.acting.envs")  # registers what comes with the program
+    held = {registry: registry.known() for registry in plugins._ALL.values()}
+    creator = load("drl_cli.acting.own_creators:Creator")
+    yield plugins
+    for registry, things in held.items():
+        registry._things = things
+    for name in [name for name, spec in gymnasium.registry.items() if isinstance(spec.entry_point, creator)]:
+        del gymnasium.registry[name]
+
+
+@pytest.fixture
 def write_checkpoint():
     """The function ``write_pendulum_checkpoint(run_folder, number, **facts)``."""
     return write_pendulum_checkpoint

@@ -25,7 +25,7 @@ from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.showing import Unseen
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
-from drl_cli.errors import CheckpointError, WorkersFailed
+from drl_cli.errors import CheckpointError, PluginFailed, WorkersFailed
 
 FOREIGN = (Exception, SystemExit)  # an environment is foreign code: whatever it raises costs an episode, not the run
 MAX_FAILURES = 10  # in a row, of one environment, before the run is given up
@@ -42,15 +42,16 @@ class Stepped(NamedTuple):
 class EnvBatch:
     """The environments of one worker."""
 
-    def __init__(self, name, count, key, horizon=None, soft=False, seen_by=None):
+    def __init__(self, name, count, key, horizon=None, soft=False, seen_by=None, watch=None):
         """``name``: dict(id, env_config, preprocessing); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps.
 
         ``soft``: at the horizon an episode ends, but its environment goes on from where it is. ``seen_by``: who looks at
-        the first environment (see ``acting.showing``), or None.
+        the first environment (see ``acting.showing``), or None. ``watch``: the Watch of callbacks, or None.
         """
         self._name, self._key, self._horizon, self._soft = name, key, horizon, soft
         self._plan = name.get("preprocessing") or preprocessing.NOTHING
         self._seen_by = [seen_by or Unseen(), *[Unseen()] * (count - 1)]
+        self._watch, self._infos = watch, [None] * count
         self.count = count
         self.notes = []  # texts about what broke, taken by the worker
         self.bad_steps = 0
@@ -99,6 +100,10 @@ class EnvBatch:
                 self._logs.drop(index)
         for index in failed:
             self._logs.drop(index)
+        if self._watch is not None:
+            for index in which:
+                if index not in failed:
+                    self._tell_step(index, actions[index], float(rewards[index]))
         going_on = set()
         if self._horizon is not None:
             for index in np.flatnonzero(self._logs.lengths - self._began >= self._horizon).tolist():
@@ -119,11 +124,11 @@ class EnvBatch:
 
     def _take_all(self, given, which):
         """Step; return rewards, {index: (terminated, truncated)} and {index: what it raised, or what is wrong}."""
-        envs, put = self._envs, self._frames.put
+        envs, put, infos = self._envs, self._frames.put, self._infos
         rewards, ended, failed = [0.0] * self.count, {}, {}
         for index in which:
             try:
-                obs, reward, terminated, truncated, _ = envs[index].step(given[index])
+                obs, reward, terminated, truncated, infos[index] = envs[index].step(given[index])
                 put(index, obs)
                 rewards[index] = reward if type(reward) is float else as_number(reward)
                 if terminated or truncated:
@@ -153,6 +158,7 @@ class EnvBatch:
             self._break(index, error)
             return None
         self._failures[index] = 0
+        self._tell_step(index, action, reward)
         if terminated or truncated:
             self._begin(index, goes_on)
         return reward, terminated, truncated, obs
@@ -186,7 +192,7 @@ class EnvBatch:
         Returns (obs, reward, terminated, truncated, whether the environment goes on behind a soft horizon).
         """
         # What is replayed must be what was meant, also where an environment writes to its input: it gets a copy.
-        obs, reward, terminated, truncated, _ = self._envs[index].step(as_action(action.copy()))
+        obs, reward, terminated, truncated, self._infos[index] = self._envs[index].step(as_action(action.copy()))
         obs, reward = self._frames.seen(obs), as_number(reward)
         if not is_finite(obs, reward):
             raise _not_finite(reward)
@@ -204,15 +210,34 @@ class EnvBatch:
         if goes_on:
             self._frames.begin(index, self.one_obs(index)[0].copy())  # no stack reaches back over an end
             self._began[index] = self._logs.lengths[index]
-            return None
+            self._tell_end(index)
+            self._tell_begin(index)
+            return
         if not preprocessing.goes_on(self._envs[index]):
             self._seen_by[index].ended(self.notes)
+            self._tell_end(index)
         if self._keeps(index):
             try:
-                return self._again(index)
+                self._again(index)
             except FOREIGN as error:
                 self._note(index, error, "a later reset")
-        return self._fresh(index)
+            else:
+                if not self._mid_game[index]:
+                    self._tell_begin(index)
+                return
+        self._fresh(index)
+
+    def _tell_begin(self, index):
+        if self._watch is not None:
+            self._watch.began(index, self._envs[index], lambda: self.one_obs(index)[0])
+
+    def _tell_step(self, index, action, reward):
+        if self._watch is not None:
+            self._watch.stepped(index, as_action(action), reward, self._infos[index])
+
+    def _tell_end(self, index):
+        if self._watch is not None:
+            self._watch.ended(index)
 
     def _keeps(self, index):
         env, taken = self._envs[index], self._logs.lengths[index]
@@ -239,6 +264,7 @@ class EnvBatch:
         self._seen_by[index].began(self._envs[index], self._episode[index], self.notes)
         self._episode[index] += 1
         self._mid_game[index] = False
+        self._tell_begin(index)
 
     def _first(self, index, obs):
         if self._frames is None:
@@ -317,11 +343,14 @@ class EnvBatch:
             raise CheckpointError(self._differs(index, 0))
         for step, action in enumerate(self._logs.as_given(actions)):
             try:
-                _, _, terminated, truncated, goes_on = self._take(index, action)
+                _, reward, terminated, truncated, goes_on = self._take(index, action)
+                self._tell_step(index, action, reward)
                 ended = terminated or truncated
                 lost = ended and not goes_on and not self._keeps(index)
                 if ended and not lost:
                     self._begin(index, goes_on)
+            except PluginFailed:
+                raise
             except FOREIGN as error:
                 raise CheckpointError(self._differs(index, step)) from error
             if lost:

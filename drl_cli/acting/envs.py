@@ -1,8 +1,8 @@
 """Environments by name: which one is meant, how it is made, what its spaces are, whether it works and fits.
 
 Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file,
-``preprocessing`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError with one
-message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
+``preprocessing``, ``own_creators`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError
+with one message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
 gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 """
 
@@ -16,6 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
 from drl_cli import plugins
+from drl_cli.acting import own_creators
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
@@ -64,6 +65,7 @@ def make_ready(env):
     ``env``: dict(imports: names of modules, plugins: of ``plugins.registered``), both optional. Raises as ``import_module``.
     """
     plugins.adopt(env.get("plugins"))
+    own_creators.put_into_gymnasium()
     for module in env.get("imports", ()):
         import_module(module)
 
@@ -84,6 +86,8 @@ def resolve(env_id, strict=False, trusted=False):
                 f"may. If you trust it, type: --env {env_id[:120]}"
             )
         import_module(module)
+    if not _is_known(bare):
+        plugins.discover()
     if _is_known(bare):
         return EnvName(env_id, env_id, None)
     namespace, name, version = _parsed(bare)
@@ -103,6 +107,7 @@ def registered_ids(with_games=False):
 
     Raises EnvError where ale_py is installed and broken.
     """
+    plugins.discover()
     if with_games:
         _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
     return list(gymnasium.registry)

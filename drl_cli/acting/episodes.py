@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from drl_cli.acting import envs, preprocessing
-from drl_cli.acting.actions import as_actions
+from drl_cli.acting.actions import as_action, as_actions
 from drl_cli.acting.env_batch import FOREIGN, MAX_FAILURES, as_number, is_finite
 from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.spaces import seen_dtype
@@ -24,9 +24,12 @@ from drl_cli.errors import WorkersFailed
 class Episodes:
     """The environments of one worker, one for each episode that is under way."""
 
-    def __init__(self, name, horizon=None):
-        """``name``: dict(id, env_config, preprocessing); ``horizon``: most steps of an episode, or None."""
-        self._name, self._horizon = name, horizon
+    def __init__(self, name, horizon=None, watch=None):
+        """``name``: dict(id, env_config, preprocessing); ``horizon``: most steps of an episode, or None.
+
+        ``watch``: the Watch of callbacks, or None.
+        """
+        self._name, self._horizon, self._watch = name, horizon, watch
         self._plan = name.get("preprocessing") or preprocessing.NOTHING
         self._envs, self._stacks = [], None
         self._keys, self._attempts = [], []
@@ -56,11 +59,11 @@ class Episodes:
         Returns (rewards [N] float64, 0 for those that stood still or broke; indices that have ended; indices that broke and
         have begun again).
         """
-        rewards, ended, failed = [0.0] * len(self._keys), [], {}
+        rewards, ended, failed, infos = [0.0] * len(self._keys), [], {}, {}
         given, made, put = as_actions(actions), self._envs, self._stacks.put
         for index in going:
             try:
-                obs, reward, terminated, truncated, _ = made[index].step(given[index])
+                obs, reward, terminated, truncated, infos[index] = made[index].step(given[index])
                 put(index, obs)
                 rewards[index] = reward if type(reward) is float else as_number(reward)
                 if terminated or truncated:
@@ -77,6 +80,12 @@ class Episodes:
         if self._horizon is not None:
             late = np.flatnonzero(self.lengths >= self._horizon).tolist()
             ended += sorted(set(late).intersection(going).difference(ended))
+        if self._watch is not None:
+            for index in going:
+                if index not in failed:
+                    self._watch.stepped(index, as_action(actions[index]), float(rewards[index]), infos[index])
+                    if index in ended:
+                        self._watch.ended(index)
         for index in failed:
             rewards[index] = 0.0
             self._again(index, failed[index], f"step {self.lengths[index] - 1}")
@@ -104,6 +113,8 @@ class Episodes:
                 self._failed(index, error, "reset")
         self._stacks.begin(index, obs)
         self.lengths[index], self.terminated[index] = 0, False
+        if self._watch is not None:
+            self._watch.began(index, self._envs[index], lambda: self._stacks.newest(slice(index, index + 1))[0])
 
     def _reset(self, index):
         env = self._envs[index]

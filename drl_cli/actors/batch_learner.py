@@ -19,10 +19,14 @@ class BatchLearner:
     """Learns from the fragments of one batch. ``prepare`` must come before the first ``learn``."""
 
     def __init__(self, config, spec, graph, initial, identity, server):
-        """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph."""
+        """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph.
+
+        ``identity`` may have ``postprocess``: called with each batch and the config, returns more columns for it.
+        """
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
         self._sequence, self._stepwise = config.model.max_seq_len if spec.state else 1, spec.stepwise
+        self._postprocess = identity.get("postprocess")
         self._built, self._rates = None, {}
         self._learnt, self._broadcast = 0, getattr(config, "broadcast_interval", 1)  # a key of IMPALA and APPO
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
@@ -55,6 +59,8 @@ class BatchLearner:
         """
         began = time.perf_counter()
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
+        if self._postprocess is not None:
+            batch |= self._postprocess(batch, self._config)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
         self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted

@@ -12,9 +12,10 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import envs, preprocessing
+from drl_cli.acting import callbacks, envs, preprocessing
 from drl_cli.acting.episodes import Episodes
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.acting.watching import Watch
 from drl_cli.actors.recorder import Recorder, whole_episode
 from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S, clipped_rewards
 from drl_cli.data import noise
@@ -37,7 +38,9 @@ class EvolutionWorker:
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
         envs.make_ready(env)
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
-        self._episodes = Episodes(env, config.horizon)
+        hooks = callbacks.make(config)
+        self._watch = Watch(hooks, identity["index"]) if hooks else None
+        self._episodes = Episodes(env, config.horizon, self._watch)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._flat = Flat(spec.nets[0].weight_shapes())
@@ -69,10 +72,11 @@ class EvolutionWorker:
         bad, episodes.bad_steps = episodes.bad_steps, 0
         seconds["total"] = time.perf_counter() - began
         told = playing.told()
+        metrics = self._watch.take() if self._watch else ()
         given = (meta, told["steps"], told["episodes"], bad, notes, seconds, {}, told["seen"])
         if whole:
             self._playing = None
-        return Evaluated(*given, block, whole, playing.unperturbed()), playing.results() if whole else {}
+        return Evaluated(*given, block, whole, playing.unperturbed(), told=metrics), playing.results() if whole else {}
 
     def _record(self, playing):
         """Write a block's episodes down, now that it is whole: who takes over from a dead worker plays all of them again."""
@@ -116,20 +120,23 @@ class EvolutionWorker:
         return _Playing(block, policy, self._episodes, config, self._reward_rule, bool(self._recorder))
 
     def state(self):
-        """Return ({name: array}, facts) of the recording, if there is one, and of nothing else.
+        """Return ({name: array}, facts) of the recording and of callbacks, if there are any, and of nothing else.
 
         Between two steps of the learner no episode is under way, and none depends on the past.
         """
+        kept = {"callbacks": self._watch.hooks.state()} if self._watch else {}
         if not self._recorder:
-            return {}, {}
+            return {}, kept
         arrays, facts = self._recorder.state()
-        return arrays, {"recorder": facts}
+        return arrays, kept | {"recorder": facts}
 
     def load(self, arrays, facts):
         """Continue from ``state``."""
         self._playing = None
         if self._recorder and "recorder" in facts:
             self._recorder.load(arrays, facts["recorder"])
+        if self._watch:
+            self._watch.hooks.load(facts.get("callbacks"))
 
     def close(self):
         """Close the environments and give the noise back."""

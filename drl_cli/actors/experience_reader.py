@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import envs, preprocessing
+from drl_cli.acting import callbacks, envs, preprocessing
+from drl_cli.acting.watching import Watch
 from drl_cli.actors.observed import Differences
 from drl_cli.actors.rollout_worker import clipped_rewards
 from drl_cli.configs.offline import streams
@@ -35,6 +36,7 @@ class ExperienceReader:
         ``paths``: those of one stream of a mix instead (see ``reading.Source``): all of them, again and again.
         """
         del server
+        envs.make_ready(env)
         self._config, self._spec, self._identity = config, spec, identity
         forever = paths is not None
         self._paths = paths if forever else streams(config)[0].paths
@@ -43,6 +45,8 @@ class ExperienceReader:
         self._source = self._opened()
         self._rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._differences = Differences(config, spec, 1)
+        hooks = callbacks.make(config)
+        self._watch = Watch(hooks, identity["index"]) if hooks else None
         self._least = config.num_envs_per_worker * config.rollout_fragment_length
         self._sequence, self._behind = 0, identity["behind"]
 
@@ -63,8 +67,7 @@ class ExperienceReader:
             self._pieces()
             self._behind -= 1
         pieces, ended = self._pieces()
-        columns = self._columns(pieces) if pieces else None
-        seen = self._differences.note(columns, None)[0] if pieces else None
+        columns, seen = self._finished(pieces) if pieces else (None, None)
         steps = sum(piece.steps for piece in pieces)
         identity = self._identity
         meta = Meta(identity["number"], identity["incarnation"], self._sequence, 0)
@@ -105,6 +108,16 @@ class ExperienceReader:
                 "buffer_size."
             )
 
+    def _finished(self, pieces):
+        """Return the columns of a fragment that holds ``pieces``, as callbacks leave them, and ``Token.seen``."""
+        columns = self._columns(pieces)
+        if self._watch:
+            self._watch.postprocess(columns, self._config.gamma)
+        seen = self._differences.note(columns, None)[0]
+        if self._watch:
+            self._watch.sampled(columns)
+        return columns, seen
+
     def _columns(self, pieces):
         """Return the columns of a fragment that holds ``pieces``."""
         spec = self._spec
@@ -129,7 +142,10 @@ class ExperienceReader:
     def state(self):
         """Return ({name: array}, facts): everything that the next fragment depends on."""
         facts = {"source": self._source.state(), "passes": self._passes}
-        return self._differences.state(), facts | {"sequence": self._sequence, "behind": self._behind}
+        facts |= {"sequence": self._sequence, "behind": self._behind}
+        if self._watch:
+            facts["callbacks"] = self._watch.hooks.state()
+        return self._differences.state(), facts
 
     def load(self, arrays, facts):
         """Read on from ``state``; CheckpointError when the files are others than they were."""
@@ -143,6 +159,8 @@ class ExperienceReader:
         self._source.load(source)
         self._differences.load(arrays)
         self._sequence, self._behind = sequence, behind
+        if self._watch:
+            self._watch.hooks.load(facts.get("callbacks"))
 
     def close(self):
         """Close the file that is open."""

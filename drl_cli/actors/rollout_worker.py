@@ -8,9 +8,10 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import envs, exploration, preprocessing, showing
+from drl_cli.acting import callbacks, envs, exploration, preprocessing, showing
 from drl_cli.acting.env_batch import EnvBatch
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.acting.watching import Watch
 from drl_cli.actors.fragment import Fragment
 from drl_cli.actors.observed import Differences
 from drl_cli.actors.recorder import Recorder
@@ -42,7 +43,9 @@ class RolloutWorker:
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         seen_by = showing.make(config, env, identity["index"])
-        ways = (config.horizon, config.soft_horizon, seen_by)
+        hooks = callbacks.make(config)
+        self._watch = Watch(hooks, identity["index"]) if hooks else None
+        ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
         self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), *ways)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
@@ -91,7 +94,8 @@ class RolloutWorker:
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
         steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
-        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen), columns
+        told = self._watch.take() if self._watch else ()
+        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=told), columns
 
     def _adopt(self, min_version, max_version):
         began, pause = time.monotonic(), FIRST_PAUSE_S
@@ -132,11 +136,15 @@ class RolloutWorker:
         if self._recorder:
             self._recorder.add(columns)
         columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
+        if self._watch:
+            self._watch.postprocess(columns, config.gamma)
         seen, scale = self._differences.note(columns, policy.weights)
         if judged:
             began = time.perf_counter()
             fragment.judge(policy, envs.stacked(), (config.gamma, config.n_step), scale)
             seconds["policy"] += time.perf_counter() - began
+        if self._watch:
+            self._watch.sampled(columns)
         return columns, episodes, seconds, seen
 
     def _complete(self, fragment, episodes, seconds):
@@ -247,6 +255,8 @@ class RolloutWorker:
         if self._recorder:
             recorded, facts["recorder"] = self._recorder.state()
             arrays |= {f"recorder/{name}": array for name, array in recorded.items()}
+        if self._watch:
+            facts["callbacks"] = self._watch.hooks.state()
         return arrays, facts | {"place": self._place, "exploration": exploring}
 
     def load(self, arrays, facts):
@@ -259,7 +269,7 @@ class RolloutWorker:
         if self._state:
             self._remember(arrays)
         self._differences.load(arrays)
-        self._envs.load(arrays, facts["envs"])
+        self._load_envs(arrays, facts)
         self._started = True
         set_state(self._rng, rng)
         self._returns, self._lengths = arrays["returns"].copy(), arrays["lengths"].copy()
@@ -268,6 +278,12 @@ class RolloutWorker:
         self._exploration.load(_under("exploration/", arrays), exploring)
         if self._recorder and "recorder" in facts:
             self._recorder.load(_under("recorder/", arrays), facts["recorder"])
+
+    def _load_envs(self, arrays, facts):
+        if self._watch:
+            self._watch.replaying(facts.get("callbacks"), lambda: self._envs.load(arrays, facts["envs"]))
+        else:
+            self._envs.load(arrays, facts["envs"])
 
     def _remember(self, arrays):
         """Take over the recurrent state of ``state``."""

@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drl_cli.acting import envs
+from drl_cli.acting import callbacks, envs, evaluations
 from drl_cli.acting.actions import as_action
 from drl_cli.acting.env_batch import FOREIGN, as_number, is_finite
 from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.acting.spaces import seen_dtype
+from drl_cli.acting.watching import Watch
 from drl_cli.actors.estimator import Estimator
 from drl_cli.errors import EnvError
 
@@ -24,6 +25,8 @@ class Episode(NamedTuple):
     length: int
     seed: int
     terminated: bool
+    custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
+    hist_data: dict = {}
 
 
 def score(policy, env_id, env_config, seeds, explore=False, horizon=None, preprocessing=None):
@@ -34,35 +37,51 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None, prepro
     score depends on nothing but the weights and the seed. Raises EnvError, which names the seed and the step, when an
     environment breaks: a score without that episode would be another score.
     """
-    env, episodes = {"id": env_id, "env_config": env_config, "preprocessing": preprocessing}, []
+    env = {"id": env_id, "env_config": env_config, "preprocessing": preprocessing}
+    return play(policy, env | {"explore": explore, "horizon": horizon}, seeds)
+
+
+def play(policy, env, seeds, hooks=None):
+    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, explore, horizon).
+
+    ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None.
+    """
+    episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
-        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), explore, horizon)
+        watch = Watch(hooks, in_evaluation=True) if hooks else None
+        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), watch)
     return episodes
 
 
-def _play(policy, env, seeds, explore, horizon):
+def _play(policy, env, seeds, watch):
     totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
-    made = [envs.make(env["id"], env["env_config"], preprocessing=env["preprocessing"]) for _ in seeds]
+    made = [envs.make(env["id"], env["env_config"], preprocessing=env.get("preprocessing")) for _ in seeds]
+    explore, horizon = env["explore"], env["horizon"]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
         # and a score must not depend on who plays beside it.
-        dtype, frames = seen_dtype(made[0].observation_space), frames_of(env["preprocessing"])
+        dtype, frames = seen_dtype(made[0].observation_space), frames_of(env.get("preprocessing"))
         stacks = FrameStack(SIDE_BY_SIDE, policy.spec.obs_shape, dtype, frames)
         for index, seed in enumerate(seeds):
             stacks.begin(index, _begun(made[index], stacks, env["id"], seed))
+            if watch:
+                watch.began(index, made[index], _look(stacks, index))
         running, state = list(range(len(seeds))), policy.initial_state(SIDE_BY_SIDE)
         while running:
             actions, state = _actions(policy, stacks.stacked(), state, running, rngs if explore else None)
             for index in running:
                 place = seeds[index], lengths[index]
-                obs, reward, terminated, truncated = _stepped(made[index], stacks, actions[index], env["id"], place)
+                obs, reward, *ends, info = _stepped(made[index], stacks, actions[index], env["id"], place)
                 stacks.push(index, obs)
                 policy.rewarded(state, reward, index)
                 totals[index] += reward
                 lengths[index] += 1
-                if terminated or truncated or (horizon is not None and lengths[index] >= horizon):
-                    results[index] = Episode(totals[index], lengths[index], seeds[index], terminated)
+                if watch:
+                    watch.stepped(index, as_action(actions[index]), reward, info)
+                if any(ends) or (horizon is not None and lengths[index] >= horizon):
+                    told = watch.ended(index) if watch else ()
+                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told)
             running = [index for index in running if results[index] is None]
     finally:
         for each in made:
@@ -84,6 +103,10 @@ def _actions(policy, obs, state, running, rngs):
     return dict(zip(running, policy.to_env(np.stack(rows)), strict=True)), state
 
 
+def _look(stacks, index):
+    return lambda: stacks.newest(slice(index, index + 1))[0]
+
+
 def _begun(env, stacks, env_id, seed):
     try:
         obs = stacks.seen(env.reset(seed=seed)[0])
@@ -94,15 +117,15 @@ def _begun(env, stacks, env_id, seed):
 
 
 def _stepped(env, stacks, action, env_id, place):
-    """Return (obs, reward, terminated, truncated); ``place``: (seed, steps so far) for the message when it breaks."""
+    """Return (obs, reward, terminated, truncated, info); ``place``: (seed, steps so far), for what is said when it breaks."""
     seed, step = place
     try:
-        obs, reward, terminated, truncated, _ = env.step(as_action(action))
+        obs, reward, terminated, truncated, info = env.step(as_action(action))
         obs, reward = stacks.seen(obs), as_number(reward)
         _expect_finite(obs, reward)
     except FOREIGN as error:
         raise _failed(env_id, f"step {step}", seed, error) from error
-    return obs, reward, bool(terminated), bool(truncated)
+    return obs, reward, bool(terminated), bool(truncated), info
 
 
 def _expect_finite(obs, reward=0.0):
@@ -119,20 +142,29 @@ class Tester:
 
     def __init__(self, env, spec, server):
         """``env``: dict(id, env_config, imports, horizon, explore, preprocessing), and maybe config: that of the run, where
-        recorded episodes judge too; ``server``: the parameter server.
+        recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of who scores.
+        ``server``: the parameter server.
         """
         envs.make_ready(env)
         self._env, self._server = env, server
         self._policy = NumpyPolicy(spec)
         self._version = None
+        self._hooks = callbacks.Hooks(env["callbacks"]) if env.get("callbacks") else None
         self._estimator = Estimator(env["config"], self._policy) if env.get("config") else None
 
     def evaluate(self, version, seeds):
         """Score the weights of ``version`` on ``seeds``; returns a list of Episode."""
         self._adopt(version)
-        env = self._env
-        plan = env.get("preprocessing")
-        return score(self._policy, env["id"], env["env_config"], seeds, env["explore"], env["horizon"], plan)
+        return self._play(self._env, seeds)
+
+    def evaluate_otherwise(self, version, seeds):
+        """Score the weights of ``version`` by ``custom_eval_function``; returns its metrics, with ``episode_reward_mean``."""
+        self._adopt(version)
+        evaluation = evaluations.Evaluation(self._policy, self._env, seeds, self._play)
+        return evaluations.evaluated(self._env["custom_eval_function"], evaluation)
+
+    def _play(self, env, seeds):
+        return play(self._policy, env, seeds, self._hooks)
 
     def estimate(self, version, t):
         """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""

@@ -25,7 +25,7 @@ class Trained:
     """An algorithm's graph and its session."""
 
     def __init__(self, config, spec, module, initial, identity, server):
-        """``module``: dotted name of the algorithm's graph module; ``initial``: {name: array} of its first weights.
+        """``module``: the algorithm's graph, as its row names it; ``initial``: {name: array} of its first weights.
 
         ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None); ``server``: handle of the parameter
         server.
@@ -46,7 +46,9 @@ class Trained:
         custom.check(self._spec)
         self.graph = tf.Graph()
         with custom.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
-            built = load(self._module).build(config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            graph = load(self._module)
+            build = getattr(graph, "build", graph)
+            built = build(config, self._spec, self._initial, self._identity["seed"], SCOPE)
             add(built)
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer(list(built.variables.values()))

@@ -1,4 +1,8 @@
-"""In words: who waits for whom in each loop, and what a loop learns from. Read by ``drl algorithms``; imports nothing."""
+"""In words: who waits for whom in each loop, and what a loop learns from. Read by ``drl algorithms``; imports nothing heavy."""
+
+import inspect
+
+from drl_cli.algorithms.table import loop_name
 
 DATAFLOW = {
     "replay": (
@@ -36,6 +40,9 @@ DATAFLOW = {
 
 
 def of(row):
-    """Return (short name, sentences) of the loop of a row of the table."""
-    name = "reading" if row.reads else row.loop.rpartition(".")[2]
-    return DATAFLOW.get(name, (name, ""))
+    """Return (short name, sentences) of the loop of a row of the table; of another's loop what its docstring begins with."""
+    name = "reading" if row.reads else loop_name(row)
+    if name in DATAFLOW:
+        return DATAFLOW[name]
+    told = "" if isinstance(row.loop, str) else inspect.getdoc(row.loop) or ""
+    return name, " ".join(told.partition("\n\n")[0].split())

@@ -1,22 +1,26 @@
 """The algorithms that run here, one row each: which schema, nets, graph, postprocessing and loop, and which spaces fit.
 
 Light: names dotted paths, imports none of them. Read by ``experiment`` (schema, spaces), ``runtime`` (nets, graph, loop) and
-``cli``. Names are RLlib's.
+``cli``. Names are RLlib's. Rows of others (``algorithms.registering``) may hold the objects themselves.
 """
 
 from typing import NamedTuple
 
+from drl_cli import plugins
 from drl_cli.errors import InputError, suggestion
 
 
 class Algorithm(NamedTuple):
-    """A row: ``actions`` and ``observations`` name kinds of spaces as ``acting.envs.describe`` does."""
+    """A row: ``actions`` and ``observations`` name kinds of spaces as ``acting.envs.describe`` does.
+
+    ``config``, ``nets``, ``graph``, ``loop``, ``learner`` and ``worker`` are dotted names, or what these would name.
+    """
 
     name: str
-    config: str
-    nets: str  # the nets as plain data: policy_spec, initial_weights
-    graph: str
-    postprocess: str
+    config: str  # the schema of its keys, a subclass of ``configs.schema.Section``
+    nets: str  # the nets as plain data: policy_spec, initial_weights, target_updates
+    graph: str  # a module with build(config, spec, initial, seed, scope), or that function
+    postprocess: str  # a name of ``POSTPROCESS``, or what is to be made of a batch of trajectories, see ``registering``
     loop: str
     actions: tuple
     observations: tuple
@@ -25,6 +29,9 @@ class Algorithm(NamedTuple):
     tensorflow: bool = True  # whether it learns with TensorFlow
     reads: bool = False  # whether it learns from files: steps that it takes itself cannot be all that it has
 
+
+POSTPROCESS = ("n_step", "monte_carlo", "sequences", "trajectory", "fitness")
+"""What happens to experience before it is learnt from; the first three are drawn from a replay."""
 
 _REPLAY = {
     "postprocess": "n_step",
@@ -77,6 +84,15 @@ _EVOLUTION = {
     "tensorflow": False,
 }
 """What those have in common that try weights; their graph is an update in NumPy."""
+
+LOOPS = {
+    "replay": _REPLAY,
+    "sync": _ON_POLICY,
+    "stream": _STREAM,
+    "gradients": _GRADIENTS,
+    "evolution": _EVOLUTION,
+}
+"""What goes with each loop; registered rows name one of them."""
 
 ALGORITHMS = (
     Algorithm(
@@ -248,15 +264,32 @@ NOT_BUILT = {
 """RLlib's other algorithms: the nearest that runs here, when or how, and why they do not; names without "contrib/"."""
 
 
+def rows():
+    """Return the rows of all algorithms that this process knows: those above, then registered ones."""
+    return (*ALGORITHMS, *plugins.ALGORITHMS.known().values())
+
+
 def names():
-    """Return the names that ``--run`` takes."""
-    return tuple(row.name for row in ALGORITHMS)
+    """Return the names that ``--run`` takes, those of installed packages included."""
+    plugins.discover()
+    return tuple(row.name for row in rows())
+
+
+def learns_from_replay(row):
+    """Whether an algorithm learns from what a replay holds; the others learn from what comes, as it comes."""
+    return isinstance(row.postprocess, str) and row.postprocess not in ("trajectory", "fitness")
+
+
+def loop_name(row):
+    """Return the short name of the loop of a row: that of its module, or of the object."""
+    loop = row.loop if isinstance(row.loop, str) else getattr(row.loop, "__name__", type(row.loop).__name__)
+    return loop.rpartition(".")[2]
 
 
 def fitting():
     """Return {kind of space: the names of the algorithms that take it, as text} for the kinds that the rows name."""
-    kinds = dict.fromkeys(kind for row in ALGORITHMS for kind in row.actions + row.observations)
-    return {kind: ", ".join(r.name for r in ALGORITHMS if kind in r.actions + r.observations) for kind in kinds}
+    kinds = dict.fromkeys(kind for row in rows() for kind in row.actions + row.observations)
+    return {kind: ", ".join(r.name for r in rows() if kind in r.actions + r.observations) for kind in kinds}
 
 
 def find(name):
@@ -264,15 +297,26 @@ def find(name):
 
     Raises InputError with the nearest name; of RLlib's other algorithms with why, and what is nearest to them.
     """
-    for row in ALGORITHMS:
-        if _plain(row.name) == _plain(name):
-            return row
+    found = _named(name)
+    if found is None:
+        plugins.discover()
+        found = _named(name)
+    if found is not None:
+        return found
     for known, (instead, when, why) in NOT_BUILT.items():
-        if _plain(known) == _plain(name).removeprefix("contrib/"):
+        if spelt(known) == spelt(name).removeprefix("contrib/"):
             raise InputError(f"{known} does not run here: {why}. The nearest: --run {f'{instead} {when}'.strip()}.")
     hint = suggestion(name, (*names(), *NOT_BUILT)) or f" What runs: {', '.join(names())}."
-    raise InputError(f"Unknown algorithm {str(name)[:60]!r}.{hint}")
+    broken = "".join(f" {text}" for text in plugins.failures())
+    raise InputError(
+        f"Unknown algorithm {str(name)[:60]!r}.{hint} One that a module registers needs --import MODULE.{broken}"
+    )
 
 
-def _plain(name):
+def _named(name):
+    return next((row for row in rows() if spelt(row.name) == spelt(name)), None)
+
+
+def spelt(name):
+    """Return a name without what may differ in how it is typed."""
     return str(name).casefold().translate(dict.fromkeys(map(ord, "-_+")))

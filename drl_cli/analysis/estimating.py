@@ -59,7 +59,7 @@ class Candidate:
         if self._asked.epsilon is not None:
             return Drawing(self._asked.epsilon)
         row = table.find(self.facts["algorithm"])
-        config, problems, _ = read(row, self.facts.get("config"), "its manifest", table.ALGORITHMS)
+        config, problems, _ = read(row, self.facts.get("config"), "its manifest", table.rows())
         if problems:
             raise CheckpointError(
                 f"{self.path}: how its run explored cannot be read: {problems[0]} Say which policy is meant: --epsilon 0.05"

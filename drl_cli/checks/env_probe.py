@@ -38,7 +38,7 @@ def looked_at(env_id, env_config=None):
         "id": env_id,
         "spaces": spaces,
         "text": {name: " ".join(text.split())[:160] for name, text in raw.items()},
-        "fits": [row.name for row in table.ALGORITHMS if misfit(spaces, row) is None],
+        "fits": [row.name for row in table.rows() if misfit(spaces, row) is None],
         "max_episode_steps": envs.time_limit(env_id),
         "reward_threshold": envs.reward_threshold(env_id),
     }

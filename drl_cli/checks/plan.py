@@ -214,7 +214,7 @@ def expected(row, config, stop, probe, cores):
     parts["learning"] = _updates(row, config, steps, probe) / probe["updates_per_s"] if probe["updates_per_s"] else 0.0
     parts["evaluating"] = _evaluating(config, steps, probe)
     workers = max(1, config.num_workers)
-    if row.loop.rpartition(".")[2] in ("sync", "evolution"):
+    if table.loop_name(row) in ("sync", "evolution"):
         work = parts["sampling"] / min(workers, cores) + parts["learning"]
     else:
         both = parts["sampling"] + parts["learning"]
@@ -249,7 +249,7 @@ def _start(config, probe):
 
 
 def _updates(row, config, steps, probe):
-    if assembly.has_replay(row):
+    if table.learns_from_replay(row):
         return max(0.0, steps - config.learning_starts) * intensity(config) / config.train_batch_size
     return steps * (probe["updates_per_env_step"] or 0.0)
 

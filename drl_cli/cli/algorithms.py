@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, tables, terminal
+from drl_cli.cli import completing, group, options, tables, terminal
 from drl_cli.errors import InputError, suggestion
 from drl_cli.loading import load
 
@@ -17,31 +17,35 @@ drl algorithms
 drl algorithms SAC
 drl algorithms PPO --key lr --key model
 drl algorithms DQN --json | jq '.keys[] | select(.rllib)'
+drl algorithms MINE --import my_module
 """
 INDENT = 4
 
 
 @click.command("algorithms", cls=group.Command, examples=EXAMPLES)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing.algorithms)
 @group.option(
     "--key", "wanted", metavar="WORD", multiple=True, group="Which", help="Only keys with WORD in them; repeatable."
 )
+@options.import_option("Which")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
-def algorithms(session, name, wanted, as_json):
+def algorithms(session, name, wanted, imports, as_json):
     """List the algorithms, or with NAME show one: spaces, dataflow, and every key with default, unit, bounds, meaning.
 
     JSON without NAME: {"algorithms": [{"name", "about", "actions": [...], "observations": [...], "dataflow",
     "tensorflow"}]}. With NAME: one such entry, "dataflow_text", and "keys": [{"key", "default", "unit", "allowed",
     "meaning", "section", "needs", and where RLlib's default differs "rllib" and "why"}].
     """
+    options.import_modules(imports)
     table = load("drl_cli.algorithms.table")
     output = terminal.Output(session)
     if name is None and wanted:
         raise InputError("--key is for one algorithm: drl algorithms NAME --key WORD.")
     if name is None:
-        rows = [summary(row) for row in table.ALGORITHMS]
+        table.names()  # asks installed packages too
+        rows = [summary(row) for row in table.rows()]
         lines = overview(rows, terminal.width(), terminal.use_color(sys.stdout, session))
         document = {"algorithms": rows}
     else:

@@ -2,9 +2,11 @@
 
 Used by ``options`` and the commands, as click's ``shell_complete``. A shell asks at every press of a key: nothing here imports
 TensorFlow, Ray, gymnasium or pydantic. Environments are read off gymnasium's own file of registrations and the games that
-ale_py brings, without importing either; those that a module of yours registers are not known before it is imported.
+ale_py brings, without importing either. Modules of ``--import`` that stand in the line, and plug-ins that are installed, are
+imported: what they register is known only then.
 """
 
+import contextlib
 import os
 import re
 from importlib.util import find_spec
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from click.shell_completion import CompletionItem
 
+from drl_cli import plugins
 from drl_cli.loading import load
 
 MOST_RUNS = 30
@@ -21,14 +24,15 @@ _WORD = re.compile(r'"(\w+)"')
 _REGISTERED = re.compile(r'\bid="([^"]+)"')
 
 
-def algorithms(_context, _option, begun):
+def algorithms(context, _option, begun):
     """Names for --run, in any case."""
+    _import(context)
     return [name for name in load("drl_cli.algorithms.table:names")() if name.casefold().startswith(begun.casefold())]
 
 
-def environments(_context, _option, begun):
+def environments(context, _option, begun):
     """Ids for --env; games only where something of their name is typed."""
-    known = [*OWN_ENVS, *_ids_of_gymnasium(), *(_games() if begun else ())]
+    known = [*OWN_ENVS, *_ids_of_gymnasium(), *(_games() if begun else ()), *_import(context)]
     return sorted({name for name in known if name.casefold().startswith(begun.casefold())})
 
 
@@ -62,6 +66,14 @@ def folders(_context, _option, begun):
 def files(_context, _option, begun):
     """Files."""
     return [CompletionItem(begun, type="file")]
+
+
+def _import(context):
+    """Import the modules of ``--import`` in the line; returns the names of environments that are registered then."""
+    for name in (context.params.get("imports") if context else None) or ():
+        with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stdout(None):
+            load("drl_cli.acting.envs:import_module")(name)
+    return list(plugins.ENVIRONMENTS.all())
 
 
 def _folders(home):

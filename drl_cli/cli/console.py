@@ -16,6 +16,7 @@ from drl_cli.process import seconds_since_start
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
+METRICS_WIDTH = 60  # columns of a line for callbacks' metrics
 STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
 COLORS = {"warning": "yellow", "goal": "green"}
 
@@ -127,17 +128,23 @@ def _iteration_line(result):
     elapsed = result.get("time_this_iter_s") or 0
     steps = result.get("timesteps_this_iter") or 0
     speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
+    updates = f"{figures.count(info.get('num_updates'))} updates{_custom(result)}"
     if "num_passes" in info:  # nothing but files is learnt from
         passes = "" if info["num_passes"] is None else f", each {info['num_passes']:,.3g} times"
         return (
             f"iteration {result.get('training_iteration')}: {figures.count(info.get('num_steps_read'))} steps read{passes}, "
-            f"{figures.count(result.get('timesteps_total'))} timesteps{speed}, {figures.count(info.get('num_updates'))} updates"
+            f"{figures.count(result.get('timesteps_total'))} timesteps{speed}, {updates}"
         )
     return (
         f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}, "
         f"{figures.count(result.get('episodes_total'))} episodes, "
-        f"{figures.count(result.get('timesteps_total'))} steps{speed}, {figures.count(info.get('num_updates'))} updates"
+        f"{figures.count(result.get('timesteps_total'))} steps{speed}, {updates}"
     )
+
+
+def _custom(result):
+    found = result.get("custom_metrics")
+    return f"; {figures.custom_metrics(found, METRICS_WIDTH)}" if found else ""
 
 
 def _evaluation_line(fields, best_before):

@@ -114,7 +114,7 @@ def _keep_traceback(error, session):
     """Append the traceback to the log of the run that is going on, else to a new temporary file; return its path."""
     text = "".join(traceback.format_exception(error))
     if session.run_folder:
-        path = os.path.join(session.run_folder, "drl.log")
+        path = os.path.join(session.run_folder, session.raw_log)
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(text)

@@ -42,6 +42,20 @@ def estimates(found):
     return f"{name} {reward(mean)}{between} discounted, worth {reward(size)} of {found['episodes']:,} episodes"
 
 
+def custom_metrics(found, width):
+    """The means of callbacks' metrics (``custom_metrics`` of a result) in ``width`` columns, and how many found no room."""
+    means = [(name.removesuffix("_mean"), value) for name, value in found.items() if name.endswith("_mean")]
+    parts = [f"{' '.join(name.split())} {reward(value)}" for name, value in means]
+    shown = len(parts)
+    while shown:
+        more = f", {len(parts) - shown} more" if shown < len(parts) else ""
+        text = ", ".join(parts[:shown]) + more
+        if len(text) <= width:
+            return text
+        shown -= 1
+    return f"{len(parts)} of them"
+
+
 def clock(seconds):
     """Seconds → ``0:42``, ``12:05``, ``3:07:12``; ``-`` for None."""
     if seconds is None:

@@ -106,7 +106,7 @@ def import_option(heading):
         metavar="MODULE",
         multiple=True,
         group=heading,
-        help="Import a module that registers environments; repeatable.",
+        help="Import a module that registers environments, algorithms, callbacks, …; repeatable.",
     )
 
 
@@ -202,6 +202,14 @@ _KEEP = [
         group=KEEP,
         help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
     ),
+    group.option(
+        "--logger",
+        "loggers",
+        metavar="NAME",
+        multiple=True,
+        group=KEEP,
+        help="Send results also to wandb, mlflow, aim, or a registered logger; repeatable.",
+    ),
 ]
 _CONTINUE = [
     group.option(
@@ -248,6 +256,13 @@ _OUTPUT = [
         group=OUTPUT,
         help='One JSON object per iteration on stdout, then {"finished": …}.',
     ),
+    group.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        metavar="json|text",
+        group=OUTPUT,
+        help="Lines of the run's drl.log. [default: text]",
+    ),
 ]
 
 train_options = apply(
@@ -263,7 +278,7 @@ def preset():
 
 
 def import_modules(names):
-    """Import the modules of ``--import``, also from the current folder."""
+    """Import the modules of ``--import``, also from the current folder: what they register is known from then on."""
     for name in names:
         load("drl_cli.acting.envs:import_module")(name)
 

@@ -134,7 +134,7 @@ def _target(out, file_format, as_json, in_terminal):
 
 def _groups(words, asked):
     fields = load("drl_cli.configs.results:NUMBER_FIELDS")
-    if asked["field"] not in fields:
+    if not load("drl_cli.configs.results:is_number_field")(asked["field"]):
         hint = suggestion(asked["field"], fields)
         raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
     runs = run_options.open_runs(words, asked["local_dirs"])

@@ -22,7 +22,7 @@ from drl_cli.cli import terminal
 from drl_cli.errors import ConfigError, nearest, suggestion
 from drl_cli.loading import load
 
-EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug")
+EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug", "log-format")
 """Options that may be set for all commands at once."""
 
 OF_ONE_CALL = {"What to train", "When to stop", "Going on", "Many runs at once"}

@@ -38,7 +38,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
         )
     rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
     used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
-    used += bool(view.estimates) and width + 1 < WIDE
+    used += (bool(view.estimates) + bool(view.custom_metrics)) * (width + 1 < WIDE)
     space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
     return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
 
@@ -89,6 +89,8 @@ def _learning(view, seconds, width, chart_height, plain):
     rows.append(_row("evaluation", *_evaluation(view, seconds)))
     if view.estimates:
         rows.append(_row("recorded", f"   {figures.estimates(view.estimates)}"))
+    if view.custom_metrics:
+        rows.append(_row("metrics", f"   {figures.custom_metrics(view.custom_metrics, width - LABEL - 3)}"))
     return Group(*rows)
 
 

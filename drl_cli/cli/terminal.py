@@ -25,13 +25,14 @@ class Session:
     """What one call of ``drl`` has learnt about how it may speak.
 
     debug: show tracebacks. color: True or False when asked for, None to decide by the stream. run_folder: the folder
-    of the run that is going on, whose ``drl.log`` takes tracebacks. stdout_gone: nobody reads stdout any more.
-    arguments: what was typed behind ``drl``.
+    of the run that is going on, whose ``raw_log`` takes tracebacks, and what libraries write to stderr. stdout_gone: nobody
+    reads stdout any more. arguments: what was typed behind ``drl``.
     """
 
     debug: bool = field(default_factory=lambda: os.environ.get("DRL_DEBUG", "") not in ("", "0"))
     color: bool | None = None
     run_folder: str | None = None
+    raw_log: str = "drl.log"
     stdout_gone: bool = False
     arguments: list = field(default_factory=list)
 

@@ -104,6 +104,8 @@ class Show:
     def run(self, spec, told=()):
         """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
         view = _view_of(spec)
+        if spec.log_format == "json":  # what others write is no JSON
+            self._session.raw_log = "stderr.log"
         watcher = console.open_watcher(view, self._session, self._plain, self._quiet)
         request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
@@ -128,7 +130,7 @@ class Show:
         if fields.get("run"):
             self._session.run_folder = str(fields["run"])
         if kind == "run":
-            self._diversion.into(os.path.join(fields["run"], "drl.log"))
+            self._diversion.into(os.path.join(fields["run"], self._session.raw_log))
         if kind == "result" and self._as_json:
             self._output.line(json_line(fields["result"]))
 

@@ -54,6 +54,7 @@ class RunView:
     iteration: int = 0
     evaluation: dict | None = None
     estimates: dict | None = None
+    custom_metrics: dict = field(default_factory=dict)
     best: float | None = None
     is_scored: bool = False  # whether best means greedy evaluations, as it does in best.json
     checkpoint: dict | None = None
@@ -119,6 +120,7 @@ class RunView:
             "updates": (result.get("info") or {}).get("num_updates"),
         }
         self.progress = {**self.progress, **{k: v for k, v in known.items() if v is not None}}
+        self.custom_metrics = result.get("custom_metrics") or {}
         self._see_best(result.get("episode_reward_mean"), from_training=True)
 
     def _take_evaluation(self, fields, seconds):

@@ -64,6 +64,15 @@ class EvaluationKeys(Section):
         rllib=False,
         why="the testers are processes of their own: a wait would leave the learner idle",
     )
+    custom_eval_function: str | None = key(
+        None,
+        "Function of one's own that scores the policy in place of the usual episodes: the name under which a module of "
+        "--import, or an installed package, has registered it (drl_cli.register_evaluation).",
+        allowed="the name of a registered evaluation, or null",
+        needs=("evaluation_interval", 1),
+        min_length=1,
+        max_length=200,
+    )
     evaluation_config: EvaluationConfig = key(EvaluationConfig(), "What differs from training while scoring.")
     evaluation_confirm_episodes: Whole = key(
         50,

@@ -3,7 +3,13 @@
 Used by ``experiment.spec``. Names and meanings are RLlib's (its experiment YAML).
 """
 
+from typing import Annotated
+
+from pydantic import Field
+
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(strict=False, max_length=20)]
 
 
 class ExperimentKeys(Section):
@@ -43,6 +49,12 @@ class ExperimentKeys(Section):
     local_dir: str | None = key(
         None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
     )
+    loggers: Names = key(
+        (),
+        "Where results go beside result.json, progress.csv and TensorBoard: wandb, mlflow, aim (each an extra), and loggers "
+        "that a module of --import has registered (drl_cli.register_logger).",
+        allowed="a list of names",
+    )
     restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
     num_samples: Whole = key(
         1,
@@ -69,7 +81,6 @@ NOT_YET = {
     "your storage, such as: aws s3 sync RUN_FOLDER URI",
     "export_formats": "each checkpoint holds the weights as plain arrays, which the package safetensors reads: "
     "safetensors.numpy.load_file('checkpoint_…/weights.safetensors').",
-    "loggers": "it is a Python object. A run writes result.json, progress.csv and TensorBoard's files.",
     "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
     "scheduler": "type --scheduler.",
     "search_alg": "type --search.",

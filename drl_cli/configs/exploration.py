@@ -8,13 +8,26 @@ Deviations:
 - ``random_timesteps``: null is ``learning_starts``. RLlib has 0, 1000 or 10000, and lets untrained nets fill the replay.
 - Noise is a share of half the action range; RLlib's is in the environment's units.
 - ``hold_steps``, ``sde_sample_freq`` and StateDependentNoise (Raffin et al. 2021, arXiv:2005.05719) are additions.
+
+A type that others have registered (``acting.exploration.registering``) brings a schema of its own keys, which stand beside
+``type`` as the others do; its values are held as extra fields.
 """
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
+from drl_cli import plugins
 from drl_cli.configs.schema import MisfitError, PlainMapping, Section, Whole, key, rising
+from drl_cli.errors import nearest
 
 _RANDOM = {"random_timesteps": None, "hold_steps": 1}
 _SCALE = {"initial_scale": 1.0, "final_scale": 0.02, "scale_timesteps": 10_000, "scale_schedule": None}
@@ -61,7 +74,10 @@ _SUB = {
     "Discrete": {"type": "EpsilonGreedy", "initial_epsilon": 0.01, "final_epsilon": 0.01, "epsilon_timesteps": 1},
     "Box": {"type": "OrnsteinUhlenbeckNoise"},
 }
-TYPE = "The class of exploration. Each uses some of the keys beside it and refuses the others."
+TYPE = (
+    "The class of exploration. Each uses some of the keys beside it and refuses the others; drl_cli.register_exploration "
+    "adds more of them."
+)
 
 Schedule = Annotated[
     tuple[
@@ -76,8 +92,18 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Scale = Annotated[float, Field(ge=0, le=1000)]
 
 
+class OwnExplorationKeys(Section):
+    """The keys that every registered exploration has, beside its own."""
+
+    type: str = key("", TYPE)
+    random_timesteps: Whole | None = key(None, "As for the others: env steps of uniformly random actions.", ge=0)
+    hold_steps: Whole | None = key(None, "As for the others: steps for which those are repeated.", ge=1, le=1000)
+
+
 class ExplorationConfig(Section):
     """How training actions differ from greedy ones; null takes the default of the type."""
+
+    model_config = ConfigDict(extra="allow")  # the keys of a registered type, and no others
 
     type: Literal[tuple(TYPES)] = key("StochasticSampling", TYPE)
     random_timesteps: Whole | None = key(
@@ -139,11 +165,30 @@ class ExplorationConfig(Section):
         le=1_000_000,
     )
 
-    @field_validator("type", mode="before")
     @classmethod
-    def _is_meant_for_it(cls, value):
+    def schema_for(cls, mapping):
+        """See Section: a registered type has keys of its own."""
+        own = _registered(mapping.get("type"))
+        return own.schema if own else cls
+
+    @field_validator("type", mode="wrap")
+    @classmethod
+    def _is_meant_for_it(cls, value, handler):
         if isinstance(value, str) and value in _MEANT_FOR and value not in types_of(cls):
             raise ValueError(f"that is for {_MEANT_FOR[value]}")
+        if not isinstance(value, str) or value in TYPES:
+            return handler(value)
+        if _registered(value) is None:
+            broken = "".join(f" {text}" for text in plugins.failures())
+            close = nearest(value, [*types_of(cls), *plugins.EXPLORATIONS.known()], count=1)
+            hint = f"but {close[0]} is known" if close else "which takes --import MODULE"
+            raise ValueError(f"no exploration is registered as that, {hint}{broken}")
+        if types_of(cls) == ("StochasticSampling",):
+            raise ValueError("actions that the policy did not draw cannot be learnt from")
+        return value
+
+    @field_serializer("type")
+    def _as_it_is(self, value):
         return value
 
     @model_validator(mode="before")
@@ -152,6 +197,9 @@ class ExplorationConfig(Section):
         """Leave the algorithm's defaults to its own type, and those that a schedule replaces to none."""
         if not isinstance(data, dict):
             return data
+        own = _registered(data.get("type"))
+        if own:
+            data = {**own.defaults(), **data}
         dropped = set()
         if data.get("type", _type(cls)) != _type(cls):
             dropped.update(name for name in cls.model_fields if name != "type")
@@ -162,7 +210,12 @@ class ExplorationConfig(Section):
 
     @model_validator(mode="after")
     def _takes_what_is_given(self):
-        uses = TYPES[self.type]
+        uses = uses_of(self.type)
+        extra = [name for name in self.model_extra if name not in uses]
+        if extra:
+            raise MisfitError(extra[0], f"{self.type} has no such key; it takes {', '.join(uses)}")
+        if self.type not in TYPES:
+            self._fits_its_own_schema(uses)
         for name in type(self).model_fields:
             if name != "type" and name not in uses and getattr(self, name) is not None:
                 raise MisfitError(name, f"{self.type} does not use it; it takes {', '.join(uses)}")
@@ -175,6 +228,15 @@ class ExplorationConfig(Section):
         if self.sub_exploration is not None:
             self._laid_over(self.sub_exploration)
         return self
+
+    def _fits_its_own_schema(self, uses):
+        try:
+            _registered(self.type).schema.model_validate({name: value_of(self, name) for name in uses})
+        except ValidationError as error:
+            item = error.errors()[0]
+            cause = item.get("ctx", {}).get("error")
+            name = getattr(cause, "key", None) or str(item["loc"][0])
+            raise MisfitError(name, str(cause or item["msg"])) from error
 
     def _laid_over(self, given):
         """Refuse a ``sub_exploration`` that cannot be laid over noisy weights."""
@@ -195,6 +257,28 @@ class ExplorationConfig(Section):
 def types_of(schema):
     """Return the types of exploration that a subclass of ExplorationConfig allows."""
     return get_args(schema.model_fields["type"].annotation)
+
+
+def uses_of(name):
+    """Return {key: what null stands for} of the type ``name``, as ``TYPES``; of a registered one its own keys too.
+
+    Raises InputError where there is no such type.
+    """
+    if name in TYPES:
+        return TYPES[name]
+    return {**_RANDOM, **plugins.EXPLORATIONS.find(name).defaults()}
+
+
+def value_of(given, name):
+    """Return what an ExplorationConfig holds for the key ``name``, None where nothing was given."""
+    return getattr(given, name) if name in type(given).model_fields else given.model_extra.get(name)
+
+
+def _registered(name):
+    """Return the registered exploration ``name``, None where there is none; installed plug-ins are asked for last."""
+    if not isinstance(name, str) or name in TYPES:
+        return None
+    return plugins.EXPLORATIONS.known().get(name) or plugins.EXPLORATIONS.all().get(name)
 
 
 def _type(schema):
@@ -255,8 +339,8 @@ def exploration_settings(config):
 
 def _resolved(given, random_timesteps):
     settings = {"type": given.type}
-    for name, value in TYPES[given.type].items():
-        chosen = getattr(given, name)
+    for name, value in uses_of(given.type).items():
+        chosen = value_of(given, name)
         settings[name] = value if chosen is None else chosen
     if settings.get("random_timesteps", 0) is None:
         settings["random_timesteps"] = random_timesteps
@@ -266,7 +350,13 @@ def _resolved(given, random_timesteps):
 def misfits(config, kind):
     """Return one line for each key of exploration that does not fit actions of ``kind`` ("Box", "Discrete")."""
     given = getattr(config, "exploration_config", None)  # what perturbs weights explores in no other way
-    if kind == "Box" or given is None:
+    if given is None:
+        return []
+    own = None if given.type in TYPES else plugins.EXPLORATIONS.find(given.type)
+    if own and kind not in own.actions:
+        fits = " and ".join(own.actions)
+        return [f"exploration_config.type: {given.type} is for {fits} actions, the environment's are {kind}."]
+    if kind == "Box":
         return []
     found = []
     if given.type in _BOX_ONLY:

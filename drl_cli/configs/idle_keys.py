@@ -22,8 +22,6 @@ ANYWAY = {
     ("no_done_at_end",): (False,),
     ("soft_horizon",): (False,),
     ("compress_observations",): (False,),
-    ("callbacks",): (None, {}),
-    ("custom_eval_function",): (None,),
     ("env_task_fn",): (None,),
     ("logger_config",): (None,),
     ("observation_space",): (None,),

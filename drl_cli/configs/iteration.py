@@ -43,6 +43,14 @@ class IterationKeys(Section):
         ge=1,
         le=100_000,
     )
+    callbacks: str | None = key(
+        None,
+        "Code of one's own that looks at episodes, steps and results: the name under which a module of --import, or an "
+        "installed package, has registered it (drl_cli.register_callbacks).",
+        allowed="the name of registered callbacks, or null",
+        min_length=1,
+        max_length=200,
+    )
     seed: Whole | None = key(
         None, "Seed of everything random in the run; null draws one and records it.", ge=0, le=2**31 - 1
     )

@@ -1,6 +1,7 @@
 """The keys of a schema as plain rows: what ``drl algorithms``, ``drl explain`` and tables of the documentation print."""
 
 from drl_cli.configs.allowed import allowed, key_name, leaves
+from drl_cli.configs.exploration import ExplorationConfig
 
 
 def keys(schema):
@@ -27,6 +28,22 @@ def keys(schema):
             row |= {"rllib": notes["rllib"], "why": notes["why"]}
         rows.append(row)
     return sorted(rows, key=lambda row: _depth(schema, row["key"].partition(".")[0]))
+
+
+def own_keys(config):
+    """Return rows, as ``keys``, for keys in a recorded ``config`` (plain data) that no schema of an algorithm lists.
+
+    They are those of a registered exploration; where it is not registered in this process, only names are known.
+    """
+    given = config.get("exploration_config")
+    if not isinstance(given, dict):
+        return []
+    schema = ExplorationConfig.schema_for(given)
+    known = {row["key"]: row for row in keys(schema)}
+    meaning = f"A key of {given.get('type')}, which is registered by a module: --import MODULE."
+    unknown = {"default": None, "unit": None, "allowed": None, "meaning": meaning, "needs": None}
+    rows = [known.get(name, {"key": name, **unknown}) for name in given if name not in ExplorationConfig.model_fields]
+    return [{**row, "key": f"exploration_config.{row['key']}", "section": "exploration_config"} for row in rows]
 
 
 def _depth(schema, name):

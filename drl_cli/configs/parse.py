@@ -161,7 +161,7 @@ def _split(mapping, schema, path, reader):
             continue
         section = section_of(fields[name])
         if section and isinstance(value, dict):
-            value, inner = _split(value, section, here, reader)
+            value, inner = _split(value, section.schema_for(value), here, reader)
             problems += inner
         known[name] = value
     return known, problems
@@ -182,6 +182,8 @@ def _unknown(path, fields, reader):
 
 def _hint(path, fields, schema):
     name = str(path[-1])
+    if ".".join(map(str, path)) in {".".join(found) for found, _ in leaves(schema)}:
+        return f" It has {', '.join(fields)}."  # what else is given there asks for a section of other keys
     prefix = "".join(f"{part}." for part in path[:-1])
     everywhere = {".".join(found) for found, _ in leaves(schema)}
     if name in everywhere and "." in name:

@@ -147,5 +147,13 @@ NUMBER_FIELDS = (
 )
 """Fields that hold one number, or null as long as there is none; what a stop rule may name."""
 
+OWN_PREFIXES = ("custom_metrics/", "evaluation/custom_metrics/")
+"""How the names of those numbers begin that callbacks report."""
+
 RESULT_FIELDS = (*NUMBER_FIELDS, *TEXT_FIELDS, *LIST_FIELDS)
 """Every field of a result."""
+
+
+def is_number_field(name):
+    """Whether a stop rule or a ranking may name ``name``: a number of every run's results, or one of callbacks'."""
+    return name in NUMBER_FIELDS or name.startswith(OWN_PREFIXES)

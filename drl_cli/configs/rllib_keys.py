@@ -24,9 +24,6 @@ _FILM = "what it tries are perturbed policies; film the learnt one with: drl rol
 
 NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
-    "callbacks": _PYTHON,
-    "custom_eval_function": "it is a function of RLlib's own trainer and its workers, which drl does not have. Write what shall "
-    "be scored as the reward of an environment and name it in evaluation_config.env_config, or read drl evaluate --json.",
     "env_task_fn": _PYTHON,
     "logger_config": _PYTHON,
     "observation_space": "the spaces are the environment's own.",
@@ -44,7 +41,7 @@ NEVER = {
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
     "synchronize_filters": "what workers see is always merged: filters of their own would each feed the policy other numbers.",
-    "keep_per_episode_custom_metrics": "episodes have no metrics beside reward and length; hist_stats holds both of each episode.",
+    "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
     "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
     "multiagent": _SEVERAL,
     "replay_mode": _SEVERAL,

@@ -6,7 +6,7 @@ those of Ray Tune 2.60; RLlib's spellings of the schedulers' names are read too.
 
 from typing import Literal
 
-from drl_cli.configs.results import NUMBER_FIELDS
+from drl_cli.configs.results import is_number_field
 from drl_cli.configs.schema import PlainMapping, Range, Section, Whole, key
 
 _FIELD = "a field of a result, such as training_iteration, timesteps_total or time_total_s"
@@ -108,4 +108,4 @@ def canonical(name):
 def unknown_fields(section):
     """Return (key, value) of ``metric`` and ``time_attr`` that are no field of a result."""
     given = {name: getattr(section, name, None) for name in ("metric", "time_attr")}
-    return [(name, field) for name, field in given.items() if field is not None and field not in NUMBER_FIELDS]
+    return [(name, field) for name, field in given.items() if field is not None and not is_number_field(field)]

@@ -50,6 +50,11 @@ class Section(BaseModel):
         use_attribute_docstrings=False,
     )
 
+    @classmethod
+    def schema_for(cls, mapping):
+        """Return the schema that a ``mapping`` for this section is read by: another one where its values ask for it."""
+        return cls
+
     def __init_subclass__(cls, defaults=None, **kwargs):
         """Declare each key of ``defaults`` ({name: Default}) anew, with its type, bounds, meaning and unit as they were."""
         super().__init_subclass__(**kwargs)

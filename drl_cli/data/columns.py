@@ -111,3 +111,4 @@ class Token(NamedTuple):
     exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
     seen: dict | None = None  # what its observations and returns add to the filters' statistics (``actors.observed``)
     reading: Reading | None = None  # where it was read, not sampled
+    told: tuple = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any

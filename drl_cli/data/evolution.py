@@ -36,6 +36,7 @@ class Evaluated(NamedTuple):
     whole: bool  # whether all of the block's episodes have ended, else the next call goes on with them
     unperturbed: tuple  # returns of those that were played with the weights as they are
     reading: None = None  # as in a Token: nothing of it was read from files
+    told: tuple = ()  # as in a Token
 
 
 def centered_ranks(values):

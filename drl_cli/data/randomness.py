@@ -5,7 +5,7 @@ import numpy as np
 ROLES = {
     name: number
     for number, name in enumerate(
-        ("init", "worker", "replay", "tester", "env", "learner", "confirm", "noise", "files", "estimates"), 1
+        ("init", "worker", "replay", "tester", "env", "learner", "confirm", "noise", "files", "estimates", "door"), 1
     )
 }
 

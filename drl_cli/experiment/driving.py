@@ -1,7 +1,7 @@
 """One experiment from its spec to its outcome: the loop around ``Trainer.train()``.
 
-User: the command ``drl train``. Opens the run folder, logs every iteration, keeps checkpoints, stops by rule, goal or
-signal, and always closes what it opened. TensorFlow and Ray are loaded only with the Trainer.
+Users: the command ``drl train``, the Python door, the trials of a search. Opens the run folder, logs every iteration, keeps
+checkpoints, stops by rule, goal or signal, and always closes what it opened. TensorFlow and Ray are loaded with the Trainer.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiment import demands
+from drl_cli.experiment import demands, records
 from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
@@ -36,7 +36,8 @@ class Outcome:
     """How a run ended.
 
     ``state`` "finished", "interrupted" or "failed"; ``text`` why; ``exit_code`` of the command; ``run_folder``;
-    ``final`` and ``best`` checkpoints (paths or None); ``result``, the last nested result dict or None.
+    ``final`` and ``best`` checkpoints (paths or None); ``result``, the last nested result dict or None; ``error``, the DrlError
+    that a run failed with.
     """
 
     state: str
@@ -46,6 +47,7 @@ class Outcome:
     final: Path | None = None
     best: Path | None = None
     result: dict | None = None
+    error: DrlError | None = None
 
 
 def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
@@ -65,26 +67,33 @@ def run(spec, stop_request, trainer_class=None, clock=time.monotonic):
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """A run between two iterations: the ``result`` of the last one; ``save()`` writes a checkpoint, returns its path."""
+    """A run between two iterations.
 
-    result: dict
+    ``result`` of the last one, None before the first; ``save(for_good=False)`` writes a checkpoint and returns its path, None
+    when the disk refused (see ``keeping``); ``trainer``: the ``runtime.trainer.Trainer``; ``run_folder``: its path.
+    """
+
+    result: dict | None
     save: Callable
+    trainer: object
+    run_folder: Path
 
 
-def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic):
+def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_start=False):
     """As ``run``, an iteration at a time: a generator that yields a Moment after each and returns the Outcome.
 
+    ``at_start``: there is a Moment before the first iteration too, as soon as all parts are up.
     ``stop_request.ending`` (state, text), where there is one, is how the run ends when the request has come true.
     """
     opening = open_run(spec)
     with contextlib.ExitStack() as stack:
         stack.callback(opening.folder.close)
-        journal = Journal(opening.folder, clock)
+        journal = Journal(opening.folder, clock, spec.log_format)
         stack.callback(journal.close)
         report_notices(opening)
         drive = _Drive(spec, opening, stop_request, clock)
         try:
-            outcome = yield from drive.run(trainer_class or load(TRAINER))
+            outcome = yield from drive.run(trainer_class or load(TRAINER), at_start)
         except DrlError as error:
             outcome = drive.failed(error)
         except OSError as error:
@@ -114,7 +123,7 @@ class _Drive:
         self._result = None
         self._keeping = None
 
-    def run(self, trainer_class):
+    def run(self, trainer_class, at_start):
         """Build the trainer, train to the end, save; yields a Moment each iteration and returns the Outcome."""
         spec = self._spec
         start = self._opening.start
@@ -130,11 +139,14 @@ class _Drive:
             trainer.start()
             self._install_signals()
             self._keeping = Keeping(spec, self._opening, trainer, self._clock)
-            loggers = Loggers(self._path, self._opening.joined_at)
+            told = (records.params(spec), spec.loggers, self._opening.exact)
+            loggers = Loggers(self._path, self._opening.joined_at, *told)
             stack.callback(loggers.close)
             self._diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
             stack.callback(events.subscribe(self._diagnosis.hear))
             stack.callback(Listening(self._diagnosis).start())
+            if at_start:
+                yield self._moment(trainer)
             reason = yield from self._loop(trainer, ending, loggers)
             saved = self._result is None or self._keeping.final(self._result)
             return self._ended(reason, saved)
@@ -150,6 +162,8 @@ class _Drive:
         while not self._stop_request:
             result = trainer.train()
             reason = ending.check(result, trainer.touched)
+            if reason is None and result.get("done") is True:
+                reason = f"on_train_result of the callbacks {self._spec.config.callbacks!r} set done"
             identity = {"experiment_id": self._path.name.rpartition("_")[2], "trial_id": self._path.name}
             self._result = {**result, **identity, "done": reason is not None}
             loggers.write(self._result)
@@ -158,10 +172,16 @@ class _Drive:
             if reason is not None:
                 ending.report_held()
             self._keeping.after(self._result)
-            yield Moment(self._result, lambda: self._keeping.now(self._result))
+            yield self._moment(trainer)
             if reason is not None:
                 return reason
         return None
+
+    def _moment(self, trainer):
+        def save(for_good=False):
+            return self._keeping.now(self._result, for_good)
+
+        return Moment(self._result, save, trainer, self._path)
 
     def _ended(self, reason, saved):
         if not saved:
@@ -183,7 +203,8 @@ class _Drive:
 
     def failed(self, error):
         """Return the Outcome of a run that an error ended: nothing is saved, since the state may be what is wrong."""
-        return self._outcome("failed", f"{error}\n{self._advice()}", error.exit_code)
+        outcome = self._outcome("failed", f"{error}\n{self._advice()}", error.exit_code)
+        return dataclasses.replace(outcome, error=error)
 
     def crashed(self, journal):
         """Log the traceback of a bug and tell the records that the run is over."""

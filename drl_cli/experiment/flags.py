@@ -20,6 +20,7 @@ OWN = (
     "restore",
     "num_samples",
     "max_failures",
+    "loggers",
 )
 """Flags that fill the experiment's key of the same name."""
 
@@ -43,7 +44,8 @@ def with_flags(mapping, where, flags):
     preset = flags.get("defaults") or ()
     for name in OWN:
         if flags.get(name) is not None and not (name in preset and name in layers.data):
-            layers.set((name,), flags[name], Where("--" + name.replace("_", "-")))
+            flag = "--logger" if name == "loggers" else "--" + name.replace("_", "-")
+            layers.set((name,), flags[name], Where(flag))
     if flags.get("local_mode"):
         layers.set(("config", "num_workers"), 0, Where("--local-mode"))
         if "learner_actor" in layers.data["config"]:

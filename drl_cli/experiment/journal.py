@@ -25,13 +25,13 @@ WARNINGS = ("warning", "checkpoint_failed", "worker_lost", "diagnosis")
 class Journal:
     """Subscribes to ``drl_cli.events`` for one run; ``handler`` is the log file for anyone who uses ``logging``."""
 
-    def __init__(self, folder, clock=time.monotonic):
-        """``folder`` is the RunFolder, ``clock`` returns monotonic seconds."""
+    def __init__(self, folder, clock=time.monotonic, log_format="text"):
+        """``folder`` is the RunFolder, ``clock`` returns monotonic seconds; ``log_format``: of drl.log, "text" or "json"."""
         self._folder, self._clock = folder, clock
         self._written = None  # when status.json was last written
         self._status = {"state": "running", "pid": os.getpid(), "host": socket.gethostname(), "started": now()}
         self._status.update(training_iteration=None, timesteps_total=None, checkpoint=None)
-        self.handler = _log_handler(folder.path / "drl.log")
+        self.handler = _log_handler(folder.path / "drl.log", log_format)
         self._events = _open_lines(folder.path / "events.jsonl")
         self._unsubscribe = events.subscribe(self._hear)
         self._write_status()
@@ -50,7 +50,7 @@ class Journal:
 
     def _hear(self, kind, fields):
         if kind != "progress":
-            self.log(*_log_line(kind, fields))
+            self.log(*log_line(kind, fields))
         if kind not in UNRECORDED and self._events is not None:
             _write_line(self._events, {"time": now(), "kind": kind, **plain(fields)})
         self._follow(kind, fields)
@@ -82,12 +82,22 @@ class Journal:
             self.log(logging.WARNING, f"status.json cannot be written ({error})")
 
 
-def _log_handler(path):
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time (ISO 8601, UTC, milliseconds), level, component, text; several lines are one text."""
+
+    def format(self, record):
+        """Return the line of a LogRecord."""
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        told = {"time": f"{seconds}.{int(record.msecs):03d}Z", "level": record.levelname, "component": record.name}
+        return json.dumps(told | {"text": record.getMessage()})
+
+
+def _log_handler(path, log_format):
     # delay: an unwritable file must fail when a line is written, where it is ignored, and not here.
     handler = logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOG_FILES - 1, encoding="utf-8", delay=True)
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
+    handler.setFormatter(JsonLines() if log_format == "json" else formatter)
     handler.handleError = lambda record: None  # logging would print a traceback to the user's screen
     return handler
 
@@ -108,7 +118,7 @@ def _write_line(file, data):
         return  # the same news is in drl.log and on the screen
 
 
-def _log_line(kind, fields):
+def log_line(kind, fields):
     """Return (level, text, component) of an event for drl.log."""
     level = logging.WARNING if kind in WARNINGS else logging.INFO
     component = "driver"

@@ -61,11 +61,24 @@ class Keeping:
         if better:
             self._save_best(result)
 
-    def now(self, result):
-        """Save the state after ``result`` whether it is due or not; returns its path, None when the disk refused."""
-        if self._saved_at == result["training_iteration"] or self._save_whole(result, "periodic"):
-            return self.saved
-        return None
+    def now(self, result, for_good=False):
+        """Save the state after ``result`` whether it is due or not; returns its path, None when the disk refused.
+
+        ``for_good``: it is kept, whatever comes later.
+        """
+        if self._saved_at != result["training_iteration"] and not self._save_whole(result, "periodic"):
+            return None
+        if for_good:
+            self._spare(self.saved)
+        return self.saved
+
+    def _spare(self, path):
+        self._protected.append(path)
+        if self._only_best and self.best == path:
+            self._only_best = False
+            self._quietly(
+                lambda: self._folder.write("best.json", self._folder.read("best.json") | {"only_best": False})
+            )
 
     def final(self, result):
         """Save the last state of the run; returns False when it could not be written."""
@@ -188,7 +201,7 @@ class Keeping:
         """Call ``tidy``; an old checkpoint that cannot be tidied up is only worth a warning, once."""
         try:
             tidy()
-        except (OSError, CheckpointError) as error:
+        except (OSError, CheckpointError, RunFolderError) as error:
             if not self._warned:
                 events.report("warning", text=f"old checkpoints could not be tidied up: {error}")
             self._warned = True

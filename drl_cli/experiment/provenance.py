@@ -26,7 +26,10 @@ def collect(mapping, where, schema):
     for section in ("stop", "pass_criteria"):
         rules = mapping.get(section)
         found |= {f"{section}.{field}": where.place((section, field)) for field in rules or ()}
-    config = origins(schema, mapping.get("config") or {}, where.inside("config"))
+    given = mapping.get("config") or {}
+    config = origins(schema, given, where.inside("config"))
+    for row in listing.own_keys(given):
+        config[row["key"]] = where.place(("config", *row["key"].split(".")))
     return found | {f"config.{name}": place for name, place in config.items()}
 
 
@@ -76,7 +79,7 @@ def explained(params, places, config=None):
     rows = [_top(name, params.get(name), places) for name in _TOP]
     for section in ("stop", "pass_criteria"):
         rows += [_rule(f"{section}.{field}", value, places) for field, value in (params.get(section) or {}).items()]
-    for key in listing.keys(schema):
+    for key in [*listing.keys(schema), *listing.own_keys(params["config"])]:
         path = key["key"].split(".")
         value = listing.value_at(params["config"], path)
         row = {**key, "key": f"config.{key['key']}", "value": value}

@@ -50,6 +50,7 @@ def params(spec):
             "restore": None if spec.restore is None else str(spec.restore),
             "pass_criteria": dict(spec.pass_criteria),
             "imports": list(spec.imports),
+            "loggers": list(spec.loggers),
         }
     )
 

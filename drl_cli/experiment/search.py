@@ -32,7 +32,7 @@ from drl_cli.experiment.spec import Draft, import_modules
 
 EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
-FLAGS_OF_TRIALS += ("ray_object_store_memory",)
+FLAGS_OF_TRIALS += ("ray_object_store_memory", "log_format")
 CHECKED = 200  # points that are checked as whole runs; beyond, every listed value and both ends of each range are
 
 

@@ -16,6 +16,7 @@ stop rules gets some; a seed is drawn and recorded.
     local_mode, queue_trials     bool   asserts   list of "field>=threshold"
     defaults                     names of flags that were not typed, but set once by the person; a file goes before them
     imports                      list of modules    verbose   0, 1, 2    command   list of words, as typed
+    loggers                      list of names      log_format   "text" or "json"
 """
 
 import os
@@ -24,14 +25,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import envs, preprocessing, showing
+from drl_cli.acting import callbacks, envs, evaluations, preprocessing, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import exploration
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
-from drl_cli.configs.results import NUMBER_FIELDS
+from drl_cli.configs.results import NUMBER_FIELDS, is_number_field
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
@@ -39,6 +40,7 @@ from drl_cli.events import report
 from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
+from drl_cli.loggers import registering
 from drl_cli.networks import models
 from drl_cli.runtime import footprint
 
@@ -52,7 +54,8 @@ class ExperimentSpec:
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``acting.spaces``) and ``preprocessing`` (see
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
     ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
-    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``.
+    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
+    ``loggers.registering``; ``log_format``: of drl.log, "text" or "json".
     """
 
     name: str
@@ -77,6 +80,8 @@ class ExperimentSpec:
     trial: str = "0"
     origins: dict = field(default_factory=dict)
     demands: tuple = ()
+    loggers: tuple = ()
+    log_format: str = "text"
 
 
 def from_flags(flags):
@@ -170,12 +175,12 @@ class Draft:
             return [_placed(error, self._where.place(("run",)))]
         self._mapping["run"] = self._row.name  # as the table spells it
         given, where = self._mapping.get("config", {}), self._where.inside("config")
-        self._config, problems, notices = read(self._row, given, where, table.ALGORITHMS)
+        self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
-        return problems or [
-            *self._unknown_model(),
-            *offline.problems(self._row, self._config, self._mapping, self._where),
-        ]
+        if not problems:
+            own = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
+            problems = [*self._unknown_model(), *own]
+        return problems or offline.problems(self._row, self._config, self._mapping, self._where)
 
     def _unknown_model(self):
         """Return the problem of a custom model that nobody has registered, in a list."""
@@ -210,14 +215,17 @@ class Draft:
                 continue
             where = Where("--assert") if name == "assert" else self._where.inside(name)
             found += stop.problems(rules, where, name)
-            needs = [field for field in rules if field.startswith("evaluation/") and field in NUMBER_FIELDS]
+            needs = [field for field in rules if field.startswith("evaluation/") and is_number_field(field)]
             if needs and self._config is not None and self._config.evaluation_interval is None:
                 place = where.place((needs[0],))
                 found.append(
                     f"{name}: {needs[0]} needs evaluations ({place}). Set evaluation_interval, or drop the rule."
                 )
+        if self._keys is not None:
+            place = self._where.place(("loggers",))
+            found += [f"{text} ({place})" for text in registering.problems(self._keys.loggers)]
         score = self._mapping.get("checkpoint_score_attr")
-        if isinstance(score, str) and score.removeprefix("min-") not in NUMBER_FIELDS:
+        if isinstance(score, str) and not is_number_field(score.removeprefix("min-")):
             place = self._where.place(("checkpoint_score_attr",))
             hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
@@ -288,5 +296,7 @@ class Draft:
                 "spaces": spaces,
                 "preprocessing": plan,
             },
+            loggers=tuple(dict.fromkeys(keys.loggers)),
+            log_format=self._flags.get("log_format") or "text",
             origins=provenance.collect(self._mapping, self._where, load(self._row.config)),
         )

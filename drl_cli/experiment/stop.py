@@ -8,7 +8,7 @@ confirmed it.
 import math
 
 from drl_cli.configs.allowed import shown
-from drl_cli.configs.results import NUMBER_FIELDS, RESULT_FIELDS
+from drl_cli.configs.results import NUMBER_FIELDS, RESULT_FIELDS, is_number_field
 from drl_cli.errors import suggestion
 
 GOAL = "evaluation/episode_reward_mean"
@@ -27,7 +27,7 @@ def problems(rules, where, name="stop"):
             found.append(f"{name}: {field} holds a mapping{place}. Write the field as '{field}/{inner}'.")
         elif field in RESULT_FIELDS and field not in NUMBER_FIELDS:
             found.append(f"{name}: {field} is no number{place}.")
-        elif field not in NUMBER_FIELDS:
+        elif not is_number_field(field):
             found.append(f"{name}: {field[:100]!r} is no field of a result{place}.{_hint(field)}")
         elif not _number(threshold):
             found.append(f"{name}: {field}: {shown(threshold)} is not allowed; it takes a number{place}.")

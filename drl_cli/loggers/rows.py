@@ -34,6 +34,12 @@ def flatten(result, prefix=""):
     return flat
 
 
+def numbers(result):
+    """Return ``{"a/b": number}`` of the numbers in a nested plain dict, bools left out."""
+    flat = flatten(result).items()
+    return {name: value for name, value in flat if isinstance(value, (int, float)) and not isinstance(value, bool)}
+
+
 def cell(value):
     """Return the text of one csv cell: empty for None, JSON for lists."""
     if value is None:

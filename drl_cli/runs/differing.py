@@ -62,7 +62,7 @@ def side_of_file(name, mapping, where):
         if not isinstance(mapping.get(key), str):
             raise ConfigError(f"{name}: {key} is missing ({where.place()}).")
     row = table.find(mapping["run"])
-    config, problems, _ = read(row, mapping.get("config", {}), where.inside("config"), table.ALGORITHMS)
+    config, problems, _ = read(row, mapping.get("config", {}), where.inside("config"), table.rows())
     refuse(problems, str(name))
     values = {"run": row.name, "env": mapping["env"], **_under("stop", mapping.get("stop") or {})}
     values |= _under("pass_criteria", mapping.get("pass_criteria") or {})

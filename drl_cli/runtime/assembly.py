@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
+from drl_cli.algorithms import table
 from drl_cli.configs.estimates import methods
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.offline import reads, reads_only
@@ -46,11 +47,6 @@ class Parts(NamedTuple):
 def needs_ray(config):
     """Whether a part of the run is a Ray actor."""
     return bool(config.num_workers or config.learner_actor)
-
-
-def has_replay(row):
-    """Whether an algorithm learns from what a replay holds; the others learn from what comes, as it comes."""
-    return row.postprocess not in ("trajectory", "fitness")
 
 
 def fragment_steps(config):
@@ -99,8 +95,10 @@ def make_parts(row, config, env, spec, cluster, output=None):
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
-    replay = _make_replay(config, spec, cluster, pinned) if has_replay(row) else None
+    replay = _make_replay(config, spec, cluster, pinned) if table.learns_from_replay(row) else None
     identity = {"seed": config.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
+    if callable(row.postprocess):
+        identity["postprocess"] = row.postprocess
     learner = cluster.spawn(
         "learner",
         row.learner,
@@ -199,6 +197,8 @@ def make_tester(config, env, spec, cluster, server):
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
         "config": config if methods(config) else None,
+        "callbacks": config.callbacks,
+        "custom_eval_function": config.custom_eval_function,
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:

@@ -7,6 +7,7 @@ parts would allocate; those of processes were measured once (2 cores, Python 3.1
 import math
 from typing import NamedTuple
 
+from drl_cli.algorithms import table
 from drl_cli.configs.offline import reads_only
 from drl_cli.configs.replay import shards
 from drl_cli.data.columns import BATCH
@@ -49,7 +50,7 @@ def replay(row, config, policy, stop):
 
     ``policy``: PolicySpec; ``stop``: the stop rules, of which env steps bound what is filled.
     """
-    if not assembly.has_replay(row):
+    if not table.learns_from_replay(row):
         return None
     size = load("drl_cli.actors.replay_buffer").bytes_per_step(config, policy)
     is_packed = config.compress_observations
@@ -66,7 +67,7 @@ def blocks(row, config, policy):
     """Return the bytes of the batches that are staged for the learner, or of the trajectories that it learns from."""
     obs = math.prod(policy.obs_shape) * policy.frames * (1 if policy.obs_dtype == "uint8" else 4)
     action = 4 * max(1, math.prod(policy.action.shape))
-    if assembly.has_replay(row):
+    if table.learns_from_replay(row):
         steps = config.updates_per_call * config.train_batch_size
         return BLOCKS * steps * (2 * obs + action + 4 * len(BATCH))
     queue = getattr(config, "learner_queue_size", 1)
@@ -90,7 +91,7 @@ def processes(row, config, options):
         return [("the run: learner, sampling, evaluation", 1, base + envs)]
     inside = ["driver", *(["learner"] if learns_here else [])]
     apart = bool(config.num_workers and getattr(config, "num_replay_shards", 0))
-    if assembly.has_replay(row) and not apart:
+    if table.learns_from_replay(row) and not apart:
         inside.append("replay")
     found = [(f"the run: {', '.join(inside)}", 1, base)]
     if config.learner_actor:
@@ -98,7 +99,7 @@ def processes(row, config, options):
     if config.num_workers:
         found.append(("workers", config.num_workers, ACTOR + envs))
     found += [("parameter server", 1, ACTOR), ("tester", 1 if config.evaluation_interval else 0, ACTOR + 16 * PER_ENV)]
-    if apart and assembly.has_replay(row):
+    if apart and table.learns_from_replay(row):
         found.append(("replay shards", shards(config), ACTOR))
     if not options.get("address"):
         found.append(("Ray's own", 1, RAY_DAEMONS))
@@ -108,7 +109,9 @@ def processes(row, config, options):
 def check_replay(row, config, spaces, stop):
     """Raise ResourcesExhausted, with the numbers, where what a run puts into its replay cannot fit into memory at all."""
     total = machine.memory_total()
-    if total is None or not assembly.has_replay(row) or reads_only(config):  # files may be far smaller than the buffer
+    if (
+        total is None or not table.learns_from_replay(row) or reads_only(config)
+    ):  # files may be far smaller than the buffer
         return
     found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
     room = total - (TENSORFLOW if row.tensorflow else PLAIN)

@@ -2,12 +2,15 @@
 
 import collections
 
+from drl_cli.data.episode_metrics import Window
+
 
 class Meters:
     """Counters of one run; ``close_iteration`` hands out and resets those of an iteration."""
 
     def __init__(self, config):
         self._recent = collections.deque(maxlen=config.metrics_smoothing_episodes)  # (return, length)
+        self._told = Window(config.metrics_smoothing_episodes)  # what callbacks said of episodes
         self.episodes = 0
         self.bad_transitions = 0
         self._stats = {}
@@ -32,6 +35,7 @@ class Meters:
         """Note a fragment of which ``stored`` env steps were new."""
         self.has_sampled = True
         self._recent.extend(token.episodes)
+        self._told.add(token.told)
         self.episodes += len(token.episodes)
         self._new_episodes += len(token.episodes)
         self.bad_transitions += token.bad_transitions
@@ -102,8 +106,10 @@ class Meters:
                 "mean_inference_ms": 1e3 * self._seconds["policy"] / self._steps if self._steps else None,
             },
         }
+        custom, hist = self._told.summarised()
+        closed["hist_stats"] |= hist
         self._reset()
-        return closed
+        return closed | ({"custom_metrics": custom} if custom else {})
 
     def _exploration(self):
         """How strongly the workers explore by now, the mean over them."""
@@ -119,6 +125,7 @@ class Meters:
             "episodes": self.episodes,
             "bad_transitions": self.bad_transitions,
             "stats": self._stats,
+            "told": self._told.state(),
             "reward_mean": self.reward_mean(),  # for who looks into the file
         }
 
@@ -128,6 +135,7 @@ class Meters:
         self._recent.extend(tuple(episode) for episode in facts["recent"])
         self.episodes, self.bad_transitions = facts["episodes"], facts["bad_transitions"]
         self._stats = dict(facts["stats"])
+        self._told.load(facts.get("told", ()))
 
 
 def _mean(values):

@@ -91,6 +91,11 @@ class RemoteReference:
             cause = error.cause
             raise cause if isinstance(cause, DrlError) else PartFailed(f"{self._name} failed: {cause!r}") from None
         except RayActorError as error:
+            if lacking := _not_importable(error):
+                raise RunFailed(
+                    f"{self._name} cannot be started in a process of Ray's: {lacking}. What is registered must be "
+                    "importable there: start from the folder of its module, install it, or name its folder in PYTHONPATH."
+                ) from None
             raise PartLost(self._name, _first_line(error)) from None
         except TimeoutError:
             raise
@@ -296,6 +301,17 @@ def remove_leftovers(parent):
             shutil.rmtree(path, ignore_errors=True)
         except (OSError, ValueError):
             continue  # not ours to judge
+
+
+def _not_importable(error):
+    """Return what could not be imported where an actor's arguments were unpacked, None where it died of something else.
+
+    ``Shell`` raises nothing: what stops it from being made is code that is not there, and never will be.
+    """
+    if "creation task" not in str(error):
+        return None
+    last = [line.strip() for line in str(error).splitlines() if line.strip()][-1]
+    return last.rstrip(".") if last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")) else None
 
 
 def _first_line(error):

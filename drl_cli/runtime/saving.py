@@ -59,7 +59,8 @@ def moment(trainer):
 
 def _state(trainer, present):
     incarnations = {str(index): number for index, number in trainer.parts.pool.incarnations().items()}
-    return present | {"scoring": trainer.scoring.state(), "incarnations": incarnations}
+    own = {"callbacks": trainer.hooks.state()} if trainer.hooks else {}
+    return present | {"scoring": trainer.scoring.state(), "incarnations": incarnations} | own
 
 
 def _facts(trainer, present, scored):
@@ -117,6 +118,8 @@ def restore_counters(trainer, ckpt, exact):
     """
     state = ckpt.json("state")
     trainer.adopt(state, exact)
+    if exact and trainer.hooks:
+        trainer.hooks.load(state.get("callbacks"))
     trainer.loop.load(state["loop"], _with_replay(trainer, ckpt, state))
     passed = 0 if _goes_on(trainer, ckpt, exact) else 1
     return {index: incarnation + passed for index, incarnation in state["incarnations"].items()}

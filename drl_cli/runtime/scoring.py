@@ -16,6 +16,7 @@ import time
 
 from drl_cli import events, process
 from drl_cli.configs.estimates import methods
+from drl_cli.data.episode_metrics import summary
 from drl_cli.data.randomness import number
 
 ROUND = 16  # episodes of a round: what a tester steps side by side (actors.tester)
@@ -75,7 +76,8 @@ class Scoring:
     def _ask(self, role, episodes, first=0):
         seeds = [number(self._seed, role, self.count, index) for index in range(first, first + episodes)]
         self._began = time.perf_counter()
-        self._call = self._tester().call("evaluate", self._snapshot.version, seeds)
+        method = "evaluate_otherwise" if self._config.custom_eval_function else "evaluate"
+        self._call = self._tester().call(method, self._snapshot.version, seeds)
 
     def poll(self):
         """Deal with what the tester has finished; returns True when an evaluation has just been completed."""
@@ -89,6 +91,8 @@ class Scoring:
             self._note(found)
             self._ask_first()
             return False
+        if self._config.custom_eval_function:
+            return self._take_metrics(found)
         if self._first is None:
             self._played += found
             steps = sum(episode.length for episode in self._played)
@@ -100,7 +104,17 @@ class Scoring:
                 self._ask("confirm", self._config.evaluation_confirm_episodes)
                 return False
             return self._complete(None)
-        return self._complete(found)
+        return self._complete(summary(found))
+
+    def _take_metrics(self, found):
+        """Deal with what a function of the user's said."""
+        if self._first is not None:
+            return self._complete({"episodes_this_iter": self._config.evaluation_confirm_episodes} | found)
+        self._first = found
+        if self._needs_confirmation():
+            self._ask("confirm", self._config.evaluation_confirm_episodes)
+            return False
+        return self._complete(None)
 
     def _note(self, estimates):
         """Keep ``estimates`` for the result, or say, once, why there are none."""
@@ -119,9 +133,9 @@ class Scoring:
         result["training_iteration"] = self._snapshot.counters["training_iteration"]
         result["timesteps_total"] = self._snapshot.counters["timesteps_total"]
         result["num_updates"] = self._snapshot.counters["num_updates"]
-        mean = summary(confirming)["episode_reward_mean"] if confirming else None
+        mean = confirming["episode_reward_mean"] if confirming else None
         result["confirmed_reward_mean"] = mean
-        result["confirmed_episodes"] = len(confirming) if confirming else None
+        result["confirmed_episodes"] = confirming["episodes_this_iter"] if confirming else None
         if self._estimates is not None:
             result[ESTIMATES] = self._estimates
         self._snapshot.result = result
@@ -154,15 +168,3 @@ class Scoring:
     def abandon(self):
         """Forget an evaluation whose tester was lost."""
         self._call = None
-
-
-def summary(episodes):
-    """Return RLlib's episode fields for a list of Episode."""
-    rewards = [episode.reward for episode in episodes]
-    return {
-        "episode_reward_mean": sum(rewards) / len(rewards),
-        "episode_reward_max": max(rewards),
-        "episode_reward_min": min(rewards),
-        "episode_len_mean": sum(episode.length for episode in episodes) / len(episodes),
-        "episodes_this_iter": len(episodes),
-    }

@@ -10,6 +10,7 @@ import socket
 import time
 
 from drl_cli import events, process
+from drl_cli.acting import callbacks
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
@@ -53,12 +54,13 @@ class Trainer:
         self._restored = None  # the checkpoint to continue from once the parts are up
         self._saved = None  # (run folder, iteration, path) of the last save
         self.parts = None
+        self.hooks = callbacks.make(config)  # the driver's object of callbacks, None without any
         self._testers_lost = 0
         self._edges_warned = False
         self._busy_before = None
         self._stop_heard = None  # when a request to stop was first seen
         self._saving_s = 0.0  # in which everything stood still
-        loop = self.row.loop.rpartition(".")[2]
+        loop = table.loop_name(self.row)
         self._bottleneck = Bottleneck(Setting(loop, config.num_workers, machine.cores(), reads_only(config)))
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -127,7 +129,10 @@ class Trainer:
         self._evaluate_when_due()
         seconds = time.monotonic() - began
         self._time_total += seconds
-        return self._result(seconds, loop.sampled - first)
+        result = self._result(seconds, loop.sampled - first)
+        if self.hooks:
+            self.hooks.train_result(result)
+        return result
 
     def _is_short(self, steps, trained, seconds):
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, loggers
 from drl_cli.checkpoint.run_folder import read_record
-from drl_cli.configs.results import NUMBER_FIELDS
+from drl_cli.configs.results import is_number_field
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.loading import load
 
@@ -149,7 +149,7 @@ class TrialRun:
 def row_of(result, metric):
     """Return the numbers of a nested result by field, flat; the metric is NaN where it is not known yet."""
     flat = loggers.flatten(result)
-    row = {name: flat[name] for name in NUMBER_FIELDS if isinstance(flat.get(name), (int, float))}
+    row = {name: value for name, value in flat.items() if is_number_field(name) and isinstance(value, (int, float))}
     return {metric: float("nan"), **row}
 
 

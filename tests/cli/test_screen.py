@@ -4,7 +4,7 @@ import pytest
 import watched
 from rich.console import Console
 
-from drl_cli.cli import screen, terminal
+from drl_cli.cli import figures, screen, terminal
 from drl_cli.cli.live import LiveScreen
 from drl_cli.cli.view import RunView
 
@@ -54,6 +54,25 @@ def test_estimates_stand_below_the_evaluation(width, height):
     shown = lines[place + 1][: width // 2] if width >= 120 else lines[place + 1]
     assert shown.rstrip().startswith("recorded       WIS 84.5 [76.4, 88.0] discounted")
     assert max(len(line) for line in lines) < width and len(lines) < height
+
+
+METRICS = {f"{name}_{end}": 2.345 for name in ("angle", "speed") for end in ("mean", "min", "max")}
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 18), (80, 24), (120, 24)])
+def test_metrics_of_callbacks_stand_below_the_evaluation(width, height):
+    script = [*watched.SCRIPT, (50.5, "result", watched.result(25, custom_metrics=METRICS))]
+    lines = drawn(width, height, script=script)
+    place = next(i for i, line in enumerate(lines) if line.startswith("evaluation "))
+    shown = lines[place + 1][: width // 2] if width >= 120 else lines[place + 1]
+    assert shown.rstrip() == "metrics        angle 2.3, speed 2.3"
+    assert max(len(line) for line in lines) < width and len(lines) < height
+
+
+def test_metrics_that_find_no_room_are_counted():
+    many = {f"metric_{index}_mean": 1000.0 * index for index in range(20)}
+    assert figures.custom_metrics(many, 52) == "metric_0 0.0, metric_1 1,000.0, 18 more"
+    assert figures.custom_metrics({"a" * 80 + "_mean": 1.0}, 40) == "1 of them"
 
 
 @pytest.mark.parametrize(("width", "height"), [(60, 18), (80, 24), (100, 30), (120, 24), (160, 45), (250, 60)])

@@ -174,8 +174,9 @@ def test_noisy_nets_need_no_random_actions():
         (
             "DQN",
             {"type": "Curiosity"},
-            "exploration_config.type: \"Curiosity\" is not allowed; it takes one of 'EpsilonGreedy', "
-            "'PerWorkerEpsilonGreedy', 'SoftQ', 'ParameterNoise', 'Random' (--config).",
+            'exploration_config.type: "Curiosity" is not allowed: no exploration is registered as that, which takes '
+            "--import MODULE; it takes one of 'EpsilonGreedy', 'PerWorkerEpsilonGreedy', 'SoftQ', 'ParameterNoise', "
+            "'Random' (--config).",
         ),
         (
             "DQN",

@@ -90,11 +90,13 @@ DEFAULTS = {
     "evaluation_config.env_config": {},
     "evaluation_config.horizon": None,
     "evaluation_duration_unit": "episodes",
+    "custom_eval_function": None,
     "evaluation_num_workers": 0,
     "evaluation_parallel_to_training": None,
     "evaluation_confirm_episodes": 50,
     "evaluation_hold": 0,
     "metrics_smoothing_episodes": 100,
+    "callbacks": None,
     "min_iter_time_s": None,
     "timesteps_per_iteration": 1000,
     "min_train_timesteps_per_iteration": 0,
@@ -594,15 +596,17 @@ def accepts(schema, path, value):
     return True
 
 
+ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function")
+"""Keys whose value is a path or a name that no schema knows."""
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_key_refuses_every_wrong_type(name):
     accepted = []
     for path, _ in leaves(SCHEMAS[name]):
         for value in NEVER_VALID.values():
             plain_mapping = path[-1] == "env_config" and isinstance(value, dict)
-            text = path[-1] in ("env", "input", "output", "record_env", "custom_model") and isinstance(
-                value, str
-            )  # a path may be any text
+            text = path[-1] in ANY_TEXT and isinstance(value, str)
             if not plain_mapping and not text and accepts(SCHEMAS[name], path, value):
                 accepted.append((path, value))
     assert accepted == []

@@ -88,7 +88,7 @@ def test_key_that_the_algorithm_has_is_no_spelling_of_another():
     ("name", "mapping"),
     [
         ("DQN", {"lr_schedule": None, "lr": 0.1}),
-        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "callbacks": None}),
+        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "env_task_fn": None}),
         ("DDPG", {"lr_schedule": None, "use_state_preprocessor": False}),
         ("SAC", {"batch_mode": "truncate_episodes", "synchronize_filters": True, "remote_worker_envs": False}),
         ("ES", {"batch_mode": "complete_episodes"}),

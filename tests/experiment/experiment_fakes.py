@@ -20,6 +20,7 @@ class Config:
             "evaluation_confirm_episodes": 0,
             "store_buffer_in_checkpoints": True,
             "env_config": {},
+            "callbacks": None,
             **values,
         }
 
@@ -57,6 +58,8 @@ class Spec:
     env_facts: dict = dataclasses.field(default_factory=lambda: {"id": "Pendulum-v1"})
     trial: str = "0"
     origins: dict = dataclasses.field(default_factory=lambda: {"run": "--run", "config.gamma": "-s"})
+    loggers: tuple = ()
+    log_format: str = "text"
 
 
 class StopRequest:

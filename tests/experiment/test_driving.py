@@ -5,10 +5,11 @@ import json
 import pytest
 from experiment_fakes import Config, Spec, StopRequest, left, trainer
 
-from drl_cli import checkpoint, loggers
+from drl_cli import checkpoint, loggers, plugins
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, RunFolderError
 from drl_cli.experiment import demands, driving
 from drl_cli.experiment import folder as folders
+from drl_cli.loggers.registering import register_logger
 
 
 def drive(spec, made=None, request=None, clock=lambda: 0.0):
@@ -84,7 +85,7 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})
     drive(spec, made, request)
     (run,) = (tmp_path / "default").iterdir()
-    env = {**spec.env_facts, "imports": (), "videos": str(run / "videos")}
+    env = {**spec.env_facts, "imports": (), "plugins": plugins.registered(), "videos": str(run / "videos")}
     assert made.made[0].given == ("SAC", spec.config, env, 200)
     assert request.installed == 1
 
@@ -408,3 +409,34 @@ def test_second_run_on_the_same_folder_is_refused_and_names_the_holder(tmp_path)
 
     drive(dataclasses.replace(spec, resume=True), trainer({4: {"do": resume_twice}}))
     assert len(caught) == 1
+
+
+def test_done_in_a_result_ends_the_run(tmp_path):
+    made = trainer(evaluations(1.0, 2.0, 3.0))
+
+    class Ending(made):
+        def train(self):
+            return super().train() | {"done": self.iteration == 2}
+
+    outcome = drive(Spec(tmp_path, config=Config(callbacks="mine")), Ending)
+    assert (outcome.state, outcome.text) == ("finished", "on_train_result of the callbacks 'mine' set done")
+    assert iterations(outcome) == [1, 2]
+
+
+def test_loggers_by_name_get_the_results_of_a_run(tmp_path):
+    rows = []
+
+    class Rows:
+        def __init__(self, folder, facts, resumed):
+            rows.append((folder.parent, facts["run"], facts["config"]["gamma"], resumed))
+
+        def write(self, result):
+            rows.append(result["training_iteration"])
+
+        def close(self):
+            rows.append("over")
+
+    register_logger("rows", Rows)
+    outcome = drive(Spec(tmp_path, loggers=("rows",)))
+    assert rows == [(tmp_path / "default", "SAC", 0.99, False), 1, 2, 3, "over"]
+    assert json.loads((outcome.run_folder / "params.json").read_text())["loggers"] == ["rows"]

@@ -219,7 +219,10 @@ def test_everything_wrong_with_a_file_is_told_together(write):
     ("flags", "text"),
     [
         ({}, "run is missing (the command): which algorithm? Type --run SAC."),
-        ({"run": "SACC", "env": "Pendulum-v1"}, "Unknown algorithm 'SACC'. Did you mean 'SAC'? (--run)."),
+        (
+            {"run": "SACC", "env": "Pendulum-v1"},
+            "Unknown algorithm 'SACC'. Did you mean 'SAC'? One that a module registers",
+        ),
         ({"run": "CRR", "env": "Pendulum-v1"}, "CRR does not run here: another way to learn from recorded experience"),
         ({**PENDULUM, "set": ["num_atoms=51"]}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (-s)."),
         ({"run": "SAC", "env": "Pendulum-v0", "strict_env": True}, "Pendulum-v0 is retired"),
@@ -483,3 +486,36 @@ def test_environment_that_cannot_be_drawn_is_refused(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     text = message(spec.from_flags, {**PENDULUM, "set": ["render_env=true"]})
     assert text.startswith("render_env: no display")
+
+
+def test_loggers_are_those_of_the_flag_or_of_the_file(write, monkeypatch):
+    monkeypatch.setattr("drl_cli.loggers.registering.find_spec", lambda name: object())
+    assert spec.from_flags(PENDULUM).loggers == ()
+    assert spec.from_flags({**PENDULUM, "loggers": ["wandb", "aim", "wandb"]}).loggers == ("wandb", "aim")
+    path = write("mine: {run: SAC, env: Pendulum-v1, loggers: [mlflow]}")
+    assert spec.from_file(path, {})[0].loggers == ("mlflow",)
+    assert spec.from_file(path, {"loggers": ["wandb"]})[0].loggers == ("wandb",)
+    assert spec.from_file(path, {"loggers": ["wandb"], "defaults": ["loggers"]})[0].loggers == ("mlflow",)
+
+
+def test_loggers_that_cannot_be_used_are_refused_with_their_place(monkeypatch):
+    monkeypatch.setattr("drl_cli.loggers.registering.find_spec", lambda name: None)
+    said = message(spec.from_flags, {**PENDULUM, "loggers": ["wandb", "wand"]})
+    assert "logger wandb: the package wandb is not installed. Run: pip install 'drl-cli[wandb]' (--logger)" in said
+    assert "'wand' is neither aim, " in said and "Did you mean 'wandb'?" in said
+
+
+def test_callbacks_that_nobody_registered_are_refused_before_anything_is_made():
+    said = message(spec.from_flags, {**PENDULUM, "set": ["callbacks=nobodys", "custom_eval_function=nobodys"]})
+    assert "callbacks: No class of callbacks is registered as 'nobodys'." in said
+    assert "custom_eval_function: No evaluation is registered as 'nobodys'." in said
+
+
+def test_metrics_of_callbacks_may_stop_a_run_and_rank_its_checkpoints():
+    asked = {
+        "stop": ["custom_metrics/angle_mean=3"],
+        "checkpoint_score_attr": "min-evaluation/custom_metrics/angle_max",
+    }
+    one = spec.from_flags({**PENDULUM, **asked})
+    assert one.stop == {"custom_metrics/angle_mean": 3}
+    assert one.checkpoint_score_attr == "min-evaluation/custom_metrics/angle_max"

@@ -2,6 +2,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 
 import pytest
 from experiment_fakes import Config, Spec
@@ -258,3 +259,18 @@ def test_journal_that_cannot_write_stays_silent(tmp_path, capsys):
     made.close()
     assert capsys.readouterr() == ("", "")
     assert (made.path / "status.json").is_dir()
+
+
+def test_journal_writes_its_log_as_json_lines(tmp_path):
+    made = create(tmp_path)
+    log = journal.Journal(made, log_format="json")
+    events.report("worker_lost", worker=3, incarnation=2, text="killed by SIGKILL")
+    log.log(logging.ERROR, "two\nlines")
+    log.close()
+    made.close()
+    lines = [json.loads(line) for line in (made.path / "drl.log").read_text().splitlines()]
+    assert [(line["level"], line["component"], line["text"]) for line in lines] == [
+        ("WARNING", "worker-3#2", "worker_lost killed by SIGKILL"),
+        ("ERROR", "driver", "two\nlines"),
+    ]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"]) for line in lines)

@@ -14,12 +14,13 @@ import psutil
 import pytest
 from experience_files import random_set
 from runtime_runs import env_facts, small_config
+from watched_callbacks import Failing, Noting
 
 from drl_cli import checkpoint, cli, plugins
 from drl_cli.algorithms import table
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
-from drl_cli.errors import ClusterUnavailable, DrlError
+from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed
 from drl_cli.loading import load
 from drl_cli.networks.models import register_model
 from drl_cli.runtime import pool as pool_module
@@ -43,7 +44,9 @@ def first():
     """The run that starts Ray."""
     trainer = Trainer("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.path.dirname(__file__), prepend=os.pathsep)  # for runtime_envs
+        here = os.path.dirname(__file__)
+        patch.setenv("PYTHONPATH", here, prepend=os.pathsep)  # for runtime_envs
+        patch.setenv("PYTHONPATH", os.path.dirname(here), prepend=os.pathsep)  # for watched_callbacks
         trainer.start()
         until_learning(trainer)
         yield trainer
@@ -462,6 +465,32 @@ def test_a_custom_model_travels_to_the_workers_and_to_a_learner_elsewhere(beside
     assert trainer.scored_result()["episodes_this_iter"] > 0
     weights, _ = trainer.parts.server.call("state").result()
     assert weights["default_policy"]["policy/custom/kernel"].shape == (3, 4)
+
+
+def test_callbacks_of_workers_and_tester_report_their_metrics(beside):
+    env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"noting": Noting}}}
+    quick = {
+        "horizon": 50,
+        "evaluation_interval": 1,
+        "evaluation_num_episodes": 2,
+        "evaluation_config": {"horizon": 20},
+    }
+    trainer = beside(env=env, callbacks="noting", **quick)
+    result = until_learning(trainer)
+    while not result["evaluation"]:
+        result = trainer.train()
+    assert -17 < result["custom_metrics"]["last_min"] <= result["custom_metrics"]["last_mean"] <= 0
+    assert set(result["hist_stats"]["lengths"][::2]) == {50.0}
+    assert result["evaluation"]["hist_stats"]["lengths"][::2] == [20.0, 20.0]
+    assert trainer.parts.pool.restarts == 0
+
+
+def test_a_hook_that_raises_in_a_worker_ends_the_run_and_restarts_nobody(beside):
+    env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"failing": Failing}}}
+    trainer = beside(env=env, callbacks="failing")
+    with pytest.raises(PluginFailed, match=r"on_episode_step failed: KeyError: 'motor' \(.*watched_callbacks.py:\d+\)"):
+        until_learning(trainer)
+    assert trainer.parts.pool.restarts == 0
 
 
 def test_close_leaves_no_process_and_no_folder(first):

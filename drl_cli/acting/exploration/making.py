@@ -15,9 +15,10 @@ from drl_cli.acting.exploration.held import HeldActions
 from drl_cli.acting.exploration.levels import ladder, scheduled
 from drl_cli.acting.exploration.noise import GaussianNoise, OrnsteinUhlenbeckNoise
 from drl_cli.acting.exploration.parameters import ParameterNoise
+from drl_cli.acting.exploration.registering import OwnExploration
 from drl_cli.acting.exploration.sampling import EpsilonGreedy, Random, SoftQ, StochasticSampling
 from drl_cli.acting.exploration.state_dependent import StateDependentNoise, StateDependentSampling
-from drl_cli.configs.exploration import exploration_settings
+from drl_cli.configs.exploration import TYPES, exploration_settings
 
 ALL = slice(None)
 
@@ -41,6 +42,8 @@ def _held(settings, spec, count):
 
 def _kind(settings, spec, place, count):
     name = settings["type"]
+    if name not in TYPES:
+        return OwnExploration(settings, spec, count)
     if name == "StochasticSampling" and spec.nets[0].sde:
         return StateDependentSampling(spec, count, settings["sde_sample_freq"])
     if name == "StochasticSampling":
@@ -119,15 +122,19 @@ class Exploration:
     def state(self):
         """Return ({name: array}, facts)."""
         arrays = {f"{part}/{name}": array.copy() for part, name, array in self._memories()}
-        return arrays, {"kind": type(self._kind).__name__, "memory": sorted(arrays)}
+        return arrays, {"kind": self._kind_name, "memory": sorted(arrays)}
 
     def load(self, arrays, facts):
         """Continue from ``state``; where it is that of another kind of exploration, or of other sizes, begin anew."""
         own = {f"{part}/{name}": array for part, name, array in self._memories()}
-        fits = facts["kind"] == type(self._kind).__name__ and facts["memory"] == sorted(own)
+        fits = facts["kind"] == self._kind_name and facts["memory"] == sorted(own)
         if fits and all(name in arrays and _alike(arrays[name], array) for name, array in own.items()):
             for name, array in own.items():
                 array[...] = arrays[name]
+
+    @property
+    def _kind_name(self):
+        return getattr(self._kind, "name", type(self._kind).__name__)
 
     def _memories(self):
         for part, memory in (("held", self._held.memory), ("kind", self._kind.memory)):
