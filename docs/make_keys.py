@@ -7,6 +7,7 @@ that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 1.13)
 """
 
 import json
+import re
 import textwrap
 
 from drl_cli.algorithms import table
@@ -96,11 +97,17 @@ def _heading(text, line):
     return [text, line * len(text), ""]
 
 
+def _escaped(cell):
+    """Return a cell so that it is shown as it is; one that is an inline literal is so already."""
+    text = str(cell)
+    return text if text.startswith("``") and text.endswith("``") else re.sub(r"[\\*`|]|_(?!\w)", r"\\\g<0>", text)
+
+
 def _rows(header, rows, widths):
     lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
     for row in [header, *rows]:
         for index, cell in enumerate(row):
-            wrapped = textwrap.wrap(str(cell), 110, break_long_words=False, break_on_hyphens=False) or [""]
+            wrapped = textwrap.wrap(_escaped(cell), 110, break_long_words=False, break_on_hyphens=False) or [""]
             lines += [f"   {'* - ' if index == 0 else '  - '}{wrapped[0]}", *(f"       {part}" for part in wrapped[1:])]
     return [*lines, ""]
 
@@ -134,11 +141,14 @@ def keys_part():
 def experiment_part():
     """Return the lines about the keys of an experiment in a file."""
     works = [(_code(name), field.description) for name, field in sorted(ExperimentKeys.model_fields.items())]
-    idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in experiment_spelling.IDLE_KEYS.items()]
+    unread = {
+        name: one for name, one in experiment_spelling.IDLE_KEYS.items() if name not in ExperimentKeys.model_fields
+    }
+    idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in unread.items()]
     idle += [(_code(experiment_spelling.BUDGET), f"Read as a stop rule on {experiment_spelling.STOP_FIELD}.")]
     refused = [(_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment.NOT_YET.items()]
     taken = {name for name, _ in idle}
-    rows = works + idle + [row for row in refused if row[0] not in taken or row[0] == _code("export_formats")]
+    rows = works + idle + [row for row in refused if row[0] not in taken]
     return _heading("Keys of experiments in files", SECTION) + _rows(("key", "here"), rows, "30 70")
 
 

@@ -11,6 +11,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   ├── CheckpointError         missing, damaged, foreign or newer
     │   ├── ExperienceError         files of recorded steps: missing, malformed, or of another environment
     │   └── RunFolderError          cannot be written, or another run holds it
+    ├── ExportFailed 1              an exported policy does not do what the checkpoint's does
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
     │   ├── WorkersFailed
@@ -53,6 +54,10 @@ class ExperienceError(InputError):
 
 class RunFolderError(InputError):
     """A results folder cannot be written, or belongs to another run."""
+
+
+class ExportFailed(DrlError):
+    """An exported policy, loaded again, does not do what the checkpoint's policy does; nothing of it was kept."""
 
 
 class RunFailed(DrlError):
@@ -99,7 +104,8 @@ def nearest(word, choices, count=3):
     word, by_lower = str(word).lower(), {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
-    found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=0.6)
+    alike = 0.5 if len(word) == 2 else 0.6  # of two letters one is half
+    found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=alike)
     found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), -_same_places(name, word)))
     return [by_lower[name] for name in found[:count]]
 

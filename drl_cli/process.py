@@ -34,6 +34,21 @@ def prepare(environ=os.environ):
         environ.setdefault(name, value)
 
 
+_before = {}  # what the variables were that a config has set, None: they were not there
+
+
+def set_environs(given, environ=os.environ):
+    """Set the variables ``given`` ({name: text}) of a config, and those of an earlier one back to what they were."""
+    for name, value in _before.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value
+    _before.clear()
+    _before.update({name: environ.get(name) for name in given})
+    environ.update(given)
+
+
 RAY_DEFAULTS = {
     # Ray turns 127.0.0.1 into the machine's own address unless it believes that it cannot cluster on this system.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -17,7 +17,7 @@ LAYER = {
     "algorithms": 4,
     "actors": 5,
     "runtime": 6,
-    "experiment": 7, "tune": 7, "analysis": 7, "runs": 7, "checks": 7,
+    "experiment": 7, "tune": 7, "analysis": 7, "runs": 7, "checks": 7, "export": 7,
     "cli": 8,
     "__main__": 9, "__init__": 9,
 }  # fmt: skip
@@ -28,13 +28,15 @@ MAY_IMPORT = {
     "rich": ("cli/",),
     "matplotlib": ("analysis/plots.py",),
     "plotext": ("analysis/terminal_plots.py",),
+    "onnx": ("export/onnx_",),
+    "onnxruntime": ("export/onnx_file.py",),
 }
 # Rooms that must load without the heavy libraries, and what heavy means for them.
 LIGHT = {"errors", "loading", "process", "plugins", "configs", "events"}
 HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotlib"}
 # Files that may import our own modules that load TensorFlow or Ray; everybody else names them as strings.
 WITH_TENSORFLOW = re.compile(
-    r"^(tf1|losses)/|^actors/(learner|batch_learner|gradient_learner|trained|graph_gradients)\.py$|^acting/session_policy\.py$"
+    r"^(tf1|losses)/|^export/(saved_model|tflite)\.py$|^actors/(learner|batch_learner|gradient_learner|trained|graph_gradients)\.py$|^acting/session_policy\.py$"
 )
 GRAPHS = re.compile(r'graph="(drl_cli\.algorithms\.\w+)"')
 DOTTED = re.compile(r"^drl_cli(\.\w+)+(:\w+)?$")

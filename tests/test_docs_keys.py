@@ -14,7 +14,8 @@ WORKING = (
     "evaluation_interval evaluation_num_episodes evaluation_duration_unit evaluation_num_workers evaluation_config "
     "evaluation_parallel_to_training observation_filter compress_observations metrics_smoothing_episodes min_iter_time_s "
     "timesteps_per_iteration min_train_timesteps_per_iteration num_cpus_per_worker num_gpus_per_worker "
-    "custom_resources_per_worker num_cpus_for_driver memory_per_worker callbacks custom_eval_function"
+    "custom_resources_per_worker num_cpus_for_driver memory_per_worker callbacks custom_eval_function "
+    "extra_python_environs_for_driver extra_python_environs_for_worker remote_worker_envs"
 )
 RENAMED = {
     "local_tf_session_args": "tf_session_args",
@@ -27,7 +28,7 @@ IDLE = ["create_env_on_driver", "always_attach_evaluation_results", "sample_asyn
 REFUSED = (
     "env_task_fn",
     "multiagent",
-    "remote_worker_envs",
+    "remote_env_batch_wait_ms",
     "synchronize_filters",
 )
 

@@ -9,9 +9,7 @@ The run's folder then holds ``custom_metrics/angle_mean`` in progress.csv and Te
 
 import math
 
-from drl_cli.acting.callbacks import Callbacks, register_callbacks
-from drl_cli.acting.evaluations import register_evaluation
-from drl_cli.loggers.registering import register_logger
+from drl_cli import Callbacks, register_callbacks, register_evaluation, register_logger
 
 
 class Steady(Callbacks):

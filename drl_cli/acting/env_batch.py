@@ -22,6 +22,8 @@ import numpy as np
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.actions import ActionLogs, as_action, as_actions
 from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.numbers import as_number, is_finite
+from drl_cli.acting.remote_env import renewed
 from drl_cli.acting.showing import Unseen
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
@@ -43,7 +45,8 @@ class EnvBatch:
     """The environments of one worker."""
 
     def __init__(self, name, count, key, horizon=None, soft=False, seen_by=None, watch=None):
-        """``name``: dict(id, env_config, preprocessing); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps.
+        """``name``: dict(id, env_config, preprocessing, imports, remote: whether each has a process of its own where there
+        are several); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps.
 
         ``soft``: at the horizon an episode ends, but its environment goes on from where it is. ``seen_by``: who looks at
         the first environment (see ``acting.showing``), or None. ``watch``: the Watch of callbacks, or None.
@@ -58,6 +61,7 @@ class EnvBatch:
         self._failures = [0] * count
         self._first_failures = [None] * count  # of the present row of failures
         self._envs = [None] * count
+        self._is_remote, self._spaces = bool(name.get("remote")) and count > 1, None
         self._forgets = [False] * count  # whether a reset with a seed makes the object as new
         self._episode = [0] * count  # fresh environment objects so far: the last part of the next one's seed
         self._logs = None  # ActionLogs of what was done since the object was as new, for exact resume
@@ -67,9 +71,18 @@ class EnvBatch:
 
     def reset(self):
         """Begin an episode in every environment; returns the observations, as ``obs``."""
+        self._start()
         for index in range(self.count):
             self._fresh(index)
         return self.obs()
+
+    def _start(self):
+        """Start the processes of environments that have one, all at once."""
+        if self._is_remote:
+            with_env = envs.make(self._name["id"], self._name["env_config"], None, self._name.get("preprocessing"))
+            self._spaces = with_env.observation_space, with_env.action_space
+            with_env.close()
+            self._envs = [renewed(env, self._name, self._spaces) for env in self._envs]
 
     def obs(self):
         """Return the present observations, [N, …] float32 or uint8 (images of bytes)."""
@@ -126,6 +139,8 @@ class EnvBatch:
         """Step; return rewards, {index: (terminated, truncated)} and {index: what it raised, or what is wrong}."""
         envs, put, infos = self._envs, self._frames.put, self._infos
         rewards, ended, failed = [0.0] * self.count, {}, {}
+        for index in which if self._is_remote else ():
+            envs[index].begin(given[index])
         for index in which:
             try:
                 obs, reward, terminated, truncated, infos[index] = envs[index].step(given[index])
@@ -277,11 +292,14 @@ class EnvBatch:
         self._began[index] = self._logs.lengths[index]
 
     def _replace(self, index):
-        if self._envs[index] is not None:
-            self._envs[index].close()
         name = self._name
-        mode = self._seen_by[index].render_mode
-        self._envs[index] = envs.make(name["id"], name["env_config"], mode, name.get("preprocessing"))
+        if self._is_remote:
+            self._envs[index] = renewed(self._envs[index], name, self._spaces)
+        else:
+            if self._envs[index] is not None:
+                self._envs[index].close()
+            mode = self._seen_by[index].render_mode
+            self._envs[index] = envs.make(name["id"], name["env_config"], mode, name.get("preprocessing"))
         self._forgets[index] = preprocessing.forgets(self._envs[index])
         if self._logs is None:
             self._logs = ActionLogs(self.count, self._envs[index].action_space)
@@ -330,6 +348,7 @@ class EnvBatch:
                 f"{self._name['id']}: {len(episodes)} environments were saved; this run has {self.count}."
             )
         self._episode = [episode - 1 for episode in episodes]
+        self._start()
         for index, (actions, obs) in enumerate(running):
             self._fresh(index)
             self._seen_by[index].spoilt()  # a film of what was played before the run was resumed is there already
@@ -366,16 +385,3 @@ class EnvBatch:
 
 def _not_finite(reward):
     return FloatingPointError(f"observation or reward is not finite (reward {reward})")
-
-
-def as_number(reward):
-    """Return a reward as a float; an array of one element is one too (``float`` refuses it from NumPy 2.4 on)."""
-    return float(reward) if isinstance(reward, float) else float(np.asarray(reward, np.float64).item())
-
-
-def is_finite(obs, reward):
-    """Whether every element of ``obs`` and ``reward`` is finite; the sum of squares settles nearly every case at once."""
-    if obs.dtype == np.uint8:
-        return math.isfinite(reward)
-    flat = obs.ravel()
-    return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))

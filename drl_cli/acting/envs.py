@@ -20,7 +20,7 @@ from drl_cli.acting import own_creators
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
-from drl_cli.errors import DrlError, EnvError, nearest
+from drl_cli.errors import DrlError, EnvError, nearest, suggestion
 from drl_cli.loading import load
 
 gymnasium.register(
@@ -53,7 +53,11 @@ def import_module(name):
         if (
             getattr(error.__cause__, "name", None) == name.split(".")[0]
         ):  # better than advice to install what was mistyped
-            raise EnvError(f"There is no module {name[:60]!r}, neither installed nor in the current folder.") from error
+            here = [file.removesuffix(".py") for file in os.listdir() if file.endswith(".py")]
+            hint = suggestion(name, here)
+            raise EnvError(
+                f"There is no module {name[:60]!r}, neither installed nor in the current folder.{hint}"
+            ) from error
         raise
     except (Exception, SystemExit) as error:
         raise EnvError(f"Importing {name} failed: {failure(error)}") from error

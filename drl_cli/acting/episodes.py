@@ -14,8 +14,9 @@ import numpy as np
 
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.actions import as_action, as_actions
-from drl_cli.acting.env_batch import FOREIGN, MAX_FAILURES, as_number, is_finite
+from drl_cli.acting.env_batch import FOREIGN, MAX_FAILURES
 from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.numbers import as_number, is_finite
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
 from drl_cli.errors import WorkersFailed

@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
+from drl_cli.acting.remote_env import RemoteEnv
 from drl_cli.acting.spaces import is_image
 from drl_cli.errors import CheckpointError, EnvError
 from drl_cli.loading import load
@@ -151,11 +152,13 @@ def wrap(env, given=None):
 
 def goes_on(env):
     """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
-    return isinstance(env, AtariGame) and env.goes_on
+    return isinstance(env, (AtariGame, RemoteEnv)) and env.goes_on
 
 
 def forgets(env):
     """Whether ``reset`` with a seed makes ``env`` as new, whatever happened to it before: known, not guessed."""
+    if isinstance(env, RemoteEnv):
+        return env.forgets
     while _is_forgetful(type(env)):
         if not isinstance(env, gymnasium.Wrapper):
             return True

@@ -16,9 +16,10 @@ FIXED = ("terminated", "truncated", "cut", "length")  # columns that say how a f
 class WatchedEpisode:
     """One episode, from its reset to its end; what hooks are given as ``episode``.
 
-    ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's which
-    environment; ``in_evaluation``: whether the tester plays it; ``length``: env steps so far; ``total_reward``: their raw
-    rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the last step, None before it.
+    ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's (0 of a
+    tester) which environment; ``in_evaluation``: whether the tester plays it; ``length``: env steps so far;
+    ``total_reward``: their raw rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the
+    last step, None before it.
     ``custom_metrics``: {name: number}, ``hist_data``: {name: list of numbers}: filled by hooks, reported when the episode ends.
     ``user_data``: a dict for whatever hooks want to remember.
     """

@@ -46,7 +46,8 @@ class RolloutWorker:
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
-        self._envs = EnvBatch(env, config.num_envs_per_worker, (key[0], stream), *ways)
+        name = {**env, "remote": config.remote_worker_envs}
+        self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)

@@ -6,8 +6,9 @@ import numpy as np
 
 from drl_cli.acting import callbacks, envs, evaluations
 from drl_cli.acting.actions import as_action
-from drl_cli.acting.env_batch import FOREIGN, as_number, is_finite
+from drl_cli.acting.env_batch import FOREIGN
 from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.numbers import as_number, is_finite
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.acting.spaces import seen_dtype

@@ -72,7 +72,10 @@ def _label(one, alike, by):
     keys = sorted({key for flat in settings for key in flat} - set(IDLE))
     differing = [key for key in keys if len({_text(flat.get(key)) for flat in settings}) > 1]
     own = _flat(one.runs[0].config)
-    shown = [f"{key.rpartition('.')[2]}={_text(own.get(key))}" for key in differing[:MAX_KEYS]]
+    shown = [
+        f"{key.rpartition('.')[2]}={_shortest(own.get(key), [flat.get(key) for flat in settings])}"
+        for key in differing[:MAX_KEYS]
+    ]
     more = f" +{len(differing) - MAX_KEYS}" if len(differing) > MAX_KEYS else ""
     return f"{one.algorithm} {' '.join(shown)}{more}"
 
@@ -95,6 +98,15 @@ def _flat(config, prefix=""):
         else:
             flat[prefix + key] = value
     return flat
+
+
+def _shortest(value, others):
+    """Return a number to four digits where that tells it from ``others`` still, everything else in full."""
+    if not isinstance(value, float):
+        return _text(value)
+    short = f"{value:.4g}"
+    same = {other for other in others if isinstance(other, float) and f"{other:.4g}" == short}
+    return short if same <= {value} else _text(value)
 
 
 def _text(value):

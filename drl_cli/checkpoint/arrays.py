@@ -97,6 +97,22 @@ def read_arrays(path, size, sha256, names=None):
         return {name: _read_array(file, f"{path}: {name}", start, header[name], packed.get(name)) for name in wanted}
 
 
+def listed(path, size):
+    """Return ``{name: (dtype, shape, bytes in the file)}`` of a safetensors file of this size, from its header alone.
+
+    Raises CheckpointError for a malformed header; the content is not looked at.
+    """
+    with open_regular(path) as file:
+        expect_size(file, path, size)
+        _, header, packed = _read_header(file, path, size)
+    found = {}
+    for name, entry in header.items():
+        held = packed.get(name, entry)
+        begin, end = entry["data_offsets"]
+        found[name] = (np.dtype(DTYPES[held["dtype"]]).name, tuple(held["shape"]), end - begin)
+    return found
+
+
 def _read_array(file, where, start, entry, packing):
     file.seek(start + entry["data_offsets"][0])
     target = packing or entry

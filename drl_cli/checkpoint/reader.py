@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import drl_cli.checkpoint.files as files
-from drl_cli.checkpoint.arrays import read_arrays
+from drl_cli.checkpoint.arrays import listed, read_arrays
 from drl_cli.checkpoint.files import refuse
 from drl_cli.checkpoint.writer import commit_text, dropped_text
 
@@ -47,6 +47,11 @@ class Checkpoint:
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise refuse(path, f"{name} holds values that are not finite")
         return arrays
+
+    def listed(self, stem):
+        """Return ``{name: (dtype, shape, bytes in the file)}`` of ``<stem>.safetensors``, from its header alone."""
+        path, entry = self._entry(f"{stem}.safetensors")
+        return listed(path, entry["size"])
 
     def json(self, stem):
         """Return the content of ``<stem>.json``, size and hash checked again. Raises CheckpointError."""

@@ -7,10 +7,12 @@ the number in its folder's name, never by a clock or a pointer file; the best by
 import os
 import re
 import secrets
+import shlex
 import shutil
 from pathlib import Path
 
 import drl_cli.checkpoint.files as files
+from drl_cli.checkpoint.archive_files import is_archive
 from drl_cli.checkpoint.files import refuse
 from drl_cli.checkpoint.reader import load
 from drl_cli.checkpoint.writer import dropped_text
@@ -66,6 +68,8 @@ def find(path, latest=False):
 def _find(path, latest):
     if path.is_file() and (files.FOLDER.fullmatch(path.parent.name) or (path.parent / files.MANIFEST).exists()):
         return path.parent
+    if path.is_file() and is_archive(path):
+        raise refuse(path, f"is an archive. Unpack it first: drl checkpoint unpack {shlex.quote(str(path))}")
     if not path.exists():
         nearby = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise refuse(path, f"there is no such checkpoint or run.{suggestion(path.name, nearby)}")

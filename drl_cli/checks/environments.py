@@ -4,6 +4,7 @@ Environments are made in a process of its own (``checks.env_probe``), which may 
 as broken, and another process goes on behind it.
 """
 
+import fnmatch
 import re
 
 from drl_cli.acting import envs
@@ -16,7 +17,7 @@ _VERSION = re.compile(r"-v(\d+)$")
 
 
 def matching(pattern=None, every_version=False):
-    """Return (ids, notices) for a part of an id, an old id, or None for all that are no Atari games.
+    """Return (ids, notices) for a part of an id, a pattern of the shell's, an old id, or None for all that are no Atari games.
 
     ids: of each name the newest version unless ``every_version``. notices: lines on what an old id became, and what is left
     out. Raises EnvError with the nearest ids where nothing fits.
@@ -29,6 +30,8 @@ def matching(pattern=None, every_version=False):
         return _newest(shown, every_version), [f"{games} Atari games are left out: drl envs ALE/"] if games else []
     if plain in ids:
         return [plain], []
+    if set(plain) & set("*?["):
+        return _fitting(plain, ids, every_version), []
     found = [one for one in ids if plain.casefold() in one.casefold()] if _VERSION.search(plain) is None else []
     if found:
         return _newest(found, every_version), []
@@ -41,6 +44,15 @@ def matching(pattern=None, every_version=False):
         hint = f"Did you mean {' or '.join(map(repr, close))}?"
         raise EnvError(f"There is no environment {plain[:120]!r}. {hint}") from error
     return [meant.id], [meant.notice] if meant.notice else []
+
+
+def _fitting(pattern, ids, every_version):
+    found = [one for one in ids if fnmatch.fnmatchcase(one.casefold(), pattern.casefold())]
+    if found:
+        return _newest(found, every_version)
+    close = nearest(pattern.translate(dict.fromkeys(map(ord, "*?[]"))), ids)
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    raise EnvError(f"No environment's id fits {pattern[:120]!r}.{hint}")
 
 
 def _newest(ids, every_version):

@@ -20,6 +20,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "train": ("drl_cli.cli.train:train", "Train an agent, watch it learn, keep its checkpoints."),
     "rollout": ("drl_cli.cli.rollout:rollout", "Play a checkpoint: rewards, a window, videos, transitions."),
     "evaluate": ("drl_cli.cli.evaluate:evaluate", "Score checkpoints on stated seeds, with intervals."),
+    "checkpoint": ("drl_cli.cli.checkpoint:checkpoint", "What a checkpoint holds; verify, export, pack, unpack."),
     "runs": ("drl_cli.cli.runs:runs", "List the runs on disk; remove some."),
     "watch": ("drl_cli.cli.watch:watch", "The live screen of a run, from another terminal."),
     "diff": ("drl_cli.cli.diff:diff", "Two runs or files side by side, only what differs."),

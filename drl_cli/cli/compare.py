@@ -5,7 +5,7 @@ import textwrap
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, run_options, terminal
+from drl_cli.cli import completing, figures, group, options, run_options, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.errors import RunFolderError
 from drl_cli.loading import load
@@ -22,7 +22,7 @@ _compare_options = options.apply(
     [
         group.option(
             "--score",
-            type=click.Choice(("last", "best", "training")),
+            type=values.Choice(("last", "best", "training")),
             default="last",
             show_default=True,
             group=HOW,
@@ -35,10 +35,12 @@ _compare_options = options.apply(
             group=HOW,
             help="Only what was scored within so many env steps.",
         ),
-        group.option("--goal", type=float, metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."),
+        group.option(
+            "--goal", type=values.Number(), metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."
+        ),
         group.option(
             "--by",
-            type=click.Choice(("config", "algorithm", "experiment")),
+            type=values.Choice(("config", "algorithm", "experiment")),
             default="config",
             show_default=True,
             group=HOW,
@@ -46,7 +48,7 @@ _compare_options = options.apply(
         ),
         group.option(
             "--against",
-            type=click.Choice(("published",)),
+            type=values.Choice(("published",)),
             group=HOW,
             help="Add figures that other projects publish, with their conditions.",
         ),
@@ -158,14 +160,18 @@ def _reached(entry):
     )
 
 
+ONE_SEED = "One run says nothing about the next: no P(X > Y) beside it. Train more with --seeds 0..4."
+
+
 def _improvement(pairs, console):
-    if not pairs:
-        return []
+    told = [pair for pair in pairs if pair["low"] is not None]
     grid = _grid(["", "probability", "95 %"])
-    for pair in pairs:
-        between = "" if pair["low"] is None else f"[{pair['low']:.2f}, {pair['high']:.2f}]"
-        grid.add_row(f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", between)
-    return run_options.rendered([grid], console)
+    for pair in told:
+        grid.add_row(
+            f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", f"[{pair['low']:.2f}, {pair['high']:.2f}]"
+        )
+    lines = run_options.rendered([grid], console) if told else []
+    return [*lines, *([ONE_SEED] if len(told) < len(pairs) else [])]
 
 
 def _scaled(document, console):

@@ -21,6 +21,7 @@ MOST_RUNS = 30
 OWN_ENVS = ("drl/StatelessCartPole-v1",)  # acting.envs registers them
 _GAMES = re.compile(r"legacy_games = \[(.*?)\]", re.DOTALL)  # those for one player
 _WORD = re.compile(r'"(\w+)"')
+_RECORD = re.compile(r"search_.*_[0-9a-f]{5}\.json")
 _REGISTERED = re.compile(r'\bid="([^"]+)"')
 
 
@@ -36,6 +37,36 @@ def environments(context, _option, begun):
     return sorted({name for name in known if name.casefold().startswith(begun.casefold())})
 
 
+def tuned_files(_context, _option, begun):
+    """Names of tuned files."""
+    return [name for name in load("drl_cli.experiment.places:shipped")() if name.startswith(begun)]
+
+
+def runs_and_files(context, option, begun):
+    """Runs, and names of tuned files where something of one is typed."""
+    return [*(tuned_files(context, option, begun) if begun else ()), *runs(context, option, begun)]
+
+
+def fields(_context, _option, begun):
+    """Fields of a result; behind ``min-`` too."""
+    sign = "min-" if begun.startswith("min-") else ""
+    known = load("drl_cli.configs.results:NUMBER_FIELDS")
+    return [sign + name for name in known if name.startswith(begun.removeprefix("min-"))]
+
+
+def one_of(words):
+    """Return what completes one of ``words``."""
+    return lambda _context, _option, begun: [word for word in words if word.casefold().startswith(begun.casefold())]
+
+
+def searches(context, _option, begun):
+    """Ids of searches, from the names of their records."""
+    home = load("drl_cli.process:results_folder")(context.params.get("local_dir"))
+    names = [name for folder in _folders(home) for name in os.listdir(folder.path)]
+    ids = [name.removesuffix(".json").rpartition("_")[2] for name in names if _RECORD.fullmatch(name)]
+    return [search for search in ids if search.startswith(begun)]
+
+
 def experiment_files(_context, _option, begun):
     """Names of tuned files for -f, and files."""
     names = [name for name in load("drl_cli.experiment.places:shipped")() if name.startswith(begun)]
@@ -43,7 +74,10 @@ def experiment_files(_context, _option, begun):
 
 
 def runs(context, _option, begun):
-    """Run folders as paths, the newest first, for arguments and options that take a run or a checkpoint; and files."""
+    """Run folders as paths, the newest first, for arguments and options that take a run or a checkpoint; and files.
+
+    Known by their names, or by their ids.
+    """
     if any(begun.startswith(sign) for sign in ("/", ".", "~")):
         return [CompletionItem(begun, type="file")]
     home = load("drl_cli.process:results_folder")(context.params.get("local_dir"))
@@ -52,7 +86,7 @@ def runs(context, _option, begun):
         (is_run(run)[1], os.path.join(experiment.path, run))
         for experiment in _folders(home)
         for run in os.listdir(experiment.path)
-        if run.startswith(begun) and is_run(run)
+        if is_run(run) and (run.startswith(begun) or run.rpartition("_")[2].startswith(begun))
     ]
     newest = [path for _, path in sorted(found, reverse=True)[:MOST_RUNS]]
     return newest or [CompletionItem(begun, type="file")]

@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from drl_cli.cli import group, options, terminal
+from drl_cli.cli import group, options, terminal, values
 from drl_cli.errors import InputError
 
 EXAMPLES = """
@@ -16,7 +16,7 @@ VARIABLE = "_DRL_COMPLETE"  # by which a shell's call for completions is known (
 
 
 @click.command("completion", cls=group.Command, examples=EXAMPLES)
-@click.argument("shell", type=click.Choice(SHELLS), metavar="|".join(SHELLS))
+@click.argument("shell", type=values.Choice(SHELLS), metavar="|".join(SHELLS))
 @options.speech_options
 @click.pass_context
 def completion(context, shell):

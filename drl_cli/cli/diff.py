@@ -20,8 +20,8 @@ drl diff mine.yaml:first mine.yaml:second --json
 
 
 @click.command("diff", cls=group.Command, examples=EXAMPLES)
-@click.argument("a", metavar="A", shell_complete=completing.runs)
-@click.argument("b", metavar="B", shell_complete=completing.runs)
+@click.argument("a", metavar="A", shell_complete=completing.runs_and_files)
+@click.argument("b", metavar="B", shell_complete=completing.runs_and_files)
 @run_options.local_dir_option()
 @group.option(
     "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."
@@ -33,8 +33,9 @@ drl diff mine.yaml:first mine.yaml:second --json
 def diff(session, a, b, local_dirs, everything, quiet, as_json):
     """Show in what two experiments differ: algorithm, environment, stop rules, config, versions.
 
-    A and B are runs (an id, a name, a path) or files of experiments (a path, or the name of a shipped one); FILE:NAME
-    picks one of several. A value in parentheses is the default of its algorithm, "-" means that a side has no such key.
+    A and B are runs (an id, a name, a path), searches (an id) or files of experiments (a path, or the name of a shipped
+    one); FILE:NAME picks one of several. What is searched over stands as it was asked for. A value in parentheses is the
+    default of its algorithm, "-" means that a side has no such key.
 
     JSON: {"a": SIDE, "b": SIDE, "differences": [{"key", "a", "b", "a_has", "b_has", "a_default", "b_default"}],
     "hidden"}, SIDE: {"name", "kind", "algorithm", "env"}; hidden counts the keys of only one algorithm that are at
@@ -66,22 +67,31 @@ def _side(word, roots):
         name, experiment = word, ""
     if _is_file(name, files):
         found = files.load(name)
-        if experiment:
-            known = [key for key, _, _ in found]
-            found = [one for one in found if one[0] == experiment]
-            if not found:
-                hint = suggestion(experiment, known)
-                raise ConfigError(f"{name}: no experiment {experiment!r} in it.{hint} Experiments: {', '.join(known)}.")
-        if len(found) > 1:
-            known = ", ".join(key for key, _, _ in found)
-            raise ConfigError(f"{name}: holds several experiments, pick one as {name}:{found[0][0]}. It has: {known}.")
-        _, mapping, where = found[0]
+        _, mapping, where = _picked(name, found, experiment)
         return differing.side_of_file(word, mapping, where)
+    record = load("drl_cli.runs.searches:find_record")(word.partition(":")[0], roots)
+    if record:
+        found = load("drl_cli.runs.searches:experiments")(record)
+        _, mapping, where = _picked(word.partition(":")[0], found, word.partition(":")[2])
+        return differing.side_of_file(word, mapping, where, "search")
     try:
         return differing.side_of_run(run_options.open_run(word, roots))
     except RunFolderError as error:
         shipped = suggestion(Path(name).name.removesuffix(".yaml"), files.shipped())
-        raise RunFolderError(f"{error}{shipped and f' Among the tuned files:{shipped}'}") from error
+        raise RunFolderError(f"{error}{shipped and f' Or a tuned file?{shipped}'}") from error
+
+
+def _picked(name, found, experiment):
+    """Return the one of ``found`` [(name, mapping, Where)] that is called ``experiment``, or the only one for ""."""
+    known = [key for key, _, _ in found]
+    if experiment and experiment not in known:
+        hint = suggestion(experiment, known)
+        raise ConfigError(f"{name}: no experiment {experiment!r} in it.{hint} Experiments: {', '.join(known)}.")
+    if not experiment and len(found) > 1:
+        raise ConfigError(
+            f"{name}: holds several experiments, pick one as {name}:{known[0]}. It has: {', '.join(known)}."
+        )
+    return found[known.index(experiment) if experiment else 0]
 
 
 def _is_file(name, files):

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, findings, group, options, tables, terminal
+from drl_cli.cli import completing, figures, findings, group, options, tables, terminal, values
 from drl_cli.loading import load
 
 TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
@@ -35,7 +35,7 @@ def env(context):
 
 
 @click.command("check", cls=group.Command, examples=CHECK_EXAMPLES)
-@click.argument("env_id", metavar="ID")
+@click.argument("env_id", metavar="ID", shell_complete=completing.environments)
 @group.option(
     "--episodes",
     type=options.POSITIVE,
@@ -46,7 +46,7 @@ def env(context):
     help="Random episodes.",
 )
 @group.option(
-    "--seconds", type=click.FloatRange(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",
+    "--seconds", type=values.Number(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",
     help="Most time for them.",
 )  # fmt: skip
 @group.option("--seed", type=options.COUNT, metavar="N", default=0, show_default=True, group="How", help="First seed.")

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, tables, terminal
+from drl_cli.cli import completing, group, options, tables, terminal
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -21,7 +21,7 @@ drl envs --import my_package my_package/ --json
 
 
 @click.command("envs", cls=group.Command, examples=EXAMPLES)
-@click.argument("pattern", required=False)
+@click.argument("pattern", required=False, shell_complete=completing.environments)
 @group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
 @group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
 @options.import_option("Which")
@@ -29,7 +29,7 @@ drl envs --import my_package my_package/ --json
 @options.speech_options
 @click.pass_obj
 def envs(session, pattern, only_ids, every, imports, as_json):
-    """List the environments whose id has PATTERN in it (all but Atari games without one), what they take, what fits.
+    """List the environments whose id has PATTERN in it, or fits it as 'Lunar*' does (all but Atari games without one).
 
     An id that is retired is looked up under its current version. What cannot be made is listed with the reason. Each is
     made once, in another process; with --ids none is.

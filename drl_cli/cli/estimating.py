@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, terminal
+from drl_cli.cli import figures, group, terminal, values
 from drl_cli.loading import load
 
 PLAYING = ("episodes", "explore", "seed", "env", "imports")
@@ -13,7 +13,7 @@ PLAYING = ("episodes", "explore", "seed", "env", "imports")
 RECORDED = ("gamma", "epsilon")
 """Options that speak of recorded ones."""
 HEADING = "From recorded episodes"
-SHARE = click.FloatRange(0.0, 1.0)
+SHARE = values.Number(0.0, 1.0)
 
 OPTIONS = [
     group.option(

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, estimating, figures, group, options, rllib_options, terminal
+from drl_cli.cli import completing, estimating, figures, group, options, rllib_options, run_options, terminal
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 from drl_cli.loading import load
 
@@ -109,6 +109,7 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
     session, demands = context.obj, _demands(asked["asserts"])
+    checkpoints = [run_options.place(word) for word in checkpoints]
     estimating.expect_fitting(context, bool(asked["data"]))
     if asked["data"]:
         estimating.run(session, checkpoints, asked, as_json)

@@ -9,7 +9,8 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, tables, terminal
+from drl_cli.cli import completing, figures, group, options, tables, terminal
+from drl_cli.errors import suggestion
 from drl_cli.loading import load
 
 TABLE = {
@@ -49,8 +50,16 @@ def example(context):
 
 @click.command("list", cls=group.Command, examples=LIST_EXAMPLES)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
-@group.option("--run", metavar="NAME", group="Which", help="Those of one algorithm.")
-@group.option("--env", metavar="ID", group="Which", help="Those for one environment, whatever its version.")
+@group.option(
+    "--run", metavar="NAME", group="Which", shell_complete=completing.algorithms, help="Those of one algorithm."
+)
+@group.option(
+    "--env",
+    metavar="ID",
+    group="Which",
+    shell_complete=completing.environments,
+    help="Those for one environment, whatever its version.",
+)
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
@@ -71,7 +80,10 @@ def list_examples(session, words, run, env, as_json):
         output.line(json.dumps({"examples": [one._asdict() for one in found]}))
         return
     if not found:
-        terminal.say("No tuned file fits. drl example list shows all.")
+        every = examples.every()
+        known = [word for one in every for word in (one.name, one.run, one.env, *one.name.split("-"))]
+        hint = next((text for word in (*words, env or "") if (text := suggestion(word, known))), "")
+        terminal.say(f"No tuned file fits.{hint} drl example list shows all.")
         return
     for line in listing(found, terminal.width(), terminal.use_color(sys.stdout, session)):
         output.line(line)
@@ -85,13 +97,17 @@ def listing(found, width, color=False):
     for one in found:
         middle = [one.run, one.env] if is_wide else []
         took, worst = _seconds(one.median_s), _seconds(one.worst_s)
-        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), one.workers])
+        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), _workers(one)])
     right = range(len(headings) - 5, len(headings))
     return tables.grid(headings, rows, width, right, color)
 
 
+def _workers(one):
+    return "-" if one.workers is None else one.workers
+
+
 @click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")
-@click.argument("name")
+@click.argument("name", shell_complete=completing.tuned_files)
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj

@@ -2,7 +2,7 @@
 
 import click
 
-from drl_cli.cli import group
+from drl_cli.cli import completing, group
 from drl_cli.cli.train import train
 from drl_cli.loading import load
 
@@ -14,7 +14,7 @@ drl example run pendulum-sac --plan
 
 
 @click.command("run", cls=group.Command, examples=EXAMPLES)
-@click.argument("name")
+@click.argument("name", shell_complete=completing.tuned_files)
 @click.pass_context
 def run_example(context, name, **asked):
     """Train with the tuned file NAME; what is typed beside it overrides it, as with drl train -f."""

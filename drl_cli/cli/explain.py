@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from drl_cli.cli import group, options, tables, terminal
-from drl_cli.errors import InputError, suggestion
+from drl_cli.cli import completing, group, options, run_options, tables, terminal
+from drl_cli.errors import InputError, RunFolderError, suggestion
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -23,11 +23,11 @@ WHICH, OVER = "Which values", "Over a file"
 
 
 @click.command("explain", cls=group.Command, examples=EXAMPLES)
-@click.argument("target", metavar="RUN|FILE")
+@click.argument("target", metavar="RUN|FILE", shell_complete=completing.runs_and_files)
 @group.option("--given", is_flag=True, group=WHICH, help="Only what was given or filled in, no defaults.")
 @group.option("--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Keys with WORD in them; repeatable.")
-@group.option("--run", metavar="NAME", group=OVER, help="As for drl train -f.")
-@group.option("--env", metavar="ID", group=OVER, help="As for drl train -f.")
+@group.option("--run", metavar="NAME", group=OVER, shell_complete=completing.algorithms, help="As for drl train -f.")
+@group.option("--env", metavar="ID", group=OVER, shell_complete=completing.environments, help="As for drl train -f.")
 @group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
 @group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=OVER, help="As for drl train -f; repeatable.")
 @options.import_option(OVER)
@@ -45,7 +45,10 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     differs}]}]}.
     """
     provenance = load("drl_cli.experiment.provenance")
-    kind, found = provenance.find(target)
+    try:
+        kind, found = provenance.find(target)
+    except InputError as unknown:
+        kind, found = "run", _by_id(target, unknown)
     flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
     if kind == "run" and flags:
         names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
@@ -64,6 +67,16 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     for number, one in enumerate(experiments):
         for line in ["", *lines_of(one, session)] if number else lines_of(one, session):
             output.line(line)
+
+
+def _by_id(word, unknown):
+    """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where there is none."""
+    finding, roots = load("drl_cli.runs.finding"), run_options.roots([])
+    try:
+        finding.find_runs([word], roots)
+    except RunFolderError:
+        raise unknown from None
+    return finding.find_run(word, roots)
 
 
 def chosen(rows, given, wanted):

@@ -6,7 +6,7 @@
 import click
 from click.core import ParameterSource
 
-from drl_cli.cli import completing, group, rllib_options, terminal
+from drl_cli.cli import completing, group, rllib_options, terminal, values
 from drl_cli.errors import InputError
 from drl_cli.loading import load
 
@@ -20,8 +20,8 @@ WHAT, STOP, KEEP, CONTINUE, SCALE, OUTPUT = (
     "Ray",
     "Output",
 )
-COUNT = click.IntRange(min=0)
-POSITIVE = click.IntRange(min=1)
+COUNT = values.Whole(min=0)
+POSITIVE = values.Whole(min=1)
 
 
 def apply(options):
@@ -199,8 +199,15 @@ _KEEP = [
     group.option(
         "--checkpoint-score-attr",
         metavar="FIELD",
+        shell_complete=completing.fields,
         group=KEEP,
         help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
+    ),
+    group.option(
+        "--export-formats",
+        metavar="FORMATS",
+        group=KEEP,
+        help="When finished, export the best policy into the run's folder: model,onnx,tflite.",
     ),
     group.option(
         "--logger",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import completing, group, options, run_options, terminal
+from drl_cli.cli import completing, group, options, run_options, terminal, values
 from drl_cli.cli.train import GOALS, json_line
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
 from drl_cli.loading import load
@@ -36,11 +36,17 @@ Y_LABELS = {
 _plot_options = options.apply(
     [
         group.option(
-            "--field", metavar="FIELD", default=REWARD, show_default=True, group=WHAT, help="Any number of result.json."
+            "--field",
+            metavar="FIELD",
+            default=REWARD,
+            show_default=True,
+            group=WHAT,
+            shell_complete=completing.fields,
+            help="Any number of result.json.",
         ),
         group.option(
             "--over",
-            type=click.Choice(("steps", "seconds", "updates")),
+            type=values.Choice(("steps", "seconds", "updates")),
             default="steps",
             show_default=True,
             group=WHAT,
@@ -48,7 +54,7 @@ _plot_options = options.apply(
         ),
         group.option(
             "--by",
-            type=click.Choice(("config", "algorithm", "experiment", "run")),
+            type=values.Choice(("config", "algorithm", "experiment", "run")),
             default="config",
             show_default=True,
             group=WHAT,
@@ -57,7 +63,7 @@ _plot_options = options.apply(
         run_options.local_dir_option(WHAT),
         group.option(
             "--smooth",
-            type=click.FloatRange(0, 0.5),
+            type=values.Number(0, 0.5),
             metavar="SHARE",
             default=0.02,
             show_default=True,
@@ -66,7 +72,7 @@ _plot_options = options.apply(
         ),
         group.option(
             "--band",
-            type=click.Choice(("ci", "sd", "range", "none")),
+            type=values.Choice(("ci", "sd", "range", "none")),
             default="ci",
             show_default=True,
             group=HOW,
@@ -75,7 +81,7 @@ _plot_options = options.apply(
         group.option("--no-raw", is_flag=True, group=HOW, help="Leave out the thin lines of the single runs."),
         group.option("--title", metavar="TEXT", default="", group=HOW, help="A line above the picture."),
         group.option("-o", "--out", metavar="FILE", group=WHERE, help="The picture: .png, .svg or .pdf; - for stdout."),
-        group.option("--format", "file_format", type=click.Choice(FORMATS), group=WHERE, help="If not by the name."),
+        group.option("--format", "file_format", type=values.Choice(FORMATS), group=WHERE, help="If not by the name."),
         group.option("--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw here; so does leaving out -o."),
         group.option("--json", "as_json", is_flag=True, group=WHERE, help="The curves as one JSON document on stdout."),
         group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors."),

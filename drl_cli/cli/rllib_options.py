@@ -39,12 +39,6 @@ TRAIN = {
         ("",),
     ),
     "--sync-on-checkpoint": Old("a checkpoint is complete on the run's own disk before training goes on.", None, ()),
-    "--export-formats": Old(
-        "each checkpoint holds the weights as plain arrays, which the package safetensors reads: "
-        "safetensors.numpy.load_file('checkpoint_…/weights.safetensors').",
-        "FORMATS",
-        ("checkpoint",),
-    ),
     "--ray-num-nodes": Old(
         "nodes that share one machine are no faster than workers that do: raise num_workers. For several machines type ray "
         "start --head on one, ray start --address HOST:PORT on the others, and --ray-address HOST:PORT here.",

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, group, options, played, rllib_options, terminal
+from drl_cli.cli import completing, group, options, played, rllib_options, run_options, terminal
 from drl_cli.errors import EnvError, InputError
 from drl_cli.loading import load
 
@@ -130,7 +130,11 @@ def rollout(session, checkpoint, imports, **asked):
     _check_output(asked)
     options.import_modules(imports)
     subject = load("drl_cli.analysis.subject").open_subject(
-        checkpoint, asked["env"], options.typed_object(asked["config"], "--config"), asked["latest"], "drl rollout"
+        run_options.place(checkpoint),
+        asked["env"],
+        options.typed_object(asked["config"], "--config"),
+        asked["latest"],
+        "drl rollout",
     )
     options.check_run(asked["run"], [subject])
     _check_render_mode(subject, mode)

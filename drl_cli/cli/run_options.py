@@ -1,12 +1,13 @@
 """What the commands about runs share: where to look for them, filters, spans of time, and how a table is printed."""
 
+import os
 import re
 import shutil
 import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, terminal
+from drl_cli.cli import completing, figures, group, options, terminal, values
 from drl_cli.loading import load
 
 WHICH = "Which runs"
@@ -44,7 +45,7 @@ def local_dir_option(heading=WHICH):
 def roots(local_dirs):
     """Return the folders of results that were asked for, as absolute paths."""
     absolute = load("drl_cli.checkpoint.run_folder:results_folder")
-    return [absolute(given) for given in local_dirs] or [absolute(None)]
+    return [absolute(given) for given in local_dirs if given] or [absolute(None)]
 
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
@@ -55,14 +56,28 @@ filter_options = options.apply(
             "--state",
             "states",
             metavar="STATE",
-            type=click.Choice(STATES),
+            type=values.Choice(STATES),
             multiple=True,
             group=WHICH,
             help="running, finished, interrupted, failed, or died (its process is gone); repeatable.",
         ),
-        group.option("--run", "algorithms", metavar="NAME", multiple=True, group=WHICH, help="Algorithm; repeatable."),
         group.option(
-            "--env", "envs", metavar="PATTERN", multiple=True, group=WHICH, help="Environment, such as 'Lunar*'."
+            "--run",
+            "algorithms",
+            metavar="NAME",
+            multiple=True,
+            group=WHICH,
+            shell_complete=completing.algorithms,
+            help="Algorithm; repeatable.",
+        ),
+        group.option(
+            "--env",
+            "envs",
+            metavar="PATTERN",
+            multiple=True,
+            group=WHICH,
+            shell_complete=completing.environments,
+            help="Environment, such as 'Lunar*'.",
         ),
         group.option(
             "--experiment-name",
@@ -73,6 +88,15 @@ filter_options = options.apply(
             help="Experiment; repeatable.",
         ),
         group.option(
+            "--search",
+            "searches",
+            metavar="ID",
+            multiple=True,
+            group=WHICH,
+            shell_complete=completing.searches,
+            help="Trials of a search; repeatable.",
+        ),
+        group.option(
             "--older-than", type=Span(), metavar="SPAN", group=WHICH, help="Not heard of for 90s, 30m, 12h, 7d, 2w."
         ),
         group.option("--newer-than", type=Span(), metavar="SPAN", group=WHICH, help="Heard of within that time."),
@@ -81,11 +105,9 @@ filter_options = options.apply(
 )
 
 
-def wanted(states, algorithms, envs, experiments, older_than, newer_than):
-    """Return the filters that were typed."""
-    return load("drl_cli.runs.selecting:Wanted")(
-        tuple(states), tuple(algorithms), tuple(envs), tuple(experiments), older_than, newer_than
-    )
+def wanted(**filters):
+    """Return the filters that were typed, by the names that ``runs.selecting.Wanted`` has."""
+    return load("drl_cli.runs.selecting:Wanted")(**filters)
 
 
 def open_runs(words, local_dirs):
@@ -97,6 +119,13 @@ def open_runs(words, local_dirs):
 def open_run(word, roots):
     """Return the one Run that ``word`` means."""
     return load("drl_cli.runs.reading:read")(load("drl_cli.runs.finding:find_run")(word, roots))
+
+
+def place(word, local_dirs=()):
+    """Return a path as it is, and for the id or the name of a run its folder. None stays None. Raises RunFolderError."""
+    if word is None or os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
+        return word
+    return str(load("drl_cli.runs.finding:find_run")(word, roots(local_dirs)))
 
 
 def console(session):

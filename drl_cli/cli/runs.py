@@ -8,8 +8,9 @@ import time
 
 import click
 
-from drl_cli.cli import figures, group, options, run_options, terminal
+from drl_cli.cli import figures, group, options, run_options, terminal, values
 from drl_cli.cli.train import json_line
+from drl_cli.errors import suggestion
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -17,6 +18,7 @@ drl runs
 drl runs --state running --sort best
 drl runs --env 'Lunar*' --run SAC --newer-than 2d --json
 drl runs --local-dir ~/ray_results --local-dir /data/results
+drl runs --search 1a2b3 --sort best
 drl runs rm 1a2b3c4d
 drl runs rm --state died --older-than 7d --keep-best 1
 """
@@ -50,51 +52,63 @@ class _RunsGroup(group.CommandTable):
 @run_options.filter_options
 @group.option(
     "--sort",
-    type=click.Choice(SORTS),
+    type=values.Choice(SORTS),
     default="started",
     show_default=True,
     group=ORDER,
     help="Largest or newest first.",
 )
+@group.option("--all", "unfolded", is_flag=True, group=ORDER, help="The trials of searches, a line each.")
 @group.option("--reverse", is_flag=True, group=ORDER, help="The other way round.")
 @group.option("-n", "--limit", type=options.POSITIVE, metavar="N", group=ORDER, help="Only the first N.")
 @group.option("-q", "--quiet", is_flag=True, help="Only the folders, one a line.")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_context
-def runs(context, sort, reverse, limit, quiet, as_json, local_dirs, **filters):
+def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **filters):
     """List runs, the newest first: what they are, whether they still go on, how well and how far they got.
 
-    A RUN that another command takes may be written as the id in the first column. "died" means that the process of a
-    run is gone without a word; best is the highest greedy evaluation, or without evaluations the best mean of training
+    A RUN that another command takes may be written as the id in the first column; the id of a search stands for all of its
+    trials, which share a line: how many of them are over, the best of their bests, and the sums of their steps, time and
+    size. --all shows them one by one, --search ID those of one search. "died" means that the process of a run is gone
+    without a word; best is the highest greedy evaluation, or without evaluations the best mean of training
     episodes; now is the mean of the last training episodes; time is that of training.
 
     JSON: {"runs": [{"path", "id", "experiment", "algorithm", "env", "seed", "state", "exit_code", "text", "started",
     "updated", "training_iteration", "timesteps_total", "time_total_s", "episode_reward_mean", "best", "best_metric",
-    "best_checkpoint", "checkpoints": [...], "size", "pid", "host"}], "size", "left_out": [...]}; started and updated are
-    seconds since the epoch, size is in bytes.
+    "best_checkpoint", "checkpoints": [...], "size", "pid", "host", "search", "trial"}], "searches": [{"id", "path",
+    "experiment", "algorithm", "env", "state", "started", "updated", "trials", "over", "runs": [ids], "metric", "best",
+    "best_run", "timesteps_total", "time_total_s", "size"}], "size", "left_out": [...]}; started and updated are seconds since
+    the epoch, size is in bytes. runs has the trials too, each with its search's id (else null); -n counts them.
     """
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context)
         return
     session = context.obj
     found, left_out = load("drl_cli.runs.finding").read_all(run_options.roots(local_dirs))
-    selecting = load("drl_cli.runs.selecting")
-    chosen = selecting.order(selecting.select(found, run_options.wanted(**filters)), sort, reverse)[:limit]
+    selecting, grouping = load("drl_cli.runs.selecting"), load("drl_cli.runs.searches")
+    chosen = selecting.order(selecting.select(found, run_options.wanted(**filters)), sort, reverse)
     output = terminal.Output(session)
     if as_json:
-        total = sum(run.size for run in chosen)
-        output.line(json_line({"runs": [facts(run) for run in chosen], "size": total, "left_out": left_out}))
+        listed = [{**facts(run), **_trial(run, grouping)} for run in chosen[:limit]]
+        groups = [search_facts(one) for one in grouping.folded(chosen[:limit]) if hasattr(one, "trials")]
+        total = sum(run.size for run in chosen[:limit])
+        output.line(json_line({"runs": listed, "searches": groups, "size": total, "left_out": left_out}))
         return
     if quiet:
-        for run in chosen:
+        for run in chosen[:limit]:
             output.line(str(run.path))
         return
-    for line in table(chosen, run_options.console(session)) if chosen else ():
+    is_folded = not (unfolded or filters["searches"])
+    rows = (selecting.order(grouping.folded(chosen), sort, reverse) if is_folded else chosen)[:limit]
+    for line in table(rows, run_options.console(session)) if rows else ():
         output.line(line)
     for line in left_out:
         terminal.say(line)
-    terminal.say(_summary(chosen, found, run_options.roots(local_dirs)))
+    terminal.say(_summary(rows, found, run_options.roots(local_dirs), filters))
+    searches = [row.id for row in rows if hasattr(row, "trials")]
+    if searches:
+        terminal.say(f"The trials of a search, a line each: drl runs --search {searches[0]}")
 
 
 def _refuse_misplaced(context):
@@ -106,15 +120,59 @@ def _refuse_misplaced(context):
             context.fail(f"{name} stands before {below}. Options of {below} come behind it: drl runs {below} {name} …")
 
 
-def _summary(chosen, found, roots):
+def _summary(rows, found, roots, filters):
     where = ", ".join(str(root) for root in roots)
     if not found:
         return f"No runs in {where}. Start one: drl train -f lunarlander-continuous-sac"
-    if not chosen:
-        return f"None of the {len(found)} runs in {where} fits the filters."
-    size = figures.size(sum(run.size for run in chosen))
-    part = f"{len(chosen)} of {len(found)}" if len(chosen) < len(found) else f"{len(chosen)}"
+    if not rows:
+        return f"None of the {len(found)} runs in {where} fits the filters.{_meant(found, filters)}"
+    shown = sum(len(getattr(row, "runs", (row,))) for row in rows)
+    size = figures.size(sum(row.size for row in rows))
+    part = f"{shown} of {len(found)}" if shown < len(found) else f"{shown}"
     return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}."
+
+
+def _meant(found, filters):
+    """Return the nearest of what there is to the first filter that no run passes for its spelling."""
+    trial_of = load("drl_cli.runs.searches:trial_of")
+    of_runs = {
+        "algorithms": [run.algorithm for run in found],
+        "envs": [run.env for run in found],
+        "experiments": [run.experiment for run in found],
+        "searches": [trial[0] for run in found if (trial := trial_of(run.path))],
+    }
+    typed = [(word, there) for name, there in of_runs.items() for word in filters[name] if word not in there]
+    return next((text for word, there in typed if (text := suggestion(word, there))), "")
+
+
+def _trial(run, searches):
+    search, number = searches.trial_of(run.path) or (None, None)
+    return {"search": search, "trial": number}
+
+
+def search_facts(search):
+    """Return a Search (see ``runs.searches``) as the plain data of ``--json``."""
+    told = (
+        "id",
+        "experiment",
+        "algorithm",
+        "env",
+        "state",
+        "started",
+        "updated",
+        "trials",
+        "over",
+        "metric",
+        "best",
+        "best_run",
+    )
+    facts = {"path": str(search.path), **{name: getattr(search, name) for name in told}}
+    return facts | {
+        "runs": [run.id for run in search.runs],
+        "timesteps_total": search.steps,
+        "time_total_s": search.seconds,
+        "size": search.size,
+    }
 
 
 def facts(run):
@@ -179,9 +237,12 @@ def _columns(chosen, now):
     def cells(show):
         return [show(run) for run in chosen]
 
+    trials = cells(lambda run: f"{run.over}/{run.trials}" if hasattr(run, "trials") else "")
+
     return {
         "id": (0, "left", cells(lambda run: run.id)),
         "state": (0, "left", cells(lambda run: run.state)),
+        **({"trials": (0, "right", trials)} if any(trials) else {}),
         "run": (0, "left", cells(lambda run: run.algorithm)),
         "environment": (0, "left", cells(lambda run: run.env)),
         "best": (0, "right", cells(lambda run: figures.reward(run.best))),

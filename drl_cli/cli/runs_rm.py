@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, run_options, terminal
+from drl_cli.cli import completing, figures, group, options, run_options, terminal
 from drl_cli.cli.runs import table
 from drl_cli.cli.train import json_line
 from drl_cli.errors import InputError
@@ -20,7 +20,7 @@ HOW = "How"
 
 
 @click.command("rm", cls=group.Command, examples=EXAMPLES)
-@click.argument("words", metavar="[RUN]...", nargs=-1)
+@click.argument("words", metavar="[RUN]...", nargs=-1, shell_complete=completing.runs)
 @run_options.filter_options
 @group.option(
     "--keep-best",

@@ -6,6 +6,7 @@ columns on the reward gets a chart of its own on the left.
 """
 
 import os
+import textwrap
 
 from rich.console import Group
 from rich.constrain import Constrain
@@ -15,6 +16,7 @@ from rich.text import Text
 from drl_cli.cli import console, figures, terminal
 
 WIDE = 120  # columns from which the chart stands beside the figures
+NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which the sparkline is two lines high
 LABEL = 12  # columns of the names on the left
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
@@ -39,6 +41,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
     used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
     used += (bool(view.estimates) + bool(view.custom_metrics)) * (width + 1 < WIDE)
+    used += len(_slowest(view.progress, width, plain)) - 1 if width + 1 < WIDE else 0
     space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
     return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
 
@@ -117,12 +120,19 @@ def _figures(view, seconds, width, plain):
         _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(now)),
         _row("replay", *_replay(now, width, plain)),
         _row("weights", *_weights(now)),
-        _row("bottleneck", now["bottleneck"]) if now.get("bottleneck") else _row("waiting", now.get("waiting") or "-"),
+        *_slowest(now, width, plain),
         _row("checkpoint", *_checkpoint(view, seconds)),
     ]
     text = Text("\n").join(rows)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
+
+
+def _slowest(now, width, plain):
+    """Return the rows that name what the others wait for: one, or two where the advice is long."""
+    name = "bottleneck" if now.get("bottleneck") else "waiting"
+    told = _wrapped(now.get(name) or "-", width - LABEL, 2, plain)
+    return [_row(name if number == 0 else "", line) for number, line in enumerate(told)]
 
 
 def _episodes(view, now):
@@ -166,9 +176,9 @@ def _weights(now):
 
 def _checkpoint(view, seconds):
     coming = view.next_checkpoint()
-    after = f"next at iteration {coming}" if coming else "next when the best improves, or at the end"
+    after = f"next at iteration {coming}" if coming else "next when the best improves"
     if view.checkpoint is None:
-        return [("none yet, ", "dim"), (after, "dim")]
+        return [("none yet, ", "dim"), (after + ("" if coming else ", or at the end"), "dim")]
     done = view.checkpoint
     since = figures.ago(max(0, seconds - done["at"]))
     return [f"iteration {done['training_iteration']}", (f" ({done['reason']}) {since} ago, {after}", "dim")]
@@ -187,11 +197,23 @@ def _now(view, spinner, interrupted):
 
 
 def _notices(view, width, space, plain):
-    shown = list(view.notices)[-space:] if space else []
+    """Return the lines of the newest notices that fit into ``space``, each wrapped to at most ``NOTICE_LINES``."""
     lines = []
-    for seconds, text, kind in shown:
-        line = Text(no_wrap=True)
-        line.append(f"{figures.clock(seconds):>7}  ", style="dim")
-        line.append(figures.shorten(" ".join(text.split()), width - 9, plain), style=TONES.get(kind, ""))
-        lines.append(line)
+    for seconds, text, kind in reversed(view.notices):
+        told = _wrapped(text, width - 9, NOTICE_LINES if space - len(lines) >= NOTICE_LINES else 1, plain)
+        if len(lines) + len(told) > space:
+            break
+        block = [Text(no_wrap=True) for _ in told]
+        for number, (line, part) in enumerate(zip(block, told, strict=True)):
+            line.append(f"{figures.clock(seconds):>7}  " if number == 0 else " " * 9, style="dim")
+            line.append(part, style=TONES.get(kind, ""))
+        lines = block + lines
     return lines
+
+
+def _wrapped(text, width, most, plain):
+    """Return ``text`` in at most ``most`` lines of ``width``; what is too long loses its middle."""
+    lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], figures.shorten(" ".join(lines[most - 1 :]), width, plain)]

@@ -17,6 +17,7 @@ from drl_cli.errors import ConfigError, RunFolderError
 from drl_cli.loading import load
 
 MAKERS = {"spec": "drl_cli.experiment.search:spec_of", "steps": "drl_cli.experiment.driving:stepwise"}
+COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
 BEST = 5  # trials that the end names
 
 
@@ -93,7 +94,11 @@ class Search:
     def resume(self, path):
         """Go on with the search of a record; returns the exit code."""
         record = load("drl_cli.tune.record:Record").read(path)
-        return self._run(record, [f"going on with the search {record.data['id']}"])
+        notices = [f"going on with the search {record.data['id']}"]
+        name = record.data["scheduler"]["name"]
+        if name in COMPARING and not record.scheduler and any(t.get("run_folder") for t in record.trials.values()):
+            notices.append(f"{name} starts anew: what it had compared so far was not recorded.")
+        return self._run(record, notices)
 
     def _run(self, record, notices):
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))

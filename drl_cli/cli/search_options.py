@@ -1,8 +1,6 @@
 """The options of ``drl train`` that make it a search, under their heading of the help; RLlib's spelling where it has one."""
 
-import click
-
-from drl_cli.cli import group
+from drl_cli.cli import completing, group, values
 
 SEARCH = "Many runs at once"
 NAMES = (
@@ -19,10 +17,14 @@ NAMES = (
 )
 """What these options are handed on as."""
 
+SCHEDULERS = ("FIFO", "MedianStoppingRule", "AsyncHyperBand", "HyperBand", "PopulationBasedTraining", "ASHA", "PBT")
+SEARCHES = ("grid", "random", "tpe")
+"""What a shell completes; the names are those of ``configs.schedulers`` and ``experiment.comparing``."""
+
 _OPTIONS = [
     group.option(
         "--num-samples",
-        type=click.IntRange(1, 10_000),
+        type=values.Whole(1, 10_000),
         metavar="N",
         group=SEARCH,
         help="Trials of each point of the grid, with newly drawn values.",
@@ -31,6 +33,7 @@ _OPTIONS = [
     group.option(
         "--scheduler",
         metavar="NAME",
+        shell_complete=completing.one_of(SCHEDULERS),
         group=SEARCH,
         help="FIFO, MedianStoppingRule, AsyncHyperBand (ASHA), HyperBand or PopulationBasedTraining (PBT).",
     ),
@@ -38,12 +41,13 @@ _OPTIONS = [
     group.option(
         "--search",
         metavar="NAME",
+        shell_complete=completing.one_of(SEARCHES),
         group=SEARCH,
         help="Where values come from: grid or random (drawn before), or tpe (Optuna learns from the trials).",
     ),
     group.option(
         "--max-failures",
-        type=click.IntRange(min=-1),
+        type=values.Whole(min=-1),
         metavar="N",
         group=SEARCH,
         help="Restarts of a trial that failed or was killed, from its newest checkpoint.",
@@ -58,10 +62,10 @@ _OPTIONS = [
         help="Train the best again on fresh seeds, then write the best of them as a file for -f.",
     ),
     group.option(
-        "--write-top", type=click.IntRange(1, 100), metavar="N", group=SEARCH, help="How many for --write. [default: 3]"
+        "--write-top", type=values.Whole(1, 100), metavar="N", group=SEARCH, help="How many for --write. [default: 3]"
     ),
     group.option(
-        "--write-seeds", type=click.IntRange(1, 100), metavar="N", group=SEARCH, help="Seeds of each. [default: 3]"
+        "--write-seeds", type=values.Whole(1, 100), metavar="N", group=SEARCH, help="Seeds of each. [default: 3]"
     ),
 ]
 

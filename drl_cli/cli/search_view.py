@@ -32,9 +32,13 @@ class SearchView:
             self.notices = [*self.notices, (seconds, fields["text"], kind)][-6:]
 
     def counts(self):
-        """Return ``"2 running, 3 waiting, 1 finished"``."""
-        states = [trial["state"] for trial in self.trials.values()]
-        more = max(0, self.data["num_trials"] - len(states)) if self.data["search"] else 0
+        """Return ``"2 running, 3 waiting, 1 finished"``; of the best that are trained again, ``"; again: 1 running"``."""
+        first = [trial["state"] for trial in self.trials.values() if "rescore" not in trial["point"]]
+        again = [trial["state"] for trial in self.trials.values() if "rescore" in trial["point"]]
+        told = self._counted(first, max(0, self.data["num_trials"] - len(first)) if self.data["search"] else 0)
+        return f"{told}; again: {self._counted(again)}" if again else told
+
+    def _counted(self, states, more=0):
         told = {state: states.count(state) + (more if state == "pending" else 0) for state in ORDER}
         return ", ".join(f"{count} {SHOWN_STATE.get(state, state)}" for state, count in told.items() if count)
 

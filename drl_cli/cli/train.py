@@ -14,7 +14,7 @@ import sys
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, group, options, plan, search_options, terminal
+from drl_cli.cli import console, exports, group, options, plan, run_options, search_options, terminal
 from drl_cli.cli.view import RunView
 from drl_cli.errors import ConfigError
 from drl_cli.loading import load
@@ -24,7 +24,7 @@ drl train -f lunarlander-continuous-sac
 drl train --run SAC --env Pendulum-v1 --stop evaluation/episode_reward_mean=-200
 drl train --run SAC --env LunarLanderContinuous-v3 --config '{"num_workers": 4}' -s gamma=0.98
 drl train --run SAC --env my_module:MyEnv-v0 --import my_module --seed 1 --json > results.jsonl
-drl train --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps_total=1e6
+drl train -f cartpole-ppo --restore ~/ray_results/default/RUN/checkpoint_000010 --stop timesteps_total=1e6
 drl train --run PPO --env CartPole-v1 -s 'lr={loguniform: [1e-5, 1e-2]}' --num-samples 8 --scheduler ASHA --write best.yaml
 drl train --resume
 """
@@ -47,6 +47,7 @@ def train(session, config_file, imports, as_json, **flags):
     wishes = {name: flags.pop(name) for name in search_options.NAMES}
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
+    flags["restore"] = run_options.place(flags["restore"], [flags["local_dir"]])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, wishes, (as_json, quiet))
@@ -74,8 +75,14 @@ def _typed(flags):
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
-    flags["resume"] = True if flags["resume"] == options.NEWEST else flags["resume"]
+    flags["resume"] = True if flags["resume"] == options.NEWEST else _resumed(flags["resume"], [flags["local_dir"]])
     return flags
+
+
+def _resumed(word, local_dirs):
+    """Return the record of the search, or the folder of the run, that is meant by an id or a name."""
+    record = word and load("drl_cli.runs.searches:find_record")(word, run_options.roots(local_dirs))
+    return str(record) if record else run_options.place(word, local_dirs)
 
 
 def _spec(config_file, flags):
@@ -123,7 +130,9 @@ class Show:
                 stop()
             watcher.close()
             request.remove()
-        self._close(outcome, view)
+        made = exports.Exports(spec.export_formats, outcome)
+        self._close(outcome, view, made)
+        made.raise_failure()
         return outcome.exit_code
 
     def _listen(self, kind, fields):
@@ -134,15 +143,16 @@ class Show:
         if kind == "result" and self._as_json:
             self._output.line(json_line(fields["result"]))
 
-    def _close(self, outcome, view):
+    def _close(self, outcome, view, made):
         if outcome.exit_code and outcome.exit_code not in INTERRUPTED:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
             paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
             told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
-            self._output.line(json_line({"finished": {**told, **{k: v and str(v) for k, v in paths.items()}}}))
+            paths = {name: path and str(path) for name, path in paths.items()}
+            self._output.line(json_line({"finished": {**told, **paths, **made.paths()}}))
         elif not self._quiet:
-            for line in summary(outcome, view, self._imports):
+            for line in [*summary(outcome, view, self._imports), *made.lines()]:
                 self._output.line(line)
 
     def _after_failure(self, view):

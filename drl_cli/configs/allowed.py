@@ -60,6 +60,13 @@ def allowed(field):
     return _words(field.annotation, field.metadata)
 
 
+def words(kind):
+    """Return the texts that a key of this type takes by name: those of its Literals."""
+    if get_origin(kind) is Literal:
+        return [value for value in get_args(kind) if isinstance(value, str)]
+    return [word for part in get_args(kind) for word in words(part)]
+
+
 def _words(kind, metadata=()):
     if get_origin(kind) is Annotated:
         kind, *notes = get_args(kind)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from drl_cli.configs.export_formats import Formats
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(strict=False, max_length=20)]
@@ -49,6 +50,12 @@ class ExperimentKeys(Section):
     local_dir: str | None = key(
         None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
     )
+    export_formats: Formats = key(
+        (),
+        "What the policy of the best checkpoint is exported as into the run's folder when the run is finished: model (or "
+        "savedmodel), onnx, tflite; see drl checkpoint export. checkpoint is what a run keeps anyway.",
+        allowed="a list of checkpoint, model, savedmodel, onnx, tflite",
+    )
     loggers: Names = key(
         (),
         "Where results go beside result.json, progress.csv and TensorBoard: wandb, mlflow, aim (each an extra), and loggers "
@@ -79,8 +86,6 @@ class ExperimentKeys(Section):
 NOT_YET = {
     "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
     "your storage, such as: aws s3 sync RUN_FOLDER URI",
-    "export_formats": "each checkpoint holds the weights as plain arrays, which the package safetensors reads: "
-    "safetensors.numpy.load_file('checkpoint_…/weights.safetensors').",
     "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
     "scheduler": "type --scheduler.",
     "search_alg": "type --search.",

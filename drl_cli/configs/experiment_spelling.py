@@ -44,7 +44,7 @@ def settled(mapping, where):
         value = left[name]
         if all(fits(idle, one) for one in (value if isinstance(value, list) else [value])):
             notices.append(f"{name} {shown(left.pop(name))} changes nothing: {idle.why}.")
-        elif name != "export_formats":  # other formats are refused with a hint of their own
+        elif name != "export_formats":  # other formats are made when the run ends
             left.pop(name)
             problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")
     _budget(left, where, notices, problems)

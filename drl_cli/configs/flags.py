@@ -12,7 +12,7 @@ import stat
 from drl_cli.configs.scalars import scalar
 from drl_cli.configs.text import MAX_BYTES, load_json_text, load_yaml_text, read_yaml
 from drl_cli.configs.where import Where, origin
-from drl_cli.errors import ConfigError
+from drl_cli.errors import ConfigError, suggestion
 
 _PLAIN_PAIR = re.compile(r"[A-Za-z_][\w./-]*:\S+")
 
@@ -24,7 +24,7 @@ def read_text(path):
     except (OSError, ValueError) as error:
         missing = getattr(error, "errno", None) == errno.ENOENT
         reason = "there is no such file" if missing else (getattr(error, "strerror", None) or str(error))
-        raise ConfigError(f"{path}: {reason}.") from error
+        raise ConfigError(f"{path}: {reason}.{_beside(path) if missing else ''}") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise ConfigError(f"{path}: not a regular file.")
@@ -36,6 +36,15 @@ def read_text(path):
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start}).") from error
+
+
+def _beside(path):
+    """Return `` Did you mean …?`` for the file of the same folder that is called most alike."""
+    folder, name = os.path.split(path)
+    try:
+        return suggestion(name, os.listdir(folder or "."))
+    except OSError:
+        return ""
 
 
 def load_file(path):

@@ -29,8 +29,6 @@ ANYWAY = {
     ("in_evaluation",): (False,),
     ("fake_sampler",): (False,),
     ("sample_collector",): (None,),
-    ("extra_python_environs_for_driver",): ({},),
-    ("extra_python_environs_for_worker",): ({},),
     ("memory",): (0,),
     ("object_store_memory",): (0,),
     ("object_store_memory_per_worker",): (0,),

@@ -7,14 +7,14 @@ flag.
 
 from pydantic import ValidationError
 
-from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown
+from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown, words
 from drl_cli.configs.model import REPLACED
 from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
 from drl_cli.configs.sampling import FORMS, name_of
 from drl_cli.configs.schema import MisfitError
 from drl_cli.configs.spelling import renamed
 from drl_cli.configs.where import origin
-from drl_cli.errors import ConfigError, nearest
+from drl_cli.errors import ConfigError, nearest, suggestion
 from drl_cli.events import report
 from drl_cli.loading import load
 
@@ -222,6 +222,7 @@ def _wrong_values(error, schema, known, where):
         why = f": {cause}" if cause else ""
         problems[path] = (
             f"{'.'.join(path)}: {shown(value)} is not allowed{why}; it takes {allowed(field)}{_at(where, path)}."
+            f"{suggestion(value, words(field.annotation)) if isinstance(value, str) else ''}"
         )
     return list(problems.values())
 

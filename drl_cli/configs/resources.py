@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from drl_cli.configs.environs import ALLOWED, DriverEnvirons, Environs
 from drl_cli.configs.schema import Section, Whole, key
 
 LEAST_CPU = 0.001  # of a trial that asks for none: Ray reserves no empty place
@@ -91,6 +92,18 @@ class ResourceKeys(Section):
         "Custom Ray resources that each worker asks for.",
         "amount by resource name",
         allowed="a mapping of names to numbers ≥ 0",
+    )
+    extra_python_environs_for_driver: DriverEnvirons = key(
+        {},
+        "Environment variables of the run's own process, set before it makes an environment, and inherited by the "
+        "workers of a Ray that it starts. None that could load code.",
+        allowed=ALLOWED,
+    )
+    extra_python_environs_for_worker: Environs = key(
+        {},
+        "Environment variables that the processes of workers and testers start with. None that could load code.",
+        needs=("num_workers", 1),
+        allowed=ALLOWED,
     )
     learner_actor: bool = key(False, "Run the learner as a Ray actor instead of in the run's own process.")
     tf_session_args: SessionArgs = key(SessionArgs(), "Options of the TensorFlow session that learns.")

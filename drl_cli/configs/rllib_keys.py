@@ -13,12 +13,7 @@ _SPAN = (
 )
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
-_ENVIRONS = (
-    "a file that sets environment variables can load code into processes. Type them before the command "
-    "(NAME=VALUE drl train …): the workers of a Ray that the run starts inherit them."
-)
 _STORE = "the size of the object store is chosen with --ray-object-store-memory."
-_REMOTE_ENVS = "one Ray actor per environment costs more than it gives. Raise num_workers instead."
 _SEVERAL = "one policy acts in an environment here; several need a function that maps agents to them."
 _FILM = "what it tries are perturbed policies; film the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
 
@@ -33,14 +28,13 @@ NEVER = {
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
     "disable_env_checking": "every environment is checked once before a run; it takes one episode start and one step.",
-    "extra_python_environs_for_driver": _ENVIRONS,
-    "extra_python_environs_for_worker": _ENVIRONS,
-    "remote_worker_envs": _REMOTE_ENVS,
-    "remote_env_batch_wait_ms": _REMOTE_ENVS,
+    "remote_env_batch_wait_ms": "the environments of a worker step side by side, and all are waited for: rows that come and go "
+    "would make every run another one. Workers do not wait for one another: raise num_workers.",
     "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
-    "synchronize_filters": "what workers see is always merged: filters of their own would each feed the policy other numbers.",
+    "synchronize_filters": "mean and deviation are part of the policy that is learnt, scored and saved. With filters of their own, "
+    "workers would each act as another policy than that one, and what they report of it would be of none.",
     "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
     "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
     "multiagent": _SEVERAL,
@@ -100,6 +94,7 @@ INSTEAD = {
     "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
     "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
     "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "remote_worker_envs": (("noise_stdev", "its workers play side by side already; raise num_workers"),),
     "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
     "lr_schedule": (

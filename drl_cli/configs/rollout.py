@@ -68,6 +68,13 @@ class WorkerKeys(Section):
 class RolloutKeys(WorkerKeys, OutputKeys):
     """Keys of the part that steps environments with one policy, and explores on top of it."""
 
+    remote_worker_envs: bool = key(
+        False,
+        "Whether each environment of a worker has a process of its own, so that all of them step at once. Pays where a step "
+        "takes longer than 0.2 ms, or where two environments cannot share a process; what happens is the same to the bit.",
+        needs=("num_envs_per_worker", 2),
+    )
+
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
     no_done_at_end: bool = key(

@@ -1,6 +1,7 @@
 """How a search compares and chooses: ``--scheduler`` with its config, and ``--search``. Used by ``experiment.search``."""
 
 import importlib.util
+import math
 
 from drl_cli.configs import sampling, schedulers
 from drl_cli.configs.flags import parse_object
@@ -30,7 +31,21 @@ def scheduler(wishes):
         problems.append(f"{key}: {field[:100]!r} is no field of a result ({where.place((key,))}).{hint}")
     if name == "AsyncHyperBand" and section and section.grace_period > section.max_t:
         problems.append(f"grace_period: {section.grace_period} is beyond max_t {section.max_t} (--scheduler-config).")
+    if name == "HyperBand" and section:
+        problems += _too_short(section)
     return name, section or schedulers.SECTIONS[name](), problems
+
+
+def _too_short(section):
+    """Return why HyperBand's largest bracket cannot begin: Tune would look for its first rung for ever."""
+    eta, most = section.reduction_factor, section.max_t
+    halvings = round(math.log(most) / math.log(eta))
+    if int(most * eta**-halvings) >= 1:
+        return []
+    fits = f"{math.ceil(eta**halvings)} or {int(eta ** (halvings - 1))}"
+    return [
+        f"max_t: {most} with a reduction_factor of {eta:g} leaves no whole first rung. Take {fits} (--scheduler-config)."
+    ]
 
 
 def algorithm(wishes):

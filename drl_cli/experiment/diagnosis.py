@@ -106,7 +106,7 @@ class Diagnosis:
         self._held = {}  # name of a rule -> results in a row for which it held
         self._evaluations = deque(maxlen=FALLEN)  # (iteration, mean, least, largest, env steps, training reward)
         self._scored = 0  # evaluations so far
-        self._first = self._best = None  # mean of the first; the best mean and its iteration
+        self._first = self._best = None  # mean of the first; the best mean, its iteration and training reward
         self._moved = None  # (env steps and updates, when they last changed)
         self._longest = 0.0
         self._heard = clock()  # any news
@@ -191,7 +191,7 @@ class Diagnosis:
         self._evaluations.append((number, mean, least, largest, steps, reward))
         self._scored += 1
         self._first = mean if self._first is None else self._first
-        self._best = max(self._best or (mean, number), (mean, number), key=lambda pair: pair[0])
+        self._best = max(self._best or (mean, number, reward), (mean, number, reward), key=lambda best: best[0])
 
     def _has_reached(self):
         """Whether the reward that is wanted was seen: such a run is neither stuck nor lost."""
@@ -291,7 +291,10 @@ class Diagnosis:
     def _fallen(self):
         if self._scored < FALLEN + 2:
             return None
-        first, (best, number) = self._first, self._best
+        first, (best, number, then) = self._first, self._best
+        now = self._evaluations[-1][-1]
+        if None not in (now, then) and now > then + 0.1 * max(1.0, abs(then)):
+            return None  # training goes better than it did then: that evaluation was luck
         highest = max(mean for _, mean, *_ in self._evaluations)
         if best - first <= 0.1 * max(1.0, abs(best), abs(first)) or highest >= 0.5 * (best + first):
             return None

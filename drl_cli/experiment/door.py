@@ -28,6 +28,7 @@ from drl_cli.acting.one_by_one import OneByOne
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.acting.preprocessing import for_scoring, frames_of
 from drl_cli.algorithms import table
+from drl_cli.data.episode_metrics import summary
 from drl_cli.data.randomness import generator, number
 from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted, RunFailed
 from drl_cli.experiment.driving import TRAINER, stepwise
@@ -36,7 +37,6 @@ from drl_cli.experiment.listening import Passing
 from drl_cli.loading import load
 from drl_cli.runtime import assembly, saving, weights
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
-from drl_cli.runtime.scoring import summary
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -189,8 +189,8 @@ class Trainer:
     def evaluate(self, episodes=None):
         """Play ``episodes`` (default: evaluation_num_episodes) greedy episodes with the present weights, in this process.
 
-        Returns {"evaluation": {episode_reward_mean, …}}, the fields of a result. ``evaluation_config`` holds, and every call
-        plays other episodes. Raises EnvError when an environment breaks.
+        Returns {"evaluation": {episode_reward_mean, …}}, the fields of a result; with ``custom_eval_function`` those of that
+        function. ``evaluation_config`` holds, and every call plays other episodes. Raises EnvError when an environment breaks.
         """
         config, facts = self._spec.config, self._spec.env_facts
         episodes = config.evaluation_num_episodes if episodes is None else episodes
@@ -203,6 +203,8 @@ class Trainer:
             tester = assembly.make_tester(config, facts, self._policy_spec, cluster, server)
             self._evaluations += 1
             seeds = [number(config.seed, "door", self._evaluations, index) for index in range(episodes)]
+            if config.custom_eval_function:
+                return {"evaluation": tester.call("evaluate_otherwise", version, seeds).result()}
             return {"evaluation": summary(tester.call("evaluate", version, seeds).result())}
         finally:
             cluster.close()

@@ -27,9 +27,12 @@ def find(path_or_name):
         return path
     if str(path_or_name).removesuffix(".yaml") in known:
         return known[name]
-    hint = suggestion(name, known) or (f" Shipped: {', '.join(known)}." if known else "")
+    beside = [found.name for found in path.parent.iterdir() if found.suffix in SUFFIXES] if path.parent.is_dir() else []
+    more = " drl example list shows the tuned files." if known else ""
     if path.suffix in SUFFIXES or len(path.parts) > 1:
+        hint = suggestion(path.name, beside) or suggestion(name, known) or more
         raise ConfigError(f"{path_or_name}: there is no such file.{hint}")
+    hint = suggestion(name, [*known, *beside]) or more
     raise ConfigError(f"{path_or_name}: no file, and no tuned file of that name comes with drl.{hint}")
 
 

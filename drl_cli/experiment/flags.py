@@ -17,6 +17,7 @@ OWN = (
     "checkpoint_at_end",
     "keep_checkpoints_num",
     "checkpoint_score_attr",
+    "export_formats",
     "restore",
     "num_samples",
     "max_failures",

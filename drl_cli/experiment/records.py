@@ -51,6 +51,7 @@ def params(spec):
             "pass_criteria": dict(spec.pass_criteria),
             "imports": list(spec.imports),
             "loggers": list(spec.loggers),
+            **({"export_formats": list(spec.export_formats)} if spec.export_formats else {}),
         }
     )
 

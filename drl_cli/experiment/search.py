@@ -20,6 +20,7 @@ from drl_cli import events
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import sampling, variants
 from drl_cli.configs.allowed import shown
+from drl_cli.configs.export_formats import listed
 from drl_cli.configs.parse import refuse
 from drl_cli.configs.resources import bundles
 from drl_cli.configs.secrets import redact_command
@@ -61,6 +62,12 @@ def asked(path_or_name, flags, wishes):
     if flags.get("local_mode"):
         raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
     for one in asked:
+        formats = listed(one.layers.data.get("export_formats")) or ()
+        if isinstance(formats, (list, tuple)) and set(map(str, formats)) - {"checkpoint"}:
+            raise ConfigError(
+                f"export_formats: this is a search, and a single run is exported at its end "
+                f"({one.layers.where.place(('export_formats',))}). Leave it out; then: drl checkpoint export RUN -o policy"
+            )
         one.spread()
     return _Drawing(asked, flags, wishes, str(path_or_name or "the command")).search()
 

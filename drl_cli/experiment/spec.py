@@ -6,7 +6,7 @@ stop rules gets some; a seed is drawn and recorded.
 
 ``flags`` is a dict of what was typed; a missing key or None means that it was not:
 
-    run, env, experiment_name, local_dir, restore, checkpoint_score_attr   str
+    run, env, experiment_name, local_dir, restore, checkpoint_score_attr, export_formats   str
     config                       text of --config, or a list of texts, laid over one another
     set                          list of "a.b=c"
     stop                         list of objects or "field=threshold"
@@ -25,10 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drl_cli.acting import callbacks, envs, evaluations, preprocessing, showing
+from drl_cli import process
+from drl_cli.acting import callbacks, envs, evaluations, preprocessing, remote_env, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
-from drl_cli.configs import exploration
+from drl_cli.configs import environs, exploration, export_formats
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
@@ -55,7 +56,8 @@ class ExperimentSpec:
     ``acting.preprocessing``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
     ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
     name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
-    ``loggers.registering``; ``log_format``: of drl.log, "text" or "json".
+    ``loggers.registering``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best checkpoint becomes
+    at the end.
     """
 
     name: str
@@ -80,6 +82,7 @@ class ExperimentSpec:
     trial: str = "0"
     origins: dict = field(default_factory=dict)
     demands: tuple = ()
+    export_formats: tuple = ()
     loggers: tuple = ()
     log_format: str = "text"
 
@@ -157,7 +160,7 @@ class Draft:
             )
         self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
         found += self._unsettled + wrong
-        for check in (self._read_algorithm, self._read_environment, self._check_rules):
+        for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):
             found += check()
         if self._recorded:
             found += self._recorded.changes(self._mapping, self._where)
@@ -178,9 +181,12 @@ class Draft:
         self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
         if not problems:
-            own = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
-            problems = [*self._unknown_model(), *own]
-        return problems or offline.problems(self._row, self._config, self._mapping, self._where)
+            lines = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
+            problems = [_placed(line, where.place((line.partition(":")[0],))) for line in lines]
+        return problems or [
+            *self._unknown_model(),
+            *offline.problems(self._row, self._config, self._mapping, self._where),
+        ]
 
     def _unknown_model(self):
         """Return the problem of a custom model that nobody has registered, in a list."""
@@ -233,6 +239,10 @@ class Draft:
             found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
         return found
 
+    def _check_exports(self):
+        place = self._where.place(("export_formats",))
+        return export_formats.problems(self._keys.export_formats, place) if self._keys else []
+
     def note_what_only_searches_read(self):
         """Say which keys have no effect because this is a single run."""
         keys = self._keys
@@ -255,9 +265,11 @@ class Draft:
         keys, env = self._keys, self._env
         env_config = self._config.env_config
         plan = preprocessing.plan(self._config, env.id)
+        process.set_environs(environs.texts(self._config.extra_python_environs_for_driver))
         spaces = envs.check(env.id, env_config, self._row, plan, table.fitting())
         misfits = exploration.misfits(self._config, spaces["action"]["kind"])
         misfits += filter_misfits(self._config, spaces["obs"]["shape"])
+        misfits += remote_env.misfits(self._config)
         refuse([*misfits, *showing.misfits(self._config, env.id, plan)], "the command")
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
@@ -280,6 +292,7 @@ class Draft:
             stop=rules,
             pass_criteria=keys.pass_criteria,
             demands=self._demands,
+            export_formats=export_formats.asked(keys.export_formats),
             checkpoint_freq=keys.checkpoint_freq,
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,

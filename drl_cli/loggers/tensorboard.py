@@ -79,7 +79,7 @@ def _summary(name, value):
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return scalar(PREFIX + name, value)
-    if name.startswith("hist_stats/") and isinstance(value, list):
+    if name.startswith(("hist_stats/", "evaluation/hist_stats/")) and isinstance(value, list):
         numbers = np.array([item for item in value if item is not None], np.float64)
         return histogram(PREFIX + name, numbers, bins="auto") if numbers.size else None
     return None

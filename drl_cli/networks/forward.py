@@ -246,16 +246,10 @@ def scaled(image, zero_mean):
 def convolution(x, kernel, conv):
     """Return the convolution of ``x`` float32 [N, H, W, I] with ``kernel`` [k, k, I, O], [N, H′, W′, O]."""
     if conv.padding == "same":
-        pads = [_padding(side, conv) for side in x.shape[1:3]]
+        pads = [conv.padding_of(side) for side in x.shape[1:3]]
         x = np.pad(x, ((0, 0), *pads, (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(x, (conv.kernel, conv.kernel), axis=(1, 2))
     windows = windows[:, :: conv.stride, :: conv.stride]  # [N, H', W', I, k, k]
     rows, height, width = windows.shape[:3]
     columns = windows.transpose(0, 1, 2, 4, 5, 3).reshape(rows * height * width, -1)
     return (columns @ kernel.reshape(-1, kernel.shape[-1])).reshape(rows, height, width, -1)
-
-
-def _padding(side, conv):
-    """TensorFlow's "same": as much as the last window needs, the odd pixel behind."""
-    total = max((conv.output(side) - 1) * conv.stride + conv.kernel - side, 0)
-    return total // 2, total - total // 2

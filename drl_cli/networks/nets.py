@@ -48,6 +48,16 @@ class Conv:
         """Return the length of a side that was ``side`` pixels long."""
         return -(-side // self.stride) if self.padding == "same" else (side - self.kernel) // self.stride + 1
 
+    def padding_of(self, side):
+        """Return how many zeros stand before and behind a side of ``side`` pixels.
+
+        TensorFlow's "same" is as much as the last window needs, the odd pixel behind.
+        """
+        if self.padding == "valid":
+            return 0, 0
+        total = max((self.output(side) - 1) * self.stride + self.kernel - side, 0)
+        return total // 2, total - total // 2
+
 
 @dataclasses.dataclass(frozen=True)
 class NetSpec:

@@ -8,18 +8,21 @@ from dataclasses import dataclass, field
 
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import read_record
+from drl_cli.configs import sampling
 from drl_cli.configs.parse import read, refuse
+from drl_cli.configs.variants import filled
 from drl_cli.errors import ConfigError, DrlError
 from drl_cli.loading import load
 
 MISSING = object()
 SETTINGS = ("checkpoint_freq", "keep_checkpoints_num", "checkpoint_score_attr", "restore")
+OF_SEARCHES = ("num_samples", "max_failures", "resources_per_trial")
 RECORDED = ("drl", "python", "platform", "packages", "git")  # of versions.json
 
 
 @dataclass
 class Side:
-    """One of the two: name (a run's folder, a file as it was typed), a short label, kind "run" or "file", and its keys.
+    """One of the two: name (a run's folder, a file as it was typed), a short label, kind ("run", "file", "search"), its keys.
 
     values: {"config.gamma": value, "stop.timesteps_total": …}, flat. defaults: the same keys with the algorithm's
     defaults, config only.
@@ -53,22 +56,52 @@ def side_of_run(run):
     )
 
 
-def side_of_file(name, mapping, where):
+def side_of_file(name, mapping, where, kind="file"):
     """Return the Side of an experiment of a file: ``mapping`` as it stands there, ``where`` its Where.
 
-    Raises ConfigError with everything that is wrong in its config.
+    A key that is searched over has what stands there for its value, ``{"grid_search": [1, 2]}``. ``kind``: "search" for what
+    the record of a search holds. Raises ConfigError with everything that is wrong in its config.
     """
+    samplers, wrong = sampling.find(mapping)
+    refuse([f"{_dotted(path)}: {why} ({where.place(path)})." for path, why in wrong.items()], str(name))
+    first = _filled(mapping, {path: sampler.extremes()[0] for path, sampler in samplers.items()})
     for key in ("run", "env"):
-        if not isinstance(mapping.get(key), str):
+        if not isinstance(first.get(key), str):
             raise ConfigError(f"{name}: {key} is missing ({where.place()}).")
-    row = table.find(mapping["run"])
+    row = table.find(first["run"])
+    plain = _values(row, first, where, name)
+    values = dict(plain)
+    for path, sampler in samplers.items():
+        searched = {sampler.kind: list(sampler.arguments)}
+        last = _filled(first, {path: sampler.extremes()[-1]})
+        if path in (("run",), ("env",)):
+            values[path[0]] = searched
+            continue
+        # Another value of a key tells where it stands among the resolved ones, by whatever name it was asked for.
+        other = _values(row, last, where, name)
+        values |= {key: searched for key in plain if key not in other or other[key] != plain[key]}
+    return Side(str(name), str(name), kind, row.name, first["env"], values, _defaults(row.name))
+
+
+def _values(row, mapping, where, name):
+    """Return the flat keys of an experiment in which nothing is searched over."""
     config, problems, _ = read(row, mapping.get("config", {}), where.inside("config"), table.rows())
     refuse(problems, str(name))
     values = {"run": row.name, "env": mapping["env"], **_under("stop", mapping.get("stop") or {})}
     values |= _under("pass_criteria", mapping.get("pass_criteria") or {})
     values |= _under("config", _plain_config(config))
-    values |= {key: mapping[key] for key in SETTINGS if key in mapping}
-    return Side(str(name), str(name), "file", row.name, mapping["env"], values, _defaults(row.name))
+    return values | {key: mapping[key] for key in (*SETTINGS, *OF_SEARCHES) if key in mapping}
+
+
+def _filled(mapping, values):
+    """Return a copy of ``mapping`` with ``values`` ({path: value}) in their places."""
+    paths = {_dotted(path): list(path) for path in values}
+    point = {"values": {_dotted(path): value for path, value in values.items()}, "seed": None}
+    return filled({"mapping": mapping, "paths": paths}, point)
+
+
+def _dotted(path):
+    return ".".join(map(str, path))
 
 
 def differences(a, b, everything=False):
@@ -80,7 +113,7 @@ def differences(a, b, everything=False):
     """
     rows, hidden = [], 0
     for key in [*a.values, *(key for key in b.values if key not in a.values)]:
-        if key.startswith("versions.") and "file" in (a.kind, b.kind) and not everything:
+        if key.startswith("versions.") and {a.kind, b.kind} != {"run"} and not everything:
             continue  # a file has none
         left, right = a.values.get(key, MISSING), b.values.get(key, MISSING)
         if left == right and type(left) is type(right) and not everything:
@@ -96,7 +129,9 @@ def differences(a, b, everything=False):
 
 
 def _is_unset(key, side):
-    return key in SETTINGS and side.values[key] in (None, 0, False)
+    if key == "num_samples":
+        return side.values[key] == 1
+    return key in (*SETTINGS, *OF_SEARCHES) and side.values[key] in (None, 0, False)
 
 
 def _same_number(left, right):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from drl_cli.errors import RunFolderError, suggestion
 from drl_cli.runs.reading import is_run, read
+from drl_cli.runs.searches import trial_of
 
 DEPTH = 4  # <results>/<experiment>/<search>/<trial>
 SHORTEST = 4  # characters of a run's id that may stand for it
@@ -65,7 +66,8 @@ def find_run(word, roots):
 
 
 def find_runs(words, roots):
-    """Return the folders of the runs that ``words`` mean, each once, in their order; a folder means all runs in it.
+    """Return the folders of the runs that ``words`` mean, each once, in their order; a folder means all runs in it, the id
+    of a search its trials.
 
     Raises RunFolderError for a word without a run.
     """
@@ -106,11 +108,14 @@ def _named(word, roots):
     found = exact or close
     if len(found) == 1:
         return found
+    trials = [run for run in runs if (trial_of(run) or ("",))[0] == word]
+    if trials:
+        return trials
     where = ", ".join(str(root) for root in roots)
     if found:
         names = "".join(f"\n  {run}" for run in found[:5])
         raise RunFolderError(f"{word}: {len(found)} runs under {where} are called that:{names}")
-    ids = {run.name.rpartition("_")[2]: run for run in runs}
+    ids = [run.name.rpartition("_")[2] for run in runs] + [trial[0] for trial in map(trial_of, runs) if trial]
     hint = suggestion(word, [*(run.name for run in runs), *(run.parent.name for run in runs), *ids])
     raise RunFolderError(f"{word}: no run of that name or id under {where}.{hint} See them all: drl runs")
 

@@ -34,6 +34,7 @@ class Follower:
         self._events = _Lines(self.path / "events.jsonl")
         self._rows = _Lines(self.path / "result.json")
         self._iteration = -1
+        self._is_inline = _is_inline(self.path)
         self._progress = self._updates = None
         self._is_first = True
         self._is_over = False
@@ -75,7 +76,8 @@ class Follower:
         for place, row in enumerate(rows):
             self._iteration = row["training_iteration"]
             seconds = max(0.0, (row.get("timestamp") or self.started) - self.started)
-            told.append(("progress", progress_of(row, self._updates), seconds))
+            fields = progress_of(row, self._updates) | ({"workers": 0} if self._is_inline else {})
+            told.append(("progress", fields, seconds))
             self._updates = (row.get("info") or {}).get("num_updates")
             if not self._is_first or self._shown_rows is None or place >= len(rows) - self._shown_rows:
                 told.append(("result", {"result": row}, seconds))
@@ -100,6 +102,15 @@ class Follower:
         text = f"its process ({status.get('pid')} on {status.get('host')}) is gone" if died else status.get("text")
         code = None if died else status.get("exit_code")
         return {"state": self.state, "text": text or "", "exit_code": code, "run": str(self.path)}
+
+
+def _is_inline(path):
+    """Whether a run has no workers of its own: its rows count the one process that samples."""
+    try:
+        config = (read_record(path / "params.json") or {}).get("config")
+    except RunFolderError:
+        return False
+    return isinstance(config, dict) and config.get("num_workers") == 0
 
 
 def progress_of(row, updates_before=None):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from drl_cli.errors import RunFolderError
 from drl_cli.runs.reading import is_alive, read, size_of
+from drl_cli.runs.searches import is_held, record_of, trial_of
 
 LEFTOVER = re.compile(r"\.del-.+-([0-9]+)-[0-9a-f]{8}")
 
@@ -60,8 +61,19 @@ def remove(run, roots):
     finally:
         if lock is not None:
             os.close(lock)
+    _forget_search(path)
     _tidy(path.parent, roots)
     return size
+
+
+def _forget_search(path):
+    """Delete the record of the search that the run of ``path`` was a trial of, once none of its trials is left."""
+    trial = trial_of(path)
+    record = record_of(path.parent, trial[0]) if trial else None
+    left = [name for name in os.listdir(path.parent) if (trial_of(name) or ("",))[0] == trial[0]] if trial else []
+    if record and not left and not is_held(record):
+        for file in (record, record.with_suffix(".log"), record.with_name(f".{record.stem}.lock")):
+            file.unlink(missing_ok=True)
 
 
 def _lock(path):

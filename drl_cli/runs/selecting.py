@@ -4,6 +4,8 @@ import fnmatch
 import time
 from dataclasses import dataclass
 
+from drl_cli.runs.searches import trial_of
+
 SORTS = ("started", "best", "steps", "time", "size", "algorithm", "env", "state")
 _LARGEST_FIRST = {"started": "started", "best": "best", "steps": "steps", "time": "seconds", "size": "size"}
 
@@ -12,14 +14,15 @@ _LARGEST_FIRST = {"started": "started", "best": "best", "steps": "steps", "time"
 class Wanted:
     """Filters; one that is None or empty lets everything pass.
 
-    states; algorithms; envs and experiments, shell patterns; older_than and newer_than, seconds since the run was last
-    heard of. Letters may be of either case.
+    states; algorithms; envs and experiments, shell patterns; searches, ids; older_than and newer_than, seconds since the run
+    was last heard of. Letters may be of either case.
     """
 
     states: tuple = ()
     algorithms: tuple = ()
     envs: tuple = ()
     experiments: tuple = ()
+    searches: tuple = ()
     older_than: float | None = None
     newer_than: float | None = None
 
@@ -42,6 +45,7 @@ def _passes(run, wanted, now):
         and _matches(run.algorithm, wanted.algorithms)
         and _matches(run.env, wanted.envs)
         and _matches(run.experiment, wanted.experiments)
+        and (not wanted.searches or (trial_of(run.path) or ("",))[0] in wanted.searches)
         and (wanted.older_than is None or age > wanted.older_than)
         and (wanted.newer_than is None or age <= wanted.newer_than)
     )

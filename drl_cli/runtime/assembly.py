@@ -14,6 +14,7 @@ from drl_cli import events, process
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.algorithms import table
+from drl_cli.configs.environs import texts
 from drl_cli.configs.estimates import methods
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.offline import reads, reads_only
@@ -180,6 +181,7 @@ class _WorkerMaker:
         }
         if self.memory:
             resources["memory"] = self.memory
+        resources |= started_with(config)
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
@@ -202,5 +204,14 @@ def make_tester(config, env, spec, cluster, server):
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:
-        return cluster.spawn("tester", TESTER, (asked, spec, server), ACTOR)
-    return ManyTesters(cluster.spawn(f"tester {index}", TESTER, (asked, spec, server), ACTOR) for index in range(count))
+        return cluster.spawn("tester", TESTER, (asked, spec, server), ACTOR, started_with(config))
+    names = [f"tester {index}" for index in range(count)]
+    return ManyTesters(
+        cluster.spawn(name, TESTER, (asked, spec, server), ACTOR, started_with(config)) for name in names
+    )
+
+
+def started_with(config):
+    """Return what ``spawn`` is told so that an actor's process starts with the variables for workers."""
+    given = texts(config.extra_python_environs_for_worker)
+    return {"runtime_env": {"env_vars": given}} if given else {}

@@ -18,6 +18,7 @@ from drl_cli.runtime import assembly, machine
 MB = 2**20
 PLAIN, TENSORFLOW = 80 * MB, 700 * MB  # a process with NumPy; one that has loaded TensorFlow and compiled a graph (XLA)
 RAY_DAEMONS, ACTOR = 350 * MB, 90 * MB  # gcs, raylet, agents; an actor that acts in NumPy, without its environments
+ENV_PROCESS = 40 * MB  # of remote_worker_envs: NumPy, gymnasium and Box2D; measured 35 of its own
 PER_ENV = 2 * MB  # Box2D's; a game of Atari takes 10
 BLOCKS = 3  # batches of a replay under way: prepared, running, and what is drawn for the next
 PACKED = 0.15  # of an image's bytes once it is compressed; measured 0.04 to 0.27 over five games
@@ -87,8 +88,11 @@ def processes(row, config, options):
     learns_here = not config.learner_actor
     base = TENSORFLOW if row.tensorflow and learns_here else PLAIN
     envs = config.num_envs_per_worker * PER_ENV
+    elsewhere = []
+    if getattr(config, "remote_worker_envs", False) and config.num_envs_per_worker > 1:
+        elsewhere = [("environments", max(1, config.num_workers) * config.num_envs_per_worker, ENV_PROCESS)]
     if not assembly.needs_ray(config):
-        return [("the run: learner, sampling, evaluation", 1, base + envs)]
+        return [("the run: learner, sampling, evaluation", 1, base + envs), *elsewhere]
     inside = ["driver", *(["learner"] if learns_here else [])]
     apart = bool(config.num_workers and getattr(config, "num_replay_shards", 0))
     if table.learns_from_replay(row) and not apart:
@@ -98,6 +102,7 @@ def processes(row, config, options):
         found.append(("learner", 1, TENSORFLOW if row.tensorflow else ACTOR))
     if config.num_workers:
         found.append(("workers", config.num_workers, ACTOR + envs))
+    found += elsewhere
     found += [("parameter server", 1, ACTOR), ("tester", 1 if config.evaluation_interval else 0, ACTOR + 16 * PER_ENV)]
     if apart and table.learns_from_replay(row):
         found.append(("replay shards", shards(config), ACTOR))

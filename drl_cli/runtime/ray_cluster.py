@@ -184,8 +184,8 @@ class RayCluster:
     def spawn(self, name, factory, args, place, resources=None):
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
 
-        ``resources``: dict(num_cpus, num_gpus, resources) of an actor, by default none of Ray's count; ``pinned`` True
-        places it on the driver's node.
+        ``resources``: dict(num_cpus, num_gpus, resources, runtime_env) of an actor, by default none of Ray's count; ``pinned``
+        True places it on the driver's node.
         """
         if place == HERE:
             handle = LocalHandle(name, factory, args)

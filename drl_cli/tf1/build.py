@@ -5,7 +5,7 @@ variables have a leading axis and one batched matmul runs every copy.
 """
 
 from drl_cli.networks.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
-from drl_cli.tf1.lstm import lstm
+from drl_cli.tf1.lstm import lstm, one_step
 from drl_cli.tf1.tensorflow import tf
 
 ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
@@ -77,7 +77,7 @@ class Net:
         )  # [B·S, U]
         x = tf.transpose(tf.reshape(x, [rows, steps, x.shape[-1]]), [1, 0, 2])  # [S, B, U]
         begins = None if begins is None else tf.transpose(begins)  # [S, B]
-        weights = [self._weights[f"{net.name}/lstm/{part}"] for part in ("kernel", "bias")]
+        weights = self._cells()
         if skip:
             first = None if begins is None else begins[:skip]  # [skip, B]
             _, state = lstm(tf.stop_gradient(x[:skip]), state, weights, first, looped)
@@ -88,6 +88,18 @@ class Net:
             tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])
         )  # [B·(S − skip), …]
         return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
+
+    def step(self, inputs, state):
+        """Run a net with an LSTM for one step: ``inputs`` as for a call, ``state`` (output, cell), [B, lstm] each.
+
+        Returns ({head: [B, size]}, next state), as ``networks.forward.Forward.run`` does.
+        """
+        state = one_step(self._features(inputs), state, self._cells())  # [B, lstm] each
+        return self._heads(state[0]), state
+
+    def _cells(self):
+        """Kernel and bias of the LSTM."""
+        return [self._weights[f"{self._net.name}/lstm/{part}"] for part in ("kernel", "bias")]
 
     def _features(self, inputs):
         """What the heads see, or an LSTM before them, [(C,) B, U]."""

@@ -33,6 +33,13 @@ def lstm(x, state, weights, begins=None, looped=False):
     return tf.stack(outputs), state  # [S, B, H]
 
 
+def one_step(x, state, weights):
+    """Run one step for ``x`` [B, F], where the number of rows need not be known; arguments as for ``lstm``; the next state."""
+    kernel, bias = weights
+    rows = x.shape[-1]
+    return _step(tf.matmul(x, kernel[:rows]) + bias, state, kernel[rows:], None, state[0].shape[-1])
+
+
 def _step(gates, state, kernel, kept, cells):
     """One step: ``gates`` [B, 4H] as far as the input makes them, ``kept`` [B, 1]: 0 where the state is forgotten."""
     output, cell = state if kept is None else (part * kept for part in state)  # [B, H], [B, H]

@@ -24,4 +24,10 @@ version = _tensorflow.__version__
 
 _tensorflow.get_logger().setLevel("ERROR")
 
-__all__ = ["function", "tf", "version"]
+
+def lite():
+    """Return ``tf.lite`` of TensorFlow 2, which TensorFlow loads when it is asked for: its converter keeps signatures."""
+    return _tensorflow.lite
+
+
+__all__ = ["function", "lite", "tf", "version"]

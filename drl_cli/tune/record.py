@@ -25,10 +25,13 @@ OVER = ("finished", "stopped", "failed")
 
 
 class Record:
-    """The file of one search. ``data``: as ``experiment.search`` made it; ``trials``: {number: dict(point, state, …)}."""
+    """The file of one search. ``data``: as ``experiment.search`` made it; ``trials``: {number: dict(point, state, …)};
+    ``scheduler``: what ``tune.remembering`` keeps of one that compares.
+    """
 
-    def __init__(self, path, data, trials=None, state="running"):
+    def __init__(self, path, data, trials=None, state="running", scheduler=None):
         self.path, self.data, self.trials, self.state = Path(path), data, trials or {}, state
+        self.scheduler = scheduler or {}
         self._written = -math.inf
 
     @classmethod
@@ -60,7 +63,7 @@ class Record:
         if HIDDEN in _texts(found["data"]):
             raise ConfigError(f"{path}: a secret of the search was not recorded; start it anew.")
         trials = {int(number): trial for number, trial in found["trials"].items()}
-        return cls(path, found["data"], trials, found["state"])
+        return cls(path, found["data"], trials, found["state"], found.get("scheduler"))
 
     @contextlib.contextmanager
     def held(self):
@@ -87,6 +90,7 @@ class Record:
         self.state = state or self.state
         self._written = time.monotonic()
         content = {"format": FORMAT, "state": self.state, "data": self.data, "trials": self.trials}
+        content |= {"scheduler": self.scheduler} if self.scheduler else {}
         checkpoint.replace_file(self.path, json_bytes(redact(_strict(content))))
 
     def unfinished(self, rescored=False):

@@ -19,7 +19,7 @@ from ray.tune.stopper import Stopper
 from drl_cli import events
 from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.loading import load
-from drl_cli.tune import schedulers
+from drl_cli.tune import remembering, schedulers
 from drl_cli.tune.trainable import Trial
 
 PATIENCE_S = 60.0  # of a stop with the trials that run
@@ -54,7 +54,8 @@ def fit(data, work, record, stop_request, makers):
     with tempfile.TemporaryDirectory(prefix="drl-search-") as folder:
         stop_file = Path(folder, "stop")
         plain = {**data, "scheduler": {"name": "FIFO", "config": {}}} if work["fifo"] else data
-        watch = Watch(record, stop_request, stop_file)
+        scheduler = schedulers.make(plain, work["rows"], {} if work["fifo"] else record.scheduler)
+        watch = Watch(record, stop_request, stop_file, scheduler)
         run = {"makers": makers, "stop_file": str(stop_file)}
         # What every trial needs, as text: Tune would multiply the grids that it finds in a mapping.
         own = {point["trial"]: point["seed"] for point in work["points"]}
@@ -69,7 +70,7 @@ def fit(data, work, record, stop_request, makers):
             Trial,
             param_space=space,
             tune_config=tune.TuneConfig(
-                scheduler=schedulers.make(plain, work["rows"]),
+                scheduler=scheduler,
                 search_alg=searcher,
                 num_samples=work["new"] + len(work["points"]) if work["new"] else 1,
                 max_concurrent_trials=_at_once(work["points"] or [data]) if work["new"] else None,
@@ -103,8 +104,9 @@ def _at_once(points):
 class Watch(tune.Callback):
     """Writes what happens to trials into the record and reports it as ``trial`` events."""
 
-    def __init__(self, record, stop_request, stop_file):
+    def __init__(self, record, stop_request, stop_file, scheduler):
         self._record, self._stop_request, self._stop_file = record, stop_request, stop_file
+        self._scheduler = scheduler
         self.running = set()
 
     def __getstate__(self):
@@ -143,7 +145,9 @@ class Watch(tune.Callback):
         self._change(_number(trial), **{name: value for name, value in facts.items() if value is not None})
 
     def on_step_end(self, iteration, trials, **info):
-        """Tune tells nobody when a trial is paused."""
+        """Tune tells nobody when a trial is paused. A search that ends takes its trials from the scheduler: no more then."""
+        if not self._stop_request:
+            self._record.scheduler = remembering.snapshot(self._scheduler) or self._record.scheduler
         for trial in trials:
             number = _number(trial)
             if trial.status == "PAUSED" and self._record.trials[number]["state"] == "running":

@@ -1,7 +1,7 @@
 """Ray Tune's schedulers, made from the keys of ``configs.schedulers``. Used by ``tune.running``.
 
 Deviations from Tune: values that PBT changes stay inside the bounds that they are drawn from; in a resumed search ASHA and the
-median rule know the results of the trials that are over.
+median rule know the results of the trials that are over, HyperBand and PBT what ``remembering`` kept.
 """
 
 from types import SimpleNamespace
@@ -10,12 +10,16 @@ from ray import tune
 from ray.tune import schedulers
 
 from drl_cli.configs.sampling import Sampler
+from drl_cli.tune import remembering
 
 REMEMBERING = ("AsyncHyperBand", "MedianStoppingRule")
 
 
-def make(data, rows):
-    """Return the scheduler of a search's ``data``; ``rows``: {trial: rows of its earlier results}, of a resumed search."""
+def make(data, rows, kept=None):
+    """Return the scheduler of a search's ``data``.
+
+    Of a resumed search, ``rows``: {trial: rows of its earlier results}, ``kept``: what ``remembering.snapshot`` gave.
+    """
     name, config = data["scheduler"]["name"], dict(data["scheduler"]["config"])
     if name == "FIFO":
         return schedulers.FIFOScheduler()
@@ -30,6 +34,7 @@ def make(data, rows):
         made = _population(data, config, compared)
     if name in REMEMBERING:
         _remember(made, rows)
+    remembering.recall(made, kept or {})
     return made
 
 

@@ -6,9 +6,12 @@ import gymnasium
 import numpy as np
 import odd_envs
 import pytest
+from watched_callbacks import Noting
 
 from drl_cli.acting import preprocessing
+from drl_cli.acting.callbacks import Hooks
 from drl_cli.acting.env_batch import EnvBatch
+from drl_cli.acting.watching import Watch
 from drl_cli.data.randomness import number
 from drl_cli.errors import CheckpointError
 
@@ -124,6 +127,20 @@ def test_games_share_an_environment_until_it_is_worn(lives):
     batch = _batch(lives, 1, fresh_after=20)
     _play(batch, 0, 12 * 3)  # three games: the second begins after 12 steps, the third after 24
     assert odd_envs.Lives.resets == [number(7, "env", 3, 0, 0), None, number(7, "env", 3, 0, 1), None]
+
+
+@pytest.mark.parametrize(("plan", "steps"), [({}, 12), ({"fresh_after": 20}, 24)])
+def test_lives_of_a_game_are_one_episode_for_callbacks(lives, plan, steps, monkeypatch):
+    monkeypatch.setattr(Noting, "heard", [])
+    name = {"id": "Odd-lives-v0", "env_config": {}, "preprocessing": PLAN | plan}
+    batch = EnvBatch(name, 1, (7, 3), watch=Watch(Hooks("noting")))
+    batch.reset()
+    _play(batch, 0, steps // 2)
+    batch.step_all(np.zeros(1, np.int32))
+    _play(batch, 0, steps - steps // 2 - 1)
+    told = [(what, length, total) for what, _, length, total in Noting.heard if what != "step"]
+    games = steps // 12
+    assert told == [("start", 0, 0.0), ("end", 12, 12.0)] * games + [("start", 0, 0.0)]
 
 
 @pytest.mark.parametrize("horizon", [None, 3])

@@ -118,8 +118,8 @@ def test_module_that_is_missing_or_fails_is_refused(tmp_path, monkeypatch):
     (tmp_path / "broken_envs.py").write_text("x = 1\nraise RuntimeError('half done')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert refusal(envs.import_module, "nowhere_envs") == (
-        "There is no module 'nowhere_envs', neither installed nor in the current folder."
+    assert refusal(envs.import_module, "elsewhere") == (
+        "There is no module 'elsewhere', neither installed nor in the current folder."
     )
     assert refusal(envs.import_module, "broken_envs") == (
         f"Importing broken_envs failed: RuntimeError: half done ({tmp_path}/broken_envs.py:2, in <module>)."

@@ -64,3 +64,14 @@ def test_a_seed_that_is_there_twice_is_told(make):
 
 def test_labels_that_come_out_alike_are_numbered(make):
     assert [one.label for one in group([make(1), make(1)], "run")] == ["SAC seed 1 #1", "SAC seed 1 #2"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "labels"),
+    [
+        ((0.00029917772, 0.5), ["SAC lr=0.0002992", "SAC lr=0.5"]),
+        ((0.12345678, 0.12345679), ["SAC lr=0.12345678", "SAC lr=0.12345679"]),
+    ],
+)
+def test_numbers_of_labels_have_four_digits_unless_that_makes_two_alike(make, rates, labels):
+    assert [one.label for one in group([make(1, {"optimization": {"lr": rate}}) for rate in rates])] == labels

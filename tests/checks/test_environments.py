@@ -58,3 +58,10 @@ def test_crash_and_hang_cost_only_their_own_environment(monkeypatch):
     assert [one["id"] for one in found] == ids
     assert "killed by SIGKILL" in found[1]["error"]
     assert "error" not in found[0] and "error" not in found[2]
+
+
+def test_pattern_of_the_shell_fits_whole_ids_in_any_case():
+    assert environments.matching("lunar*")[0] == ["LunarLander-v3", "LunarLanderContinuous-v3"]
+    assert environments.matching("?unarlander-v[0-9]")[0] == ["LunarLander-v3"]
+    with pytest.raises(EnvError, match="No environment's id fits 'LunrLander.'. Did you mean 'LunarLander-v3'"):
+        environments.matching("LunrLander*")

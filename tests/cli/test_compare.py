@@ -100,5 +100,5 @@ def test_runs_without_an_evaluation_are_refused_with_a_way_out(tmp_path, capsys,
 
 def test_wrong_words_are_refused(results, capsys):
     assert "Did you mean 'sac'" in drl(capsys, "sacc", code=2).err
-    assert "'published'" in drl(capsys, "sac", "--against", "peers", code=2).err
+    assert "It takes published." in drl(capsys, "sac", "--against", "peers", code=2).err
     assert "Missing argument 'RUN...'" in drl(capsys, code=2).err

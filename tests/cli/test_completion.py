@@ -10,8 +10,9 @@ import pytest
 from drl_cli import cli
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
-from drl_cli.cli import completing
-from drl_cli.experiment import places
+from drl_cli.cli import completing, search_options
+from drl_cli.configs import schedulers
+from drl_cli.experiment import comparing, places
 
 ENDS_OF_NAMES = "_0_2026-01-0{day}_00-00-00_0123456{day}"
 
@@ -103,7 +104,7 @@ def test_script_is_printed(shell, mark, capsys):
 
 def test_other_shell_is_refused(capsys):
     assert cli.main(["completion", "csh"]) == 2
-    assert "'csh' is not one of 'bash', 'zsh', 'fish'." in capsys.readouterr().err
+    assert "'csh' is not known. Did you mean 'zsh'? It takes one of bash, zsh, fish." in capsys.readouterr().err
 
 
 def test_script_works_in_bash(tmp_path):
@@ -119,3 +120,42 @@ def test_script_works_in_bash(tmp_path):
 
 def test_shipped_files_are_those_that_files_finds():
     assert "pendulum-sac" in places.shipped()
+
+
+@pytest.mark.parametrize(
+    "line, offered",
+    [
+        ("drl example show pendulum-sa", "pendulum-sac"),
+        ("drl example run pendulum-sa", "pendulum-sac"),
+        ("drl example list --run td", "TD3"),
+        ("drl example list --env pend", "Pendulum-v1"),
+        ("drl algorithms td", "TD3"),
+        ("drl envs pend", "Pendulum-v1"),
+        ("drl env check pend", "Pendulum-v1"),
+        ("drl explain pendulum-sa", "pendulum-sac"),
+        ("drl diff pendulum-sa", "pendulum-sac"),
+        ("drl runs --run td", "TD3"),
+        ("drl runs --env pend", "Pendulum-v1"),
+        ("drl train --scheduler hyper", "HyperBand"),
+        ("drl train --search t", "tpe"),
+        ("drl train --checkpoint-score-attr min-episode_len", "min-episode_len_mean"),
+        ("drl plot --field episode_len", "episode_len_mean"),
+    ],
+)
+def test_every_word_that_is_known_beforehand_is_completed(line, offered):
+    assert f"plain,{offered}" in completed(*line.split())
+
+
+def test_runs_are_completed_by_their_ids_and_searches_by_theirs(tmp_path):
+    run = tmp_path / "default" / "SAC_Pendulum-v1_0_2026-01-01_00-00-00_0123abcd"
+    run.mkdir(parents=True)
+    (tmp_path / "default" / "search_2026-01-01_00-00-00_1a2b3.json").write_text("{}")
+    env = {"TUNE_RESULT_DIR": str(tmp_path)}
+    for line in ("drl rollout 0123", "drl runs rm 0123", "drl diff 0123", "drl explain 0123"):
+        assert completed(*line.split(), env=env) == [f"plain,{run}"]
+    assert completed("drl", "runs", "--search", "1a", env=env) == ["plain,1a2b3"]
+
+
+def test_names_of_schedulers_and_searches_are_the_known_ones():
+    assert {schedulers.canonical(name) for name in search_options.SCHEDULERS} == set(schedulers.SECTIONS)
+    assert set(search_options.SEARCHES) == set(comparing.SEARCHES)

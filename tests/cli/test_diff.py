@@ -83,7 +83,7 @@ def test_what_is_equal_is_said(mine, capsys):
 
 
 def test_a_word_that_is_neither_is_refused_with_the_nearest(mine, capsys):
-    assert "Among the tuned files: Did you mean 'pendulum-sac'" in drl(capsys, "pendulum-sak", "00000001", code=2).err
+    assert "Or a tuned file? Did you mean 'pendulum-sac'" in drl(capsys, "pendulum-sak", "00000001", code=2).err
 
 
 def test_long_values_are_folded_and_not_lost(mine, capsys, tmp_path):
@@ -91,3 +91,12 @@ def test_long_values_are_folded_and_not_lost(mine, capsys, tmp_path):
     out, _ = drl(capsys, "00000001", "00000003")
     assert max(len(line) for line in out.splitlines()) <= 80
     assert "".join(out.split()).count("x") == 70 and "END" in "".join(out.split())
+
+
+def test_search_stands_by_its_id(mine, capsys, tmp_path):
+    run = write_run(tmp_path / "results", 9)
+    mapping = {"run": "SAC", "env": "Pendulum-v1", "config": {"gamma": {"grid_search": [0.9, 0.99]}}}
+    told = {"format": 1, "state": "finished", "data": {"experiments": [{"name": "default", "mapping": mapping}]}}
+    (run.parent / "search_2026-11-21_10-00-00_1a2b3.json").write_text(json.dumps(told))
+    out, _ = drl(capsys, "1a2b3", "00000009")
+    assert ["gamma", '{"grid_search":', "[0.9,", "0.99]}", "(0.99)"] in [line.split() for line in out.splitlines()]

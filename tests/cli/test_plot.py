@@ -96,8 +96,8 @@ def test_runs_without_points_are_told_and_none_at_all_is_refused(results, capsys
         (["-o", "-", "--json"], "-o - writes the picture to stdout, where --json and --terminal write too"),
         (["-o", "/nowhere/at/all/a.png"], "Make its folder: mkdir -p /nowhere/at/all"),
         (["--field", "evaluation/episode_reward_maen"], "Did you mean 'evaluation/episode_reward_mean'?"),
-        (["--over", "episodes"], "'steps', 'seconds', 'updates'"),
-        (["--smooth", "0.9"], "0.9 is not in the range"),
+        (["--over", "episodes"], "one of steps, seconds, updates."),
+        (["--smooth", "0.9"], "'0.9' is not a number from 0 to 0.5."),
     ],
 )
 def test_wrong_words_are_refused_before_anything_is_drawn(results, capsys, arguments, message):

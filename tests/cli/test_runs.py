@@ -87,11 +87,52 @@ def test_json_has_the_documented_keys(results, capsys):
         "size",
         "pid",
         "host",
+        "search",
+        "trial",
     ]
     assert (run["id"], run["state"], run["best"], run["timesteps_total"]) == ("00000002", "died", -140.0, 20_000)
-    assert document == {"size": run["size"], "left_out": []}
+    assert document == {"searches": [], "size": run["size"], "left_out": []}
     help_text = " ".join(drl(capsys, "runs", "-h").out.split())
     assert all(f'"{name}"' in help_text for name in (*run, "runs", "size", "left_out"))
+
+
+@pytest.fixture
+def search(results):
+    """Two trials of the search 1a2b3, without a record, beside the three runs."""
+    paths = [write_run(results, number, [row(2)], best={**BEST, "value": -100.0 - number}) for number in (11, 12)]
+    return [
+        path.rename(path.with_name(f"SAC_Pendulum-v1_1a2b3_{number:05d}_{path.name[-28:]}"))
+        for number, path in enumerate(paths)
+    ]
+
+
+def test_trials_of_a_search_share_a_line_unless_asked_for(search, capsys):
+    lines = [line.split() for line in drl(capsys, "runs", "--sort", "best").out.splitlines()]
+    assert lines[0][:4] == ["id", "state", "trials", "run"] and len(lines) == 5
+    assert lines[1][:7] == ["1a2b3", "finished", "2/2", "SAC", "Pendulum-v1", "-111.0", "-"]
+    for arguments in (("--all",), ("--search", "1a2b3")):
+        shown = drl(capsys, "runs", *arguments).out
+        assert "0000000b" in shown and "0000000c" in shown and "trials" not in shown.splitlines()[0]
+    assert len(drl(capsys, "runs", "-q").out.splitlines()) == 5
+
+
+def test_json_of_a_search_has_the_documented_keys(search, capsys):
+    document = json.loads(drl(capsys, "runs", "--search", "1a2b3", "--json").out)
+    assert [(run["search"], run["trial"]) for run in document["runs"]] == [("1a2b3", 1), ("1a2b3", 0)]
+    (told,) = document["searches"]
+    assert (told["best"], told["best_run"], told["timesteps_total"], told["trials"]) == (-111.0, "0000000b", 4000, 2)
+    help_text = " ".join(drl(capsys, "runs", "-h").out.split())
+    assert all(f'"{name}"' in help_text for name in told)
+
+
+def test_filter_that_nothing_passes_names_the_nearest(search, capsys):
+    for option, word, meant in (
+        ("--run", "SAK", "SAC"),
+        ("--env", "Pendulm-v1", "Pendulum-v1"),
+        ("--experiment-name", "landig", "landing"),
+        ("--search", "1a2b4", "1a2b3"),
+    ):
+        assert f"Did you mean '{meant}'?" in drl(capsys, "runs", option, word).err
 
 
 def test_quiet_prints_only_folders(results, capsys):
@@ -116,7 +157,7 @@ def test_wrong_words_are_refused_with_the_right_ones(results, capsys):
     assert "Did you mean 'rm'" in drl(capsys, "runs", "rmm", code=2).err
     assert "write 90s, 30m, 12h, 7d or 2w" in drl(capsys, "runs", "--older-than", "3 weeks", code=2).err
     assert "No such option '--stat'. Did you mean '--state'" in drl(capsys, "runs", "--stat", "died", code=2).err
-    assert "'running'" in drl(capsys, "runs", "--state", "dead", code=2).err
+    assert "Did you mean 'died'?" in drl(capsys, "runs", "--state", "dead", code=2).err
 
 
 def test_options_before_rm_are_refused_rather_than_dropped(results, capsys):

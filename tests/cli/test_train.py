@@ -20,7 +20,11 @@ class World:
     def __init__(self):
         self.flags = None
         self.file = None
-        self.specs = [SimpleNamespace(run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0)]
+        self.specs = [
+            SimpleNamespace(
+                run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0, log_format="text", export_formats=()
+            )
+        ]
         self.reports = []
         self.outcomes = []
         self.runs = 0
@@ -97,12 +101,15 @@ def test_flags_are_handed_on_unread(world, capsys):
         "checkpoint_at_end": None,
         "keep_checkpoints_num": None,
         "checkpoint_score_attr": None,
+        "export_formats": None,
         "restore": None,
         "resume": True,
         "ray_address": None,
         "ray_num_cpus": None,
         "ray_num_gpus": None,
         "ray_object_store_memory": None,
+        "loggers": None,
+        "log_format": None,
         "asserts": None,
         "local_mode": None,
         "queue_trials": None,
@@ -175,6 +182,30 @@ def test_json_prints_results_and_how_it_ended(world, capsys):
     }
 
 
+def test_exports_of_a_finished_run_end_its_summary_and_its_json(world, capsys, pendulum_run):
+    world.specs[0].export_formats = ("onnx",)
+    found = {"run_folder": str(pendulum_run), "best": str(pendulum_run / "checkpoint_000010")}
+    world.outcomes = [ended(**found), ended(**found)]
+    assert cli.main(["train"]) == 0
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[-1]
+        .startswith("  Exported  model.onnx (onnx; largest difference of an action ")
+    )
+    assert cli.main(["train", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])["finished"]
+    assert told["exported"] == [f"{pendulum_run}/model.onnx"] and (pendulum_run / "model.onnx").exists()
+
+
+def test_export_that_fails_is_an_error_after_the_summary(world, capsys, pendulum_run):
+    world.specs[0].export_formats = ("onnx",)
+    (pendulum_run / "checkpoint_000010" / "state.json").write_text("[]")
+    world.outcomes = [ended(run_folder=str(pendulum_run), best=str(pendulum_run / "checkpoint_000010"))]
+    assert cli.main(["train"]) == 2
+    out, err = capsys.readouterr()
+    assert "  Score it  " in out and "state.json: has 2 bytes" in err.splitlines()[-1]
+
+
 def test_progress_goes_to_stderr(world, capfd):
     world.reports = [("phase", {"text": "starting Ray, 2 workers"})]
     cli.main(["train", "--json"])
@@ -208,7 +239,7 @@ def test_listeners_are_gone_afterwards(world, capsys):
 
 def test_negative_count_is_refused(world, capsys):
     assert cli.main(["train", "--checkpoint-freq", "-1"]) == 2
-    assert "'--checkpoint-freq': -1 is not in the range x>=0." in capsys.readouterr().err
+    assert "'--checkpoint-freq': '-1' is not a whole number of at least 0." in capsys.readouterr().err
 
 
 def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monkeypatch):
@@ -245,7 +276,7 @@ def run(spec, stop):
         events.report("result", result={"training_iteration": i})
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
-spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0)
+spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, log_format="text", export_formats=())
 sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
 sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
 sys.modules["drl_cli.cli.search"] = SimpleNamespace(run=lambda *given: None)

@@ -55,5 +55,5 @@ def test_time_budget_is_a_stop_rule(stop, rules):
 
 
 def test_what_is_refused_with_a_hint_is_left_to_the_schema():
-    mapping = {"upload_dir": "s3://x", "export_formats": ["h5"]}
+    mapping = {"upload_dir": "s3://x", "export_formats": ["model"]}
     assert settled(mapping, Where("my.yaml")) == (mapping, [], [])

@@ -52,6 +52,7 @@ DEFAULTS = {
     "clip_rewards": None,
     "no_done_at_end": False,
     "soft_horizon": False,
+    "remote_worker_envs": False,
     "record_env": False,
     "render_env": False,
     "recreate_failed_workers": None,
@@ -104,6 +105,8 @@ DEFAULTS = {
     "num_gpus": 0.0,
     "num_cpus_for_driver": 1.0,
     "memory_per_worker": 0,
+    "extra_python_environs_for_driver": {},
+    "extra_python_environs_for_worker": {},
     "num_cpus_per_worker": 1.0,
     "num_gpus_per_worker": 0.0,
     "custom_resources_per_worker": {},
@@ -448,7 +451,7 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_SEEN = {"no_done_at_end", "soft_horizon", "record_env", "render_env"}
+_SEEN = {"no_done_at_end", "soft_horizon", "remote_worker_envs", "record_env", "render_env"}
 _EXPLORING = {
     *_SEEN,
     "explore",

@@ -41,6 +41,7 @@ class Spec:
     stop: dict = dataclasses.field(default_factory=lambda: {"training_iteration": 3})
     pass_criteria: dict = dataclasses.field(default_factory=dict)
     demands: tuple = ()
+    export_formats: tuple = ()
     name: str = "default"
     run: str = "SAC"
     env: str = "Pendulum-v1"

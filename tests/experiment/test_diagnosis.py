@@ -237,3 +237,10 @@ def test_thread_that_listens_ends():
     stop()
     before = counting.calls
     assert before > 0 and not listening._thread.is_alive()
+
+
+def test_lucky_evaluation_before_training_has_risen_is_no_fall(told):
+    seen = Diagnosis(Situation(target=1000.0), Clock())
+    for number, mean in enumerate([10.0, 400.0, *[150.0] * 12], 1):
+        seen.see(result(1000 * number, 20.0 + 10 * number, (number, mean, mean - 9, mean + 9)))
+    assert told == []

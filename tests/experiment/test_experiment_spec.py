@@ -335,7 +335,9 @@ def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
     assert message(files.find, "lunar-sca") == (
         "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"
     )
-    assert message(files.find, "./nowhere.yaml") == "./nowhere.yaml: there is no such file. Shipped: lunar-sac."
+    assert message(files.find, "./nowhere.yaml") == (
+        "./nowhere.yaml: there is no such file. drl example list shows the tuned files."
+    )
 
 
 def test_file_and_resume_exclude_each_other(write):
@@ -486,6 +488,30 @@ def test_environment_that_cannot_be_drawn_is_refused(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     text = message(spec.from_flags, {**PENDULUM, "set": ["render_env=true"]})
     assert text.startswith("render_env: no display")
+
+
+@pytest.mark.parametrize("given", ["model,onnx", " savedmodel , onnx,checkpoint,model"])
+def test_export_formats_are_those_of_drl_checkpoint_export(given):
+    assert spec.from_flags({**PENDULUM, "export_formats": given}).export_formats == ("savedmodel", "onnx")
+
+
+def test_export_formats_of_a_file_are_a_list(write):
+    text = "a: {run: SAC, env: Pendulum-v1, export_formats: [tflite, checkpoint]}"
+    assert spec.from_file(write(text), {})[0].export_formats == ("tflite",)
+
+
+def test_export_format_that_is_unknown_is_refused_with_those_there_are():
+    assert "it takes a list of checkpoint, model, savedmodel, onnx, tflite (--export-formats)" in message(
+        spec.from_flags, {**PENDULUM, "export_formats": "h5"}
+    )
+
+
+def test_export_format_whose_package_is_missing_is_refused_before_the_run(monkeypatch):
+    monkeypatch.setattr("drl_cli.configs.export_formats.find_spec", lambda name: None)
+    assert (
+        "export_formats: onnx needs the package onnx, which is not installed (--export-formats). Run: pip install "
+        "'drl-cli[onnx]'"
+    ) in message(spec.from_flags, {**PENDULUM, "export_formats": "onnx"})
 
 
 def test_loggers_are_those_of_the_flag_or_of_the_file(write, monkeypatch):

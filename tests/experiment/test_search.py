@@ -152,6 +152,10 @@ def test_point_whose_keys_do_not_go_together_is_named():
             "metric: 'reward_mean' is no field of a result (--scheduler-config).",
         ),
         ({"scheduler": "ASHA", "scheduler_config": "{grace_period: 200}"}, "grace_period: 200 is beyond max_t 100"),
+        (
+            {"scheduler": "HyperBand", "scheduler_config": "{max_t: 7}"},
+            "max_t: 7 with a reduction_factor of 3 leaves no whole first rung. Take 9 or 3 (--scheduler-config).",
+        ),
         ({"scheduler": "PBT"}, "hyperparam_mutations is missing: what may PBT change?"),
         (
             {"scheduler": "PBT", "scheduler_config": "{hyperparam_mutations: {lrr: [1, 2]}}"},
@@ -259,3 +263,13 @@ def test_local_mode_is_refused_for_a_search():
     assert refusal({"local_mode": True}, {"num_samples": 2}).startswith(
         "--local-mode: the trials of a search are processes"
     )
+
+
+@pytest.mark.parametrize("formats", ["onnx", ["checkpoint", "model"]])
+def test_exports_of_a_search_are_refused_with_the_command_that_makes_them(formats):
+    with pytest.raises(ConfigError, match="this is a search, .* drl checkpoint export RUN"):
+        asked({"set": ["lr={grid_search: [0.001, 0.01]}"], "export_formats": formats})
+
+
+def test_checkpoints_as_the_export_of_a_search_are_what_it_keeps():
+    assert len(points(asked({"set": ["lr={grid_search: [0.001, 0.01]}"], "export_formats": "checkpoint"}))) == 2

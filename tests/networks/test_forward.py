@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drl_cli.networks.forward import ACTIVATION, Forward
-from drl_cli.networks.spec import ACTIVATIONS, Dense, NetSpec
+from drl_cli.networks.spec import ACTIVATIONS, Conv, Dense, NetSpec
 
 NET = NetSpec("policy", (("obs", 2),), (Dense(2, "relu"),), (("mean", 1), ("log_std", 1)))
 WEIGHTS = {
@@ -86,3 +86,11 @@ def test_forward_of_weights_that_do_not_fit_is_refused_by_name(array, said):
     with pytest.raises(ValueError, match="policy/mean/bias") as caught:
         Forward(NET, weights)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("padding", "side", "kernel", "stride", "pads"),
+    [("valid", 9, 4, 2, (0, 0)), ("same", 9, 3, 2, (1, 1)), ("same", 8, 3, 2, (0, 1)), ("same", 84, 8, 4, (2, 2))],
+)
+def test_padding_is_tensorflows_with_the_odd_pixel_behind(padding, side, kernel, stride, pads):
+    assert Conv(1, kernel, stride, padding=padding).padding_of(side) == pads

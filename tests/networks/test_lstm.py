@@ -80,6 +80,19 @@ def test_one_step_follows_the_equations_of_gers():
     np.testing.assert_allclose(heads["value"], value, atol=1e-5)
 
 
+def test_one_step_in_the_graph_equals_one_in_numpy_for_any_number_of_rows():
+    heads, state = Forward(NET, WEIGHTS).run(OBS[:, 0], STATE)
+    with tf.Graph().as_default(), tf.Session() as session:
+        obs = tf.placeholder(tf.float32, [None, 3])
+        given = tuple(tf.placeholder(tf.float32, [None, 6]) for _ in STATE)
+        made = Net(NET, {name: tf.constant(value) for name, value in WEIGHTS.items()}).step([obs], given)
+        found = session.run(made, {obs: OBS[:, 0], given[0]: STATE[0], given[1]: STATE[1]})
+    assert set(found[0]) == set(heads) == {"value", "advantage"}
+    for head in heads:
+        np.testing.assert_allclose(found[0][head], heads[head], atol=1e-5)
+    np.testing.assert_allclose(np.stack(found[1]), np.stack(state), atol=1e-5)
+
+
 def test_numpy_step_leaves_the_state_that_it_is_given_alone():
     before = [part.copy() for part in STATE]
     _, after = Forward(NET, WEIGHTS).run(OBS[:, 0], STATE)

@@ -82,3 +82,32 @@ def test_a_file_with_a_wrong_key_is_refused_with_the_nearest():
         side({"run": "SAC", "env": "Pendulum-v1", "config": {"gama": 0.9}})
     with pytest.raises(ConfigError, match="mine: env is missing"):
         side({"run": "SAC"}, "mine")
+
+
+def test_what_is_searched_over_stands_as_it_was_asked_for():
+    grid, drawn = {"grid_search": [100, 200]}, {"uniform": [0.9, 0.99]}
+    a = side({"run": "PPO", "env": "E", "config": {"sample_batch_size": grid, "gamma": drawn}, "num_samples": 3})
+    rows, _ = differences(
+        a, side({"run": "PPO", "env": {"grid_search": ["E", "F"]}, "config": {"lr": 0.5}, "num_samples": 1})
+    )
+    told = {key: (left, right) for key, left, right in rows}
+    assert told["config.rollout_fragment_length"] == (grid, 128) and told["config.gamma"] == (drawn, 0.99)
+    assert told["env"] == ("E", {"grid_search": ["E", "F"]}) and told["num_samples"] == (3, 1)
+    assert told["config.lr"] == (0.0003, 0.5)
+
+
+def test_lists_and_nodes_of_stop_rules_can_be_searched_over():
+    layers = {"grid_search": [[8], [16, 16]]}
+    stop = {"choice": [1000, 2000]}
+    a = side(
+        {"run": "PPO", "env": "E", "stop": {"timesteps_total": stop}, "config": {"model": {"fcnet_hiddens": layers}}}
+    )
+    rows, _ = differences(a, side({"run": "PPO", "env": "E", "stop": {"timesteps_total": 1000}}))
+    assert rows == [("stop.timesteps_total", stop, 1000), ("config.model.fcnet_hiddens", layers, [64, 64])]
+
+
+def test_search_that_is_misspelt_or_has_wrong_values_is_refused():
+    with pytest.raises(ConfigError, match=r"gamma: .*at least two|gamma: .*\[low, high\]"):
+        side({"run": "PPO", "env": "E", "config": {"gamma": {"uniform": [0.9]}}})
+    with pytest.raises(ConfigError, match="gamma: 7.0 is not allowed"):
+        side({"run": "PPO", "env": "E", "config": {"gamma": {"uniform": [0.9, 7.0]}}})

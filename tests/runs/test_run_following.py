@@ -151,3 +151,10 @@ def test_progress_of_a_row_has_rates_over_its_own_seconds():
     assert (fields["env_steps"], fields["env_steps_per_s"]) == (3000, 500.0)
     assert (fields["updates"], fields["updates_per_s"], fields["learner"]) == (120, 20.0, "learning")
     assert "replay_size" not in fields
+
+
+def test_run_without_workers_is_told_as_inline(tmp_path):
+    inline = write_run(tmp_path, 1, [row(1)], config={"num_workers": 0})
+    several = write_run(tmp_path, 2, [row(1)], config={"num_workers": 2})
+    told = [[f["workers"] for kind, f, _ in Follower(path).poll() if kind == "progress"] for path in (inline, several)]
+    assert told == [[0], [2]]

@@ -96,3 +96,12 @@ def test_processes_with_workers_and_shards_are_all_told():
 )
 def test_sizes_are_told_as_people_read_them(count, text):
     assert footprint.sized(np.int64(count)) == text
+
+
+def test_environments_with_processes_of_their_own_are_told():
+    def elsewhere(workers):
+        config = SACConfig(num_workers=workers, num_envs_per_worker=3, remote_worker_envs=True)
+        found = footprint.processes(table.find("SAC"), config, {})
+        return {what: count for what, count, _ in found}["environments"]
+
+    assert (elsewhere(0), elsewhere(2)) == (3, 6)

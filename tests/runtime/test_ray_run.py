@@ -8,6 +8,8 @@ import json
 import os
 import re
 import signal
+import sys
+from types import ModuleType
 
 import numpy as np
 import psutil
@@ -17,10 +19,11 @@ from runtime_runs import env_facts, small_config
 from watched_callbacks import Failing, Noting
 
 from drl_cli import checkpoint, cli, plugins
+from drl_cli.acting.callbacks import Callbacks, register_callbacks
 from drl_cli.algorithms import table
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
-from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed
+from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed, RunFailed
 from drl_cli.loading import load
 from drl_cli.networks.models import register_model
 from drl_cli.runtime import pool as pool_module
@@ -484,6 +487,20 @@ def test_a_hook_that_raises_in_a_worker_ends_the_run_and_restarts_nobody(beside)
     with pytest.raises(PluginFailed, match=r"on_episode_step failed: KeyError: 'motor' \(.*watched_callbacks.py:\d+\)"):
         until_learning(trainer)
     assert trainer.parts.pool.restarts == 0
+
+
+def test_what_cannot_be_imported_in_rays_processes_ends_the_run_at_once(beside, monkeypatch):
+    module = ModuleType("only_here")
+    module.Looking = type("Looking", (Callbacks,), {"__module__": "only_here"})
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    register_callbacks("looking", module.Looking)
+    env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"looking": module.Looking}}}
+    trainer = beside(env=env, callbacks="looking")
+    with pytest.raises(
+        RunFailed, match="worker . cannot be started in a process of Ray's: ModuleNotFoundError: .*only_here"
+    ):
+        until_learning(trainer)
+    plugins.CALLBACKS._things.pop("looking")  # the runs of other tests shall not carry it
 
 
 def test_close_leaves_no_process_and_no_folder(first):

@@ -24,6 +24,16 @@ def test_worker_asks_for_memory_only_when_told_to():
     assert asked_by(memory_per_worker=10**9)["memory"] == 10**9
 
 
+def test_workers_and_testers_start_with_the_variables_for_workers():
+    given = {"extra_python_environs_for_worker": {"SIM_PORT": 9000, "SIM_HOST": "box"}}
+    told = {"env_vars": {"SIM_PORT": "9000", "SIM_HOST": "box"}}
+    assert asked_by(**given)["runtime_env"] == told and "runtime_env" not in asked_by()
+    asked = []
+    cluster = SimpleNamespace(spawn=lambda *args: asked.append(args[4]), is_remote=True)
+    assembly.make_tester(small_config(num_workers=2, **given), ENV, "spec", cluster, "server")
+    assert asked == [{"runtime_env": told}]
+
+
 @pytest.mark.parametrize(("keys", "cpus"), [({}, 4), ({"num_cpus_for_driver": 3}, 6), ({"num_cpus_for_driver": 0}, 3)])
 def test_ray_of_the_runs_own_has_cpus_for_workers_and_driver(keys, cpus, monkeypatch):
     started = []

@@ -1,0 +1,145 @@
+"""Makes the pictures of README.rst: the live screen, learning curves, the lander that lands. Takes some minutes on two cores.
+
+    python docs/make_pictures.py [screen] [curves] [lander]
+
+``screen`` and ``lander`` are of one run, trained here; all come through the commands that they show. Everything is written to
+docs/pictures, runs to a temporary folder.
+"""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from drl_cli import process
+
+process.prepare()  # thread counts only count before NumPy is imported
+
+import imageio_ffmpeg  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.spinner import Spinner  # noqa: E402
+from rich.terminal_theme import MONOKAI  # noqa: E402
+
+from drl_cli import events  # noqa: E402
+from drl_cli.cli import main, screen  # noqa: E402
+from drl_cli.cli.view import RunView  # noqa: E402
+
+PICTURES = Path(__file__).resolve().parent / "pictures"
+COLUMNS, LINES = 92, 24
+MOMENT = 0.7  # of the run, when the screen is taken
+CURVES = ("cartpole-ppo", "cartpole-dqn")
+SEEDS, STEPS = 3, 40_000
+EPISODES = 5  # landings, of which the best is shown
+GIF = "fps=10,scale=300:-1:flags=lanczos,split[a][b];[a]palettegen=max_colors=48[p];[b][p]paletteuse=dither=none"
+
+
+def drl(*words):
+    """Type ``drl`` and ``words``; a failure ends the program."""
+    code = main([str(word) for word in words])
+    if code:
+        sys.exit(code)
+
+
+class Camera:
+    """Listens to a run and takes a picture of its screen every half second."""
+
+    def __init__(self, view):
+        self.view, self.taken = view, []
+        self._started, self._last = time.monotonic(), 0.0
+
+    def __call__(self, kind, fields):
+        seconds = time.monotonic() - self._started
+        self.view.take(kind, fields, seconds)
+        if seconds - self._last > 0.5 and self.view.progress:
+            self._last = seconds
+            self.taken.append(self._picture(seconds))
+
+    def _picture(self, seconds):
+        console = Console(
+            file=Page(), record=True, width=COLUMNS, height=LINES, force_terminal=True, color_system="truecolor"
+        )
+        console.print(screen.picture(self.view, seconds, console, Spinner("dots", style="cyan")))
+        return console.export_svg(title="drl train -f lunarlander-continuous-sac", theme=MONOKAI)
+
+
+class Page(io.StringIO):
+    """A stream of characters that says it can carry blocks."""
+
+    encoding = "utf-8"
+
+
+def lander():
+    """Train the lander once; returns its run's folder and the pictures of its screen."""
+    view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", target=225)
+    camera = Camera(view)
+    unsubscribe = events.subscribe(camera)
+    drl("train", "-f", "lunarlander-continuous-sac", "--seed", 1)
+    unsubscribe()
+    return view.run_folder, camera.taken
+
+
+def without_fonts(svg):
+    """Leave out where the font would be fetched from, and take one that is there: a picture asks nobody for anything."""
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    return svg.replace("Fira Code, monospace", "DejaVu Sans Mono, Menlo, Consolas, monospace")
+
+
+def write_screen(taken):
+    """Write the screen as it was at ``MOMENT``."""
+    svg = without_fonts(taken[int(MOMENT * len(taken))])
+    (PICTURES / "screen.svg").write_text(svg, encoding="utf-8")
+
+
+def write_lander(run, folder):
+    """Write the best of a few landings as an animation."""
+    words = ["rollout", run, "--episodes", EPISODES, "--seed", 0, "--json", "--video-dir", folder]
+    done = subprocess.run(
+        [sys.executable, "-m", "drl_cli", *map(str, words)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    rewards = [json.loads(line)["reward"] for line in done.stdout.splitlines()[:-1]]
+    video = sorted(folder.glob("*.mp4"))[rewards.index(max(rewards))]
+    command = [
+        imageio_ffmpeg.get_ffmpeg_exe(),
+        "-y",
+        "-loglevel",
+        "error",
+        "-i",
+        video,
+        "-vf",
+        GIF,
+        PICTURES / "lander.gif",
+    ]
+    subprocess.run(command, check=True)
+
+
+def write_curves():
+    """Train two algorithms over some seeds and plot them."""
+    for name in CURVES:
+        for seed in range(SEEDS):
+            stop = f'{{"timesteps_total": {STEPS}}}'
+            drl("train", "-f", name, "-s", "num_workers=0", "--seed", seed, "--stop", stop, "-q")
+    drl("plot", *CURVES, "--field", "evaluation/episode_reward_mean", "-o", PICTURES / "curves.png")
+
+
+def make(wanted):
+    """Make the pictures that are named in ``wanted``."""
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["HOME"] = name  # runs go to ~/ray_results there
+        if {"screen", "lander"} & wanted:
+            run, taken = lander()
+            if "screen" in wanted:
+                write_screen(taken)
+            if "lander" in wanted:
+                write_lander(run, Path(name) / "videos")
+        if "curves" in wanted:
+            write_curves()
+
+
+if __name__ == "__main__":
+    make(set(sys.argv[1:]) or {"screen", "curves", "lander"})

@@ -1,0 +1,234 @@
+"""``drl checkpoint info | verify | export | pack | unpack``: what it holds, whether it is whole, and taking it elsewhere.
+
+Here are the group, ``info`` and ``verify``; ``checkpoint_out`` has the others. None needs Ray, and only exports to TensorFlow's
+formats need TensorFlow.
+"""
+
+import click
+
+from drl_cli.cli import completing, figures, group, options, tables, terminal
+from drl_cli.cli.train import json_line
+from drl_cli.loading import load
+
+TABLE = {
+    "info": ("drl_cli.cli.checkpoint:info", "What a checkpoint holds, and what can be done with it."),
+    "verify": ("drl_cli.cli.checkpoint:verify", "Whether checkpoints, runs and archives are whole."),
+    "export": ("drl_cli.cli.checkpoint_out:export", "The policy as SavedModel, ONNX or TFLite."),
+    "pack": ("drl_cli.cli.checkpoint_out:pack", "A checkpoint or a whole run as one file to hand on."),
+    "unpack": ("drl_cli.cli.checkpoint_out:unpack", "Unpack such a file, safely."),
+}
+EXAMPLES = """
+drl checkpoint info RUN_FOLDER
+drl checkpoint verify RUN_FOLDER
+drl checkpoint export RUN_FOLDER -o policy.onnx
+drl checkpoint pack RUN_FOLDER -o run.tar.gz
+drl checkpoint unpack run.tar.gz -o elsewhere
+"""
+INFO_EXAMPLES = """
+drl checkpoint info ~/ray_results/default/RUN
+drl checkpoint info ~/ray_results/default/RUN/checkpoint_000010 --arrays
+drl checkpoint info RUN --latest --json | jq .policy
+"""
+VERIFY_EXAMPLES = """
+drl checkpoint verify ~/ray_results/default/RUN
+drl checkpoint verify ~/ray_results --all
+drl checkpoint verify run.tar.gz other.zip
+"""
+WHICH = "Which"
+
+
+@click.group(
+    "checkpoint",
+    cls=group.CommandTable,
+    table=TABLE,
+    examples=EXAMPLES,
+    invoke_without_command=True,
+    context_settings=group.CONTEXT_SETTINGS,
+)
+@click.pass_context
+def checkpoint(context):
+    """What a checkpoint holds, whether it is whole, and taking it elsewhere: as a function, or as one file."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@click.command("info", cls=group.Command, examples=INFO_EXAMPLES)
+@click.argument("path", shell_complete=completing.runs)
+@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
+@options.import_option(WHICH)
+@group.option("--arrays", is_flag=True, help="List every array with its shape.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def info(session, path, latest, imports, arrays, as_json):
+    """Say what the checkpoint PATH holds: a checkpoint folder, a file in it, or a run folder (its best).
+
+    JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
+    "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
+    "filter", "scaled_rewards", "memory", "sees_previous", "values", "nets": [{"name", "inputs", "image", "custom",
+    "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "arrays": [{"file", "name",
+    "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
+    {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
+    """
+    options.import_modules(imports)
+    held = load("drl_cli.runs.holding:holding")(path, latest)
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json_line(held))
+        return
+    for line in sheet(held, terminal.width(), arrays):
+        output.line(line)
+
+
+def sheet(held, width, arrays=False):
+    """Return the lines that show what ``runs.holding`` found."""
+    counters, score, policy = held["counters"], held["score"], held["policy"]
+    steps = f", {counters['timesteps_total']:,} env steps" if "timesteps_total" in counters else ""
+    seconds = f", {figures.clock(counters['time_total_s'])} of training" if "time_total_s" in counters else ""
+    scores = [
+        ("evaluation", score.get("evaluation_reward_mean")),
+        ("training episodes", score.get("episode_reward_mean")),
+    ]
+    told = [f"{name} {figures.reward(value)}" for name, value in scores if value is not None]
+    facts = [
+        ("folder", held["path"]),
+        ("saved", f"{held['saved']}, by {_versions(held['versions'])}"),
+        ("score", ", ".join(told) or "none yet"),
+        ("seed", "-" if held["seed"] is None else str(held["seed"])),
+        *(_of_policy(policy) if policy else ()),
+        ("replay", _replay(held["replay"])),
+        ("size", f"{figures.size(held['size'])} in {len(held['files'])} files, {len(held['arrays'])} arrays"),
+        *_of_doing(held["can"]),
+    ]
+    lines = [f"{held['algorithm']} on {held['env']}, iteration {held['training_iteration']}{steps}{seconds}", ""]
+    for name, text in facts:
+        lines += tables.paragraph(text, width, 10, name) if name != "folder" else [f"{name:<10}{text}"]
+    if arrays:
+        rows = [[a["name"], a["dtype"], _shape(a["shape"]), f"{a['bytes']:,}", a["file"]] for a in held["arrays"]]
+        lines += ["", *tables.grid(["array", "dtype", "shape", "bytes", "file"], rows, width, right=(3,))]
+    return lines
+
+
+def _versions(versions):
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
+def _of_policy(policy):
+    obs, action = policy["obs"], policy["action"]
+    seen = "an image " if len(obs["shape"]) == 3 else ""
+    seen += f"{_shape(obs['shape'])} {obs['dtype']}"
+    more = [f"the last {obs['frames']} of them"] if obs["frames"] > 1 else []
+    more += ["centred and scaled by a filter"] if policy["filter"] else []
+    more += ["with a mask of allowed actions"] if obs["mask"] else []
+    yield "observes", ", ".join([seen, *more])
+    yield "acts", _acts(action)
+    memory = f", memory of {' and '.join(_shape(shape) for shape in policy['memory'])}" if policy["memory"] else ""
+    yield "policy", f"{policy['distribution']}{memory}, {policy['weights']:,} weights"
+    for net in policy["nets"]:
+        yield "net", _net(net)
+
+
+def _acts(action):
+    if action["kind"] == "Box":
+        clipped = ", clipped" if action["clip"] else ", not clipped"
+        return f"Box of {len(action['low'])}, from {_numbers(action['low'])} to {_numbers(action['high'])}{clipped}"
+    if action["kind"] == "Discrete":
+        return f"Discrete, {action['n']} actions from {action['start']} on"
+    if action["kind"] == "MultiDiscrete":
+        return f"MultiDiscrete, choices among {_numbers(action['nvec'])} actions"
+    return f"MultiBinary, {action['n']} switches"
+
+
+def _numbers(values, most=8):
+    shown = ", ".join(f"{value:g}" for value in values[:most])
+    return f"[{shown}{', …' if len(values) > most else ''}]"
+
+
+def _net(net):
+    convs = [f"{filters} of {kernel}x{kernel}/{stride}" for filters, kernel, stride in net["convs"]]
+    lstm = [f"LSTM {net['lstm']}"] if net["lstm"] else []
+    inputs = " + ".join(f"{name} {size}" for name, size in net["inputs"].items())
+    heads = " + ".join(f"{name} {size}" for name, size in net["heads"].items())
+    own = [f"your own {net['custom']}"] if net["custom"] else []
+    parts = [inputs, *own, *convs, *(str(units) for units in net["layers"]), *lstm, heads]
+    kinds = f" ({', '.join(net['activations'])})" if net["activations"] else ""
+    copies = f"{net['copies']} x " if net["copies"] > 1 else ""
+    return f"{copies}{net['name']}: {' > '.join(parts)}{kinds}, {net['weights']:,} weights"
+
+
+def _replay(replay):
+    if replay is None:
+        return "none in it"
+    rows = f"{replay['rows']:,} rows, " if replay["rows"] is not None else ""
+    return f"{rows}{figures.size(replay['bytes'])}" + (f" in {replay['shards']} shards" if replay["shards"] > 1 else "")
+
+
+def _of_doing(can):
+    """The lines about what can be done with a checkpoint, the possible in one."""
+    words = {"play": "play it (drl rollout)", "restore": "begin a new run with it (drl train --restore)"}
+    words["resume"] = "go on with its run (drl train --resume)"
+    possible = [words[name] for name, one in can.items() if one["possible"]]
+    yield "can", "; ".join(possible) or "nothing"
+    why_not = {}
+    for name, one in can.items():
+        if not one["possible"]:
+            why_not.setdefault(one["why"], []).append(name)
+    for why, names in why_not.items():
+        yield "cannot", f"{', '.join(names)}: {why}"
+
+
+def _shape(shape):
+    return "[" + ", ".join(str(size) for size in shape) + "]"
+
+
+@click.command("verify", cls=group.Command, examples=VERIFY_EXAMPLES)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completing.runs)
+@group.option(
+    "--all",
+    "every",
+    is_flag=True,
+    group=WHICH,
+    help="Also every other checkpoint of its run; in a folder of runs, all.",
+)
+@options.import_option(WHICH)
+@group.option("-q", "--quiet", is_flag=True, help="Only what is damaged.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def verify(session, paths, every, imports, quiet, as_json):
+    """Check that each PATH is whole: a checkpoint, a run folder (every checkpoint of it), or an archive of drl checkpoint pack.
+
+    COMMIT against the manifest, size and SHA-256 of every file, the replay's too, every header, and that the weights are
+    finite and fit the policy. Exits with 2 if anything is damaged, and names the file. Changes nothing.
+
+    JSON: {"checked": [{"path", "whole", "damage", "files", "size", "note"}], "damaged": N}.
+    """
+    options.import_modules(imports)
+    wholeness, output = load("drl_cli.checks.wholeness"), terminal.Output(session)
+    found, damaged = [], 0
+    for path in dict.fromkeys(place for given in paths for place in wholeness.places(given, every)):
+        verdict = wholeness.verify(path)
+        found.append(verdict)
+        damaged += verdict.damage is not None
+        if not as_json and (verdict.damage or not quiet):
+            output.line(_said(verdict))
+    for run in dict.fromkeys(one.path.absolute().parent for one in found):
+        damage = wholeness.best_damage(run)
+        if damage:
+            found.append(wholeness.Verdict(run, damage))
+            damaged += 1
+            if not as_json:
+                output.line(f"damaged  {damage}")
+    if as_json:
+        told = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
+        output.line(json_line({"checked": told, "damaged": damaged}))
+    elif not quiet and len(found) > 1:
+        terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are whole.")
+    return 2 if damaged else 0
+
+
+def _said(verdict):
+    if verdict.damage:
+        return f"damaged  {verdict.damage}"
+    note = f"; {verdict.note}" if verdict.note else ""
+    return f"whole    {verdict.path} ({verdict.files} files, {figures.size(verdict.size)}{note})"

@@ -1,0 +1,164 @@
+"""``drl checkpoint export | pack | unpack``: a policy or a whole checkpoint, taken elsewhere and brought back.
+
+The work is that of ``export`` and ``checkpoint.packing``, ``checkpoint.unpacking``.
+"""
+
+import shlex
+from pathlib import Path
+
+import click
+
+from drl_cli.cli import completing, exports, figures, group, options, terminal
+from drl_cli.cli.train import json_line
+from drl_cli.loading import load
+
+FORMATS = ("savedmodel", "onnx", "tflite")
+BY_ENDING = {".onnx": "onnx", ".tflite": "tflite"}
+EXPORT_EXAMPLES = """
+drl checkpoint export ~/ray_results/default/RUN -o policy
+drl checkpoint export ~/ray_results/default/RUN/checkpoint_000010 -o policy.onnx
+drl checkpoint export RUN --latest --format tflite -o policy.tflite
+"""
+PACK_EXAMPLES = """
+drl checkpoint pack ~/ray_results/default/RUN/checkpoint_000010 -o lander.tar.gz
+drl checkpoint pack ~/ray_results/default/RUN -o run.zip --with-replay
+"""
+UNPACK_EXAMPLES = """
+drl checkpoint unpack lander.tar.gz
+drl checkpoint unpack run.zip -o ~/ray_results/from-elsewhere
+"""
+WHICH, OUT = "Which", "What comes out"
+
+
+@click.command("export", cls=group.Command, examples=EXPORT_EXAMPLES)
+@click.argument("path", shell_complete=completing.runs)
+@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
+@group.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    group=OUT,
+    help="[default: by the ending of OUT: .onnx, .tflite, else savedmodel]",
+)
+@group.option(
+    "-o",
+    "--out",
+    metavar="OUT",
+    required=True,
+    group=OUT,
+    shell_complete=completing.files,
+    help="File or folder to make.",
+)
+@options.import_option(WHICH)
+@group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def export(session, path, latest, form, out, imports, quiet, as_json):
+    """Write the greedy policy of the checkpoint PATH as one function: observation in, action in the environment's units out.
+
+    Observation filter, scaling of bytes, action mask, scaling and clipping are inside; frame stacks go in stacked, the
+    memory of recurrent policies is extra inputs and outputs. A description of all of them stands beside it (OUT.json, in a
+    SavedModel drl.json). What was written is loaded again and compared with drl's own policy over sampled observations;
+    if they differ by more than 1e-4 of half an action's range, nothing is kept and the exit code is 1.
+
+    savedmodel and tflite need TensorFlow, which is there; onnx needs pip install 'drl-cli[onnx]'.
+
+    JSON: {"checkpoint", "path", "about", "format", "size", "samples", "difference", "differing", "ties", "state",
+    "tolerance"}: the largest difference of a Box action and of a memory, the number of rows in which another choice was
+    made, and how many of them are ties.
+    """
+    form = form or BY_ENDING.get(Path(out).suffix, "savedmodel")
+    exporting = load("drl_cli.export.exporting")
+    exporting.check_place(form, out)
+    options.import_modules(imports)
+    found, facts, policy = load("drl_cli.analysis.subject:open_policy")(path, latest)
+    done = exports.exported(exporting, policy, facts, form, out)
+    if as_json:
+        told = {
+            "checkpoint": str(found),
+            "path": str(done.path),
+            "about": str(done.about),
+            "format": form,
+            "size": done.size,
+        }
+        terminal.Output(session).line(json_line(told | done.comparison._asdict()))
+    elif not quiet:
+        output = terminal.Output(session)
+        output.line(f"{done.path}: {form}, {figures.size(done.size)}, the greedy policy of {found}")
+        for line in (*exports.ports(exporting.description(policy, facts, form)), exports.comparison(done.comparison)):
+            output.line(f"  {line}")
+        output.line(f"  described in {done.about}")
+
+
+@click.command("pack", cls=group.Command, examples=PACK_EXAMPLES)
+@click.argument("path", shell_complete=completing.runs)
+@group.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    required=True,
+    group=OUT,
+    shell_complete=completing.files,
+    help="File to make; .tar.gz or .zip.",
+)
+@group.option("--with-replay", is_flag=True, group=OUT, help="Take replays along, which may be large.")
+@group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def pack(session, path, out, with_replay, quiet, as_json):
+    """Pack PATH into one file: a checkpoint, or a whole run with its records, its log and its checkpoints.
+
+    The same content always gives the same bytes. Everything is verified before; the file holds a manifest of hashes.
+
+    JSON: {"path", "kind", "name", "files", "size", "packed", "left_out": [{"path", "why"}]}, sizes in bytes.
+    """
+    done = load("drl_cli.checkpoint.packing:pack")(path, out, with_replay)
+    if as_json:
+        left = [{"path": str(one), "why": why} for one, why in done.left_out]
+        terminal.Output(session).line(json_line(done._asdict() | {"path": str(done.path), "left_out": left}))
+        return
+    if quiet:
+        return
+    for one, why in done.left_out:
+        terminal.say(f"Left out: {one} ({why})")
+    output = terminal.Output(session)
+    sizes = f"{done.files} files, {figures.size(done.size)} in {figures.size(done.packed)}"
+    output.line(f"{done.path}: {done.kind} {done.name}, {sizes}")
+    output.line(f"Unpack it  drl checkpoint unpack {shlex.quote(str(done.path))}")
+
+
+@click.command("unpack", cls=group.Command, examples=UNPACK_EXAMPLES)
+@click.argument("file", metavar="FILE", shell_complete=completing.files)
+@group.option(
+    "-o",
+    "--out",
+    metavar="DIR",
+    default=".",
+    show_default="here",
+    group=OUT,
+    shell_complete=completing.folders,
+    help="Folder in which the checkpoint or run goes; made if need be.",
+)
+@group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
+@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.speech_options
+@click.pass_obj
+def unpack(session, file, out, quiet, as_json):
+    """Unpack FILE, which drl checkpoint pack made, into a new folder in DIR.
+
+    It may come from anybody: names, sizes and hashes are checked against its manifest, links and devices refused, and
+    checkpoints verified before the folder gets its name. Nothing is overwritten.
+
+    JSON: {"path", "kind", "files", "size"}.
+    """
+    found, contents = load("drl_cli.checkpoint.unpacking:unpack")(file, out)
+    if as_json:
+        told = {"path": str(found), "kind": contents.kind, "files": contents.files, "size": contents.size}
+        terminal.Output(session).line(json_line(told))
+    elif not quiet:
+        output = terminal.Output(session)
+        output.line(f"{found}: a {contents.kind} of {contents.files} files, {figures.size(contents.size)}")
+        output.line(f"Look at it  drl checkpoint info {shlex.quote(str(found))}")
+        output.line(f"Play it     drl rollout {shlex.quote(str(found))}")

@@ -1,0 +1,83 @@
+"""Exports as the commands make and tell them: for ``drl checkpoint export``, and for ``drl train --export-formats``.
+
+At the end of a run its best policy goes into the run's folder. A failure is raised after the summary of the run was said: the
+run is whole without it.
+"""
+
+import os
+
+from drl_cli import process
+from drl_cli.cli import terminal
+from drl_cli.errors import DrlError
+from drl_cli.loading import load
+
+
+def exported(exporting, policy, facts, form, out, replace=False):
+    """Export quietly: what TensorFlow and its converter write to stderr says nothing; the errors of ours are raised."""
+    process.prepare_tensorflow(1, 1, 0, "ERROR")
+    diversion = terminal.Diversion()
+    diversion.into("/dev/null")
+    try:
+        return exporting.export(policy, facts, form, out, replace)
+    finally:
+        diversion.end()
+
+
+def ports(about):
+    """Return a line for each input and output of an exported policy."""
+    named = [(way, port) for way, side in (("in", "inputs"), ("out", "outputs")) for port in about[side]]
+    width = max(len(port["name"]) for _, port in named)
+    lines = []
+    for way, port in named:
+        shape = ", ".join(["N", *(str(size) for size in port["shape"])])
+        lines.append(f"{way:<4} {port['name']:<{width}}  {port['dtype']} [{shape}]: {port['meaning']}")
+    return lines
+
+
+def comparison(found):
+    """Return in words how far an exported policy is from the original (``export.comparing.Comparison``)."""
+    if found.difference is not None:
+        text = f"largest difference of an action {found.difference:.2g}"
+    elif found.differing:
+        text = f"{found.differing} other choices, all between two values that are as good as equal"
+    else:
+        text = "no other choice"
+    memory = f", of a memory {found.state:.2g}" if found.state is not None else ""
+    return f"{text}{memory}, over {found.samples:,} sampled observations"
+
+
+class Exports:
+    """The exports of one run, made when this is."""
+
+    def __init__(self, formats, outcome):
+        """``formats``: those of ``drl checkpoint export``; ``outcome``: an ``experiment.driving.Outcome``."""
+        self._formats, self._done, self._failure, self._why_not = formats, [], None, None
+        checkpoint = outcome.best or outcome.final
+        if not formats:
+            return
+        if outcome.state != "finished" or checkpoint is None:
+            self._why_not = f"the run {'kept no checkpoint' if outcome.state == 'finished' else 'was ' + outcome.state}"
+            return
+        try:
+            exporting = load("drl_cli.export.exporting")
+            _, facts, policy = load("drl_cli.analysis.subject:open_policy")(checkpoint)
+            for form in formats:
+                place = os.path.join(outcome.run_folder, f"model{exporting.ENDINGS[form]}")
+                self._done.append((form, exported(exporting, policy, facts, form, place, replace=True)))
+        except DrlError as error:
+            self._failure = error
+
+    def lines(self):
+        """Return what is said of them behind the summary of the run."""
+        if self._why_not:
+            return [f"  Exported  nothing, since {self._why_not}: drl checkpoint export does it at any time"]
+        return [f"  Exported  {done.path.name} ({form}; {comparison(done.comparison)})" for form, done in self._done]
+
+    def paths(self):
+        """Return what the last line of ``--json`` has of them: {"exported": [path, …]}, {} where none was asked for."""
+        return {"exported": [str(done.path) for _, done in self._done]} if self._formats else {}
+
+    def raise_failure(self):
+        """Raise what kept an export from being made, if anything did."""
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,59 @@
+"""Types of values that options take: what does not fit is refused in a sentence, a misspelt word with the nearest one."""
+
+import math
+
+import click
+
+from drl_cli.errors import suggestion
+
+
+class Choice(click.Choice):
+    """One of a few words."""
+
+    def convert(self, value, param, context):
+        """Return the word, or say which ones there are."""
+        try:
+            return super().convert(value, param, context)
+        except click.BadParameter:
+            hint = suggestion(value, self.choices)
+            return self.fail(f"{str(value)[:60]!r} is not known.{hint} It takes {self._listed()}.", param, context)
+
+    def get_missing_message(self, *_arguments, **_keywords):
+        """Return what is said behind "Missing argument …"."""
+        return f"It takes {self._listed()}."
+
+    def _listed(self):
+        words = list(map(str, self.choices))
+        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+
+
+class Whole(click.IntRange):
+    """A whole number, with bounds."""
+
+    def convert(self, value, param, context):
+        """Return the number, or say what is allowed."""
+        try:
+            return super().convert(value, param, context)
+        except click.BadParameter:
+            return self.fail(_is_not(value, "a whole number", self), param, context)
+
+
+class Number(click.FloatRange):
+    """A finite number, with bounds."""
+
+    def convert(self, value, param, context):
+        """Return the number, or say what is allowed."""
+        try:
+            number = super().convert(value, param, context)
+        except click.BadParameter:
+            number = math.nan
+        return number if math.isfinite(number) else self.fail(_is_not(value, "a number", self), param, context)
+
+
+def _is_not(value, what, bounds):
+    low, high = bounds.min, bounds.max
+    if low is not None and high is not None:
+        what += f" from {low:g} to {high:g}"
+    elif low is not None or high is not None:
+        what += f" of at least {low:g}" if high is None else f" of at most {high:g}"
+    return f"{str(value)[:60]!r} is not {what}."

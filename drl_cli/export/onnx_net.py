@@ -1,0 +1,108 @@
+"""A NetSpec's forward pass as ONNX nodes: the twin of ``networks.forward`` for one copy, without noise.
+
+Used by ``onnx_policy``. Written from the spec, operation by operation, rather than converted from a TensorFlow graph:
+converters lag behind TensorFlow and NumPy, and a net is a dozen kinds of nodes.
+"""
+
+import numpy as np
+
+from drl_cli.networks.forward import BATCH_EPSILON, NORM_EPSILON
+from drl_cli.networks.nets import Dense
+
+_OPERATIONS = {"relu": "Relu", "tanh": "Tanh", "elu": "Elu"}
+
+
+class Net:
+    """The acting net: ``features`` once, then the heads that are asked for."""
+
+    def __init__(self, nodes, net, weights):
+        """``nodes``: Nodes; ``net``: NetSpec of one copy; ``weights``: {name: float32 array}."""
+        self._nodes, self._net, self._weights = nodes, net, weights
+
+    def features(self, inputs):
+        """Return what the heads see, or an LSTM before them, [N, F], of names of inputs [N, …] in the spec's order."""
+        x = self._joined(inputs)
+        for index, layer in enumerate(self._net.layers):
+            x = self._dense(self._normed(x, index), f"dense_{index}", layer)
+        return self._normed(x, len(self._net.layers))
+
+    def step(self, x, state):
+        """One step of the LSTM: features [N, F] and state, (output, cell) [N, H] each, to (output, next state)."""
+        nodes, cells = self._nodes, self._net.lstm
+        output, cell = state
+        joined = nodes("Concat", x, output, axis=-1)
+        gates = nodes("Gemm", joined, self._of("lstm/kernel"), self._of("lstm/bias"))
+        into, keep, out, candidate = nodes("Split", gates, np.int64([cells] * 4), count=4, axis=-1)
+        into, keep, out = (nodes("Sigmoid", gate) for gate in (into, keep, out))
+        kept, entering = nodes("Mul", keep, cell), nodes("Mul", into, nodes("Tanh", candidate))
+        cell = nodes("Add", kept, entering)
+        output = nodes("Mul", out, nodes("Tanh", cell))
+        return output, (output, cell)
+
+    def head(self, x, name):
+        """Return the head ``name`` [N, size] for features [N, F]."""
+        size = dict(self._net.heads)[name]
+        if name in self._net.free_heads:  # the same in every row: the rows are those of the features
+            rows = self._nodes("ReduceSum", self._nodes("Mul", x, np.float32(0.0)), np.int64([-1]), keepdims=1)
+            return self._nodes("Add", rows, self._of(f"{name}/free")[None])
+        for index, layer in enumerate(self._net.head_layers):
+            x = self._dense(x, f"{name}/dense_{index}", layer)
+        return self._dense(x, name, Dense(size, "linear"))
+
+    def _joined(self, inputs):
+        if not self._net.image:
+            return self._nodes("Concat", *inputs, axis=-1) if len(inputs) > 1 else inputs[0]
+        image, *others = inputs
+        x = self._nodes.reshaped(image, [-1, *self._net.image])
+        if self._net.convs:
+            x = self._nodes("Transpose", x, perm=[0, 3, 1, 2])  # [N, C, H, W]
+            for index, conv in enumerate(self._net.convs):
+                x = self._convolved(x, index, conv)
+            x = self._nodes("Transpose", x, perm=[0, 2, 3, 1])  # flattened as TensorFlow does
+        x = self._nodes.reshaped(x, [-1, int(np.prod(self._net.image_shapes()[-1]))])
+        return self._nodes("Concat", x, *others, axis=-1) if others else x
+
+    def _convolved(self, x, index, conv):
+        kernel = np.transpose(self._of(f"conv_{index}/kernel"), (3, 2, 0, 1))  # [O, I, k, k]
+        sides = self._net.image_shapes()[index][:2]
+        pads = [conv.padding_of(side) for side in sides]
+        y = self._nodes(
+            "Conv",
+            x,
+            kernel,
+            self._of(f"conv_{index}/bias"),
+            strides=[conv.stride] * 2,
+            pads=[pads[0][0], pads[1][0], pads[0][1], pads[1][1]],
+        )
+        return self._active(y, conv.activation)
+
+    def _dense(self, x, scope, layer):
+        x = self._nodes("Gemm", x, self._of(f"{scope}/kernel"), self._of(f"{scope}/bias"))
+        if layer.layer_norm:
+            x = self._nodes("Sub", x, self._mean(x))
+            variance = self._nodes("Add", self._mean(self._nodes("Mul", x, x)), np.float32(NORM_EPSILON))
+            x = self._nodes("Div", x, self._nodes("Sqrt", variance))
+            x = self._nodes("Mul", x, self._of(f"{scope}/norm_scale"))
+            x = self._nodes("Add", x, self._of(f"{scope}/norm_offset"))
+        return self._active(x, layer.activation)
+
+    def _mean(self, x):
+        return self._nodes("ReduceMean", x, axes=[-1], keepdims=1)
+
+    def _normed(self, x, index):
+        """Batch normalisation with running statistics, folded into one factor and one offset."""
+        if not self._net.batch_norm:
+            return x
+        scale, offset, mean, var = (self._of(f"norm_{index}/{part}") for part in ("scale", "offset", "mean", "var"))
+        factor = scale / np.sqrt(var + np.float32(BATCH_EPSILON))
+        return self._nodes("Add", self._nodes("Mul", x, factor), offset - mean * factor)
+
+    def _active(self, x, activation):
+        if activation == "linear":
+            return x
+        if activation == "swish":
+            return self._nodes("Mul", x, self._nodes("Sigmoid", x))
+        return self._nodes(_OPERATIONS[activation], x)
+
+    def _of(self, name):
+        return self._weights[f"{self._net.name}/{name}"]

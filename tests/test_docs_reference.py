@@ -1,0 +1,139 @@
+"""The reference is whole: every command, option, exit code, algorithm, key, tuned file and result field; the pages build."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+
+import click
+import documented
+import pytest
+
+from drl_cli.algorithms import table
+from drl_cli.cli import drl, endings
+from drl_cli.configs.allowed import leaves
+from drl_cli.configs.results import RESULT_FIELDS
+from drl_cli.experiment import examples
+from drl_cli.experiment.places import shipped
+from drl_cli.loading import load
+
+ROOT = documented.ROOT
+SHORT = {
+    "lander-c": "lunarlander-continuous",
+    "lander": "lunarlander",
+    "pole": "cartpole",
+    "car": "mountaincar-continuous",
+}
+SHORT |= {"walker": "bipedalwalker", "pendulum": "pendulum", "acrobot": "acrobot"}
+SHORT |= {"blind pole": "stateless-cartpole"}
+"""How the README calls environments."""
+
+
+@pytest.fixture(scope="module")
+def made():
+    """{name of a page: its text} of the generated reference."""
+    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.pages()
+
+
+def commands(command=drl, words=("drl",)):
+    """Yield (words, command) for everything that can be typed."""
+    yield words, command
+    for name in getattr(command, "table", ()):
+        yield from commands(command.get_command(None, name), (*words, name))
+
+
+COMMANDS = [pytest.param(words, command, id=" ".join(words)) for words, command in commands() if len(words) > 1]
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS)
+def test_command_is_told_with_every_option(words, command, made):
+    page = made["commands.rst"]
+    start = page.index(f".. _{'-'.join(words)}:")
+    section = page[start:].split("\n.. _")[0]
+    assert f"\n{' '.join(words)}\n---" in section
+    shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    told = {
+        name
+        for literal in documented.literals(page.split("Exit codes")[0] + section)
+        for name in re.split(r"[ ,/]+", literal)
+    }
+    assert [name for option in shown for name in option.opts if name not in told] == []
+
+
+def test_exit_codes_are_told(made):
+    listed = re.findall(r"    \* - (\d+)\n      - (.+)", made["commands.rst"])
+    assert {int(code): text for code, text in listed} == endings.EXIT_CODES
+
+
+@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+def test_algorithm_is_told_with_every_key(row, made):
+    told = re.findall(r"^``(\S+)`` = ``", made[f"algorithms/{row.name}.rst"], re.MULTILINE)
+    assert sorted(told) == sorted(".".join(path) for path, _ in leaves(load(row.config)))
+    assert f":ref:`{row.name} <algorithm-{row.name}>`" in made["algorithms/index.rst"]
+
+
+def test_tuned_files_are_told(made):
+    assert re.findall(r"^([a-z][a-z0-9-]+)\n-+$", made["tuned.rst"], re.MULTILINE) == list(shipped())
+
+
+def test_result_fields_are_told():
+    told = set(documented.literals((ROOT / "docs" / "files.rst").read_text(encoding="utf-8")))
+    assert [field for field in RESULT_FIELDS if field not in told and field.rpartition("/")[2] not in told] == []
+
+
+def test_figures_in_measured_tables_are_those_of_the_files():
+    text = (ROOT / "docs" / "measured.rst").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^([a-z]+-[a-z0-9-]+) +(-?\d+  +[\d.]+  +[\d.]+) ", text, re.MULTILINE))
+    known = {one.name: (one.median_s, one.worst_s) for one in examples.every()}
+    figures = {name: tuple(map(float, cells.split()[1:])) for name, cells in rows.items()}
+    assert len(figures) >= 40
+    assert {name: known[name] for name in figures} == figures
+
+
+def test_figures_in_the_table_of_algorithms_are_those_of_the_files():
+    text = (ROOT / "README.rst").read_text(encoding="utf-8")
+    table_of_algorithms = text[text.index("\n--run ") : text.index("*Any* action")]
+    figures, name = {}, ""
+    for line in table_of_algorithms.splitlines()[2:]:
+        name = line[:11].strip().lower().replace("_", "-") or name
+        figures |= {
+            (name, short): float(seconds) for short, seconds in re.findall(r"((?:blind )?[a-z-]+) (\d+\.\d)", line[86:])
+        }
+    known = {one.name: one.median_s for one in examples.every()}
+    assert len(figures) >= 40
+    assert {(name, short): known.get(f"{SHORT[short]}-{name}") for name, short in figures} == figures
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="Sphinx is not installed: pip install '.[docs]'")
+def test_pages_build_without_a_warning(tmp_path):
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("reference"))
+    for name in ("drl_cli", "tuned_examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "dummy",
+        tmp_path / "docs",
+        tmp_path / "made",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_readme_is_read_without_a_warning(tmp_path):
+    """As a package index shows it: plain docutils, which knows no role or directive of Sphinx."""
+    core = pytest.importorskip("docutils.core")
+    heard = tmp_path / "warnings"
+    with open(heard, "w", encoding="utf-8") as stream:
+        settings = {"report_level": 1, "warning_stream": stream, "syntax_highlight": "none"}
+        core.publish_doctree((ROOT / "README.rst").read_text(encoding="utf-8"), settings_overrides=settings)
+    assert heard.read_text(encoding="utf-8") == ""

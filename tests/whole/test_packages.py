@@ -1,0 +1,137 @@
+"""A wheel and an sdist, each made and installed: ``drl`` runs from what is installed, and finds the files that it brings.
+
+The heavy libraries are those of the interpreter that runs the tests; what is looked at is what the packages of ours hold.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ROOT / "docs" / "examples"
+pytestmark = pytest.mark.slow
+
+
+def run(*words, cwd):
+    """Run a command in the folder ``cwd``, its home, where it sees nothing of this checkout but what it is given."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"HOME": str(cwd)}
+    words = [str(word) for word in words]
+    return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300)
+
+
+def tracked(*folders):
+    """Return the files in ``folders`` (none: in all) that git tracks and that are there, relative to the checkout."""
+    told = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in told.stdout.split("\0")[:-1] if (ROOT / name).is_file()]
+
+
+def build(kind, source, out):
+    """Make a "wheel" or "sdist" of ``source`` in ``out``; returns its path."""
+    code = f"import sys; from setuptools import build_meta as b; print(b.build_{kind}(sys.argv[1]))"
+    done = run(sys.executable, "-c", code, out, cwd=source)
+    assert done.returncode == 0, done.stderr
+    return out / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """The path of an sdist of what git tracks."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
+    for name in tracked():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    return build("sdist", source, out)
+
+
+@pytest.fixture(scope="module")
+def unpacked(sdist, tmp_path_factory):
+    """The folder of the unpacked sdist."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (made,) = folder.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(unpacked, tmp_path_factory):
+    """The path of a wheel that was made from the sdist."""
+    return build("wheel", unpacked, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module", params=["wheel", "sdist"])
+def installed(request, tmp_path_factory):
+    """The folder ``bin`` of a fresh virtual environment with the package, and libraries from here."""
+    place = tmp_path_factory.mktemp("venv")
+    assert run(sys.executable, "-m", "venv", place, cwd=place).returncode == 0
+    site = next((place / "lib").glob("python*")) / "site-packages"
+    (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    package = request.getfixturevalue(request.param)
+    pip = [place / "bin" / "pip", "install", "--no-deps", "--no-index", "--no-build-isolation", package]
+    done = run(*pip, cwd=place)
+    assert done.returncode == 0, done.stderr
+    return place / "bin"
+
+
+def test_sdist_holds_what_building_testing_and_reading_need(unpacked):
+    for name in (
+        "README.rst",
+        "LICENSE",
+        "Makefile",
+        "setup.cfg",
+        "tuned_examples/cartpole-ppo.yaml",
+        "docs/index.rst",
+    ):
+        assert (unpacked / name).is_file(), name
+    held = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
+    wanted = tracked("drl_cli", "docs", "tests", "benchmarks", "tuned_examples")
+    assert set(wanted) - held == set()
+    assert [name for name in held if name.endswith(".pyc") or name.startswith("docs/reference")] == []
+
+
+def test_wheel_holds_the_program_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"drl_cli", next(top for top in tops if top.endswith(".dist-info"))}
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "drl_cli").rglob("*.py*") if path.suffix != ".pyc"}
+    assert modules - set(names) == set()
+    assert "drl_cli/tuned_examples/cartpole-ppo.yaml" in names
+    assert "drl_cli/analysis/published.json" in names
+
+
+def test_drl_runs_from_what_is_installed(installed, tmp_path):
+    where = run(installed / "python", "-c", "import drl_cli; print(drl_cli.__file__)", cwd=tmp_path)
+    assert where.stdout.startswith(str(installed.parent))
+    told = json.loads(run(installed / "drl", "example", "list", "--json", cwd=tmp_path).stdout)
+    assert len(told["examples"]) == len(list((ROOT / "tuned_examples").glob("*.yaml")))
+    words = [
+        "train",
+        "-f",
+        "cartpole-ppo",
+        "-s",
+        "num_workers=0",
+        "--stop",
+        "training_iteration=2",
+        "--local-dir",
+        tmp_path,
+    ]
+    done = run(installed / "drl", *words, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = json.loads(done.stdout.splitlines()[-1])["finished"]["run"]
+    compared = run(installed / "drl", "compare", folder, "--score", "training", "--against", "published", cwd=tmp_path)
+    assert (compared.returncode, "CleanRL" in compared.stdout) == (0, True), compared.stderr
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_example_runs_with_what_is_installed(example, installed, tmp_path):
+    shutil.copy(example, tmp_path)
+    done = run(installed / "python", example.name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
