@@ -84,7 +84,7 @@ class BatchLearner:
         lacks = [name for name in self._built.columns if name not in batch and name not in (added or ())]
         if lacks:
             raise PluginFailed(f"{what} did not bring the column {lacks[0]}, which the graph learns from.")
-        return added
+        return added or {}
 
     def _run(self, batch, shape, env_steps):
         if shape not in self._calls:
