@@ -6,12 +6,7 @@ User: ``experiment.door``.
 import sys
 from pathlib import PurePath
 
-<<<<<<< HEAD
 from drl_cli.acting import callbacks, evaluations
-=======
-from drl_cli.acting.callbacks import register_callbacks
-from drl_cli.acting.evaluations import register_evaluation
->>>>>>> i7a
 from drl_cli.acting.own_creators import name_of, register_env
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.parse import refuse
@@ -25,7 +20,6 @@ WHERE = Where("Trainer", overlay={("config",): "config"})
 OWN = {"callbacks": callbacks.name_of, "custom_eval_function": evaluations.name_of}
 """Keys that are names of what a program may hand in itself: what registers it, and returns its name."""
 RAY = ("ray_address", "ray_num_cpus", "ray_num_gpus", "ray_object_store_memory")
-_NAMED = {"callbacks": register_callbacks, "custom_eval_function": register_evaluation}
 SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("run", "env", "config"))
 
 
@@ -48,9 +42,6 @@ def spec_of(algorithm, env, config, name, settings):
         raise ConfigError(f"Trainer: config {str(config)[:60]!r} is not a mapping of keys to values.")
     config, inside = dict(config), config.get("env")
     config.pop("env", None)
-    for key, known in OWN.items():
-        if callable(config.get(key)):
-            config[key] = known(config[key])
     if env is not None and inside is not None and inside != env:
         raise ConfigError(f"Trainer: two environments, env={env!r} and config['env'] = {inside!r}. Keep one of them.")
     env = _named(inside if env is None else env)
@@ -80,18 +71,13 @@ def _named(env):
 
 def _with_names(config):
     """Return ``config`` with names for the classes and functions in it, which are registered: RLlib's configs hold such."""
-    named = {key: _name_for(config[key], register) for key, register in _NAMED.items() if key in config}
+    named = {key: name_for(config[key]) for key, name_for in OWN.items() if callable(config.get(key))}
     model = config.get("model")
-    if isinstance(model, dict) and "custom_model" in model:
-        named["model"] = {**model, "custom_model": _name_for(model["custom_model"], register_model)}
+    if isinstance(model, dict) and callable(model.get("custom_model")):
+        made = model["custom_model"]
+        register_model(made.__name__, made)
+        named["model"] = {**model, "custom_model": made.__name__}
     return config | named
-
-
-def _name_for(value, register):
-    if callable(value):
-        register(value.__name__, value)
-        return value.__name__
-    return value
 
 
 def _plain(value):
