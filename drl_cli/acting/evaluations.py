@@ -29,7 +29,7 @@ def register_evaluation(name, function):
 
 def name_of(function):
     """Return the name for the config key ``custom_eval_function`` of a function, which is registered under its own."""
-    name = getattr(function, "__qualname__", type(function).__name__)
+    name = getattr(function, "__name__", type(function).__name__)
     register_evaluation(name, function)
     return name
 
