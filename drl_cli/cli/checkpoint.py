@@ -6,7 +6,7 @@ formats need TensorFlow.
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, tables, terminal
+from drl_cli.cli import completing, figures, group, options, run_options, tables, terminal
 from drl_cli.cli.train import json_line
 from drl_cli.loading import load
 
@@ -71,7 +71,7 @@ def info(session, path, latest, imports, arrays, as_json):
     {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
     options.import_modules(imports)
-    held = load("drl_cli.runs.holding:holding")(path, latest)
+    held = load("drl_cli.runs.holding:holding")(run_options.place(path), latest)
     output = terminal.Output(session)
     if as_json:
         output.line(json_line(held))
@@ -206,7 +206,7 @@ def verify(session, paths, every, imports, quiet, as_json):
     options.import_modules(imports)
     wholeness, output = load("drl_cli.checks.wholeness"), terminal.Output(session)
     found, damaged = [], 0
-    for path in dict.fromkeys(place for given in paths for place in wholeness.places(given, every)):
+    for path in dict.fromkeys(place for given in paths for place in wholeness.places(run_options.place(given), every)):
         verdict = wholeness.verify(path)
         found.append(verdict)
         damaged += verdict.damage is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import completing, exports, figures, group, options, terminal, values
+from drl_cli.cli import completing, exports, figures, group, options, run_options, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.loading import load
 
@@ -72,7 +72,7 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     exporting = load("drl_cli.export.exporting")
     exporting.check_place(form, out)
     options.import_modules(imports)
-    found, facts, policy = load("drl_cli.analysis.subject:open_policy")(path, latest)
+    found, facts, policy = load("drl_cli.analysis.subject:open_policy")(run_options.place(path), latest)
     done = exports.exported(exporting, policy, facts, form, out)
     if as_json:
         told = {
@@ -114,7 +114,7 @@ def pack(session, path, out, with_replay, quiet, as_json):
 
     JSON: {"path", "kind", "name", "files", "size", "packed", "left_out": [{"path", "why"}]}, sizes in bytes.
     """
-    done = load("drl_cli.checkpoint.packing:pack")(path, out, with_replay)
+    done = load("drl_cli.checkpoint.packing:pack")(run_options.place(path), out, with_replay)
     if as_json:
         left = [{"path": str(one), "why": why} for one, why in done.left_out]
         terminal.Output(session).line(json_line(done._asdict() | {"path": str(done.path), "left_out": left}))
