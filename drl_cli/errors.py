@@ -15,7 +15,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
     │   ├── WorkersFailed
-    │   └── PluginFailed        callbacks or an evaluation that somebody brought raised, or returned what cannot be
+    │   └── PluginFailed        callbacks or another thing that somebody brought raised, or returned what cannot be
     ├── CriterionMissed 4           a demanded score was not reached
     ├── ResourcesExhausted 5        this machine ran out of disk, memory or file descriptors
     └── ClusterUnavailable 75       a cluster that cannot be reached, or did not grant the resources in time
@@ -75,7 +75,7 @@ class WorkersFailed(RunFailed):
 
 
 class PluginFailed(RunFailed):
-    """Code that somebody registered (callbacks, an evaluation) raised something, or answered what cannot be."""
+    """Code that somebody registered (callbacks, an exploration, a postprocess) raised something, or answered what cannot be."""
 
 
 class CriterionMissed(DrlError):

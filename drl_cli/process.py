@@ -4,6 +4,7 @@
 command line owns the process: code that joins an already running Ray calls none of this.
 """
 
+import contextlib
 import os
 import secrets
 import signal
@@ -70,6 +71,26 @@ def prepare_tensorflow(intra, inter, num_gpus, log_level="WARN", environ=os.envi
     environ["TF_NUM_INTRAOP_THREADS"], environ["TF_NUM_INTEROP_THREADS"] = str(intra), str(inter)
     if num_gpus == 0:
         environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+
+@contextlib.contextmanager
+def muted(greets):
+    """Send descriptor 2 nowhere while the module ``greets`` loads, which writes there whatever it is told; not if it has.
+
+    TensorFlow's C++ logs what GPUs it misses before it reads any of its variables.
+    """
+    if greets in sys.modules:
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def prepare_ray(environ=os.environ):

@@ -1,6 +1,6 @@
 """Code that others bring is called in one way: what it raises ends the run with one line that says where in it.
 
-Users: ``callbacks``, ``evaluations``.
+Users: ``callbacks``, ``evaluations``, ``exploration.registering``, the learners.
 """
 
 import inspect

@@ -27,6 +27,13 @@ def register_evaluation(name, function):
     return function
 
 
+def name_of(function):
+    """Return the name for the config key ``custom_eval_function`` of a function, which is registered under its own."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    register_evaluation(name, function)
+    return name
+
+
 def problems(config):
     """Return one line for what is wrong with ``config.custom_eval_function``, [] for nothing."""
     if config.custom_eval_function is None:

@@ -13,6 +13,7 @@ import copy
 
 import numpy as np
 
+from drl_cli import process
 from drl_cli.errors import CheckpointError, InputError
 from drl_cli.loading import load
 from drl_cli.networks import distributions, reading
@@ -165,7 +166,8 @@ class NumpyPolicy:
         if not net.custom or net.own.has_forward:
             return None
         if net.own not in self._sessions:
-            self._sessions[net.own] = load(SESSION)(net.own)
+            with process.muted("tensorflow"):
+                self._sessions[net.own] = load(SESSION)(net.own)
         return self._sessions[net.own]
 
     def displaced(self, heads, noise):

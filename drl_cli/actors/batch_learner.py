@@ -10,8 +10,10 @@ import time
 
 import numpy as np
 
+from drl_cli.acting.brought import called
 from drl_cli.actors.trained import Trained
 from drl_cli.data.trajectories import join, padded_shape
+from drl_cli.errors import PluginFailed
 from drl_cli.tf1.tensorflow import function, tf
 
 
@@ -60,7 +62,7 @@ class BatchLearner:
         began = time.perf_counter()
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
         if self._postprocess is not None:
-            batch |= self._postprocess(batch, self._config)
+            batch |= self._added(batch)
         out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
         self._trained.made(out.updates, out.finite)
         self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
@@ -74,6 +76,15 @@ class BatchLearner:
             "version": self._trained.version,
             "steps": int(batch["mask"].sum()),
         }
+
+    def _added(self, batch):
+        """Return the columns that the algorithm's own postprocess adds to ``batch``. Raises PluginFailed."""
+        what = f"The postprocess {getattr(self._postprocess, '__name__', 'of this algorithm')}"
+        added = called(what, self._postprocess, batch, self._config)
+        lacks = [name for name in self._built.columns if name not in batch and name not in (added or ())]
+        if lacks:
+            raise PluginFailed(f"{what} did not bring the column {lacks[0]}, which the graph learns from.")
+        return added or {}
 
     def _run(self, batch, shape, env_steps):
         if shape not in self._calls:

@@ -7,6 +7,7 @@ import operator
 import threading
 
 from drl_cli import plugins
+from drl_cli.acting.brought import called
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.actors.observed import Observed
 from drl_cli.configs.resources import gpus
@@ -48,7 +49,9 @@ class Trained:
         with custom.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
             graph = load(self._module)
             build = getattr(graph, "build", graph)
-            built = build(config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
+            asked = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            built = called("The graph of this algorithm", build, *asked) if own else build(*asked)
             add(built)
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer(list(built.variables.values()))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import completing, exports, figures, group, options, terminal
+from drl_cli.cli import completing, exports, figures, group, options, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.loading import load
 
@@ -36,7 +36,7 @@ WHICH, OUT = "Which", "What comes out"
 @group.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=values.Choice(FORMATS),
     group=OUT,
     help="[default: by the ending of OUT: .onnx, .tflite, else savedmodel]",
 )

@@ -265,7 +265,7 @@ _OUTPUT = [
     ),
     group.option(
         "--log-format",
-        type=click.Choice(["text", "json"]),
+        type=values.Choice(["text", "json"]),
         metavar="json|text",
         group=OUTPUT,
         help="Lines of the run's drl.log. [default: text]",

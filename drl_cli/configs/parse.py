@@ -182,7 +182,7 @@ def _unknown(path, fields, reader):
 
 def _hint(path, fields, schema):
     name = str(path[-1])
-    if ".".join(map(str, path)) in {".".join(found) for found, _ in leaves(schema)}:
+    if tuple(path) in {tuple(found) for found, _ in leaves(schema)}:
         return f" It has {', '.join(fields)}."  # what else is given there asks for a section of other keys
     prefix = "".join(f"{part}." for part in path[:-1])
     everywhere = {".".join(found) for found, _ in leaves(schema)}

@@ -51,9 +51,10 @@ class Trainer:
 
         ``algorithm``: a name that --run takes. ``env``: an id, a name of ``register_env``, or a class or function that makes
         environments (as ``register_env`` takes it); ``config`` may hold it instead. ``config``: keys of the algorithm, as in
-        RLlib's tutorials; numbers of NumPy and tuples are fine. ``verbose``: print what happens, one line each, on stderr.
-        ``settings``: keys of an experiment file, such as local_dir (default ~/ray_results), stop (default: none, the program
-        decides), checkpoint_freq, keep_checkpoints_num, restore; and ray_address, ray_num_cpus, ….
+        RLlib's tutorials; numbers of NumPy and tuples are fine, and so are classes for callbacks and model.custom_model, and a
+        function for custom_eval_function: they are registered under their names. ``verbose``: print what happens, one line
+        each, on stderr. ``settings``: keys of an experiment file, such as local_dir (default ~/ray_results), stop (default:
+        none, the program decides), checkpoint_freq, keep_checkpoints_num, restore; and ray_address, ray_num_cpus, ….
 
         Raises ConfigError, EnvError or another InputError with everything that is wrong.
         """

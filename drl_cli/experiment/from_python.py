@@ -6,6 +6,7 @@ User: ``experiment.door``.
 import sys
 from pathlib import PurePath
 
+from drl_cli.acting import callbacks, evaluations
 from drl_cli.acting.own_creators import name_of, register_env
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.parse import refuse
@@ -13,8 +14,11 @@ from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, InputError, suggestion
 from drl_cli.experiment.layers import Layers
 from drl_cli.experiment.spec import Draft
+from drl_cli.networks.models import register_model
 
 WHERE = Where("Trainer", overlay={("config",): "config"})
+OWN = {"callbacks": callbacks.name_of, "custom_eval_function": evaluations.name_of}
+"""Keys that are names of what a program may hand in itself: what registers it, and returns its name."""
 RAY = ("ray_address", "ray_num_cpus", "ray_num_gpus", "ray_object_store_memory")
 SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("run", "env", "config"))
 
@@ -22,7 +26,8 @@ SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("r
 def spec_of(algorithm, env, config, name, settings):
     """Return the ExperimentSpec of ``algorithm`` on ``env`` with ``config``; no stop rules unless ``settings`` has some.
 
-    ``env``: an id, a registered name, or a class or function that makes environments, which is registered here.
+    ``env``: an id, a registered name, or a class or function that makes environments, which is registered here; so are a class
+    of callbacks and a function that evaluates, in ``config``.
     ``name``: of the experiment. ``settings``: keys of an experiment file beside these, and those of ``RAY``. Raises
     ConfigError, EnvError and other InputErrors with everything that is wrong.
     """
@@ -43,7 +48,7 @@ def spec_of(algorithm, env, config, name, settings):
     flags = {key: settings[key] for key in RAY if settings.get(key) is not None}
     flags |= {"env": env, "command": ["python", *sys.argv]}  # a program may import what an id of its own names
     given = {key: value for key, value in settings.items() if key not in RAY and value is not None}
-    mapping = {"stop": {}, **given, "run": algorithm, "config": config}
+    mapping = {"stop": {}, **given, "run": algorithm, "config": _with_names(config)}
     if env is not None:
         mapping["env"] = env
     draft = Draft(name, Layers(_plain(mapping), WHERE), flags)
@@ -62,6 +67,17 @@ def _named(env):
             "makes environments of its own, several of them: hand in what makes them."
         )
     return register_env(name_of(env), env)
+
+
+def _with_names(config):
+    """Return ``config`` with names for the classes and functions in it, which are registered: RLlib's configs hold such."""
+    named = {key: name_for(config[key]) for key, name_for in OWN.items() if callable(config.get(key))}
+    model = config.get("model")
+    if isinstance(model, dict) and callable(model.get("custom_model")):
+        made = model["custom_model"]
+        register_model(made.__name__, made)
+        named["model"] = {**model, "custom_model": made.__name__}
+    return config | named
 
 
 def _plain(value):

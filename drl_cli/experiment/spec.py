@@ -190,7 +190,9 @@ class Draft:
 
     def _unknown_model(self):
         """Return the problem of a custom model that nobody has registered, in a list."""
-        name = self._config.model.custom_model
+        name = getattr(
+            getattr(self._config, "model", None), "custom_model", None
+        )  # a registered algorithm may have neither
         try:
             if name is not None:
                 models.MODELS.find(name)

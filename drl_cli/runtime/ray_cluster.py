@@ -316,8 +316,4 @@ def _not_importable(error):
 
 def _first_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if (
-        lines and "error raised in its creation task" in lines[0]
-    ):  # what it was given cannot be read there: a module is missing
-        return f"it cannot be made: {lines[-1]}"
     return lines[0] if lines else type(error).__name__

@@ -13,6 +13,8 @@ from drl_cli.configs.es import ESConfig
 from drl_cli.configs.sac import SACConfig
 from drl_cli.errors import ConfigError, InputError, PluginFailed, RunFailed
 
+pytestmark = pytest.mark.usefixtures("plug_ins")
+
 
 class Wanted(Callbacks):
     """Its hook wants what hooks are not given."""

@@ -10,7 +10,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.ddpg_nets import initial_weights, policy_spec
 from drl_cli.configs.parse import parse
 from drl_cli.configs.schema import Section, key
-from drl_cli.errors import ConfigError, InputError, RunFailed
+from drl_cli.errors import ConfigError, InputError, PluginFailed
 
 pytestmark = pytest.mark.usefixtures("plug_ins")
 SPACES = {
@@ -105,9 +105,22 @@ def test_what_it_returns_is_checked(monkeypatch, returned, text):
     register_exploration("Bare", Bare)
     monkeypatch.setattr(Bare, "returned", returned)
     exploration, policy = explored(type="Bare")
-    with pytest.raises(RunFailed) as caught:
+    with pytest.raises(PluginFailed) as caught:
         exploration.act(policy, OBS, (), None, 5)
     assert str(caught.value) == text
+
+
+def test_what_it_raises_ends_the_run_in_one_line_that_says_where():
+    class Broken(Bare):
+        def act(self, policy, obs, state, rng, at):
+            return obs["wind"]
+
+    register_exploration("Broken", Broken)
+    exploration, policy = explored(type="Broken")
+    with pytest.raises(
+        PluginFailed, match=r"The exploration Broken: act failed: IndexError: .*test_own_explorations.py:\d+"
+    ):
+        exploration.act(policy, OBS, (), None, 5)
 
 
 def test_keys_of_a_section_have_bounds():

@@ -20,6 +20,7 @@ from drl_cli.configs.sac import SACConfig
 from drl_cli.data.evolution import Block
 from drl_cli.errors import ConfigError, InputError, PluginFailed
 
+pytestmark = pytest.mark.usefixtures("plug_ins")
 SPEC = spec(2, (LOW,), (HIGH,))
 ENV = {"id": "Scripted-v0", "env_config": {}, "imports": (), "horizon": None, "explore": False}
 PLAN = [{"ends": (2, "terminated")}, {"ends": (1, "truncated")}]

@@ -31,6 +31,12 @@ def reading(name, mapping, where="--config"):
         ("DQN", {"lr_schedule": [[0, 0.1], [5, 0.01]]}, "lr", ((0, 0.1), (5, 0.01))),
         ("PPO", {"entropy_coeff_schedule": [[0, 0.1], [5, 0]]}, "entropy_coeff", ((0, 0.1), (5, 0.0))),
         ("PPO", {"model": {"vf_share_layers": True}}, "vf_share_layers", True),
+        (
+            "PPO",
+            {"model": {"custom_model": "a", "custom_options": {"units": 3}}},
+            "model.custom_model_config",
+            {"units": 3},
+        ),
         ("DQN", {"exploration_final_eps": 0.1}, "exploration_config.final_epsilon", 0.1),
         ("DQN", {"softmax_temp": 2, "exploration_config": {"type": "SoftQ"}}, "exploration_config.temperature", 2.0),
         ("DDPG", {"pure_exploration_steps": 50}, "exploration_config.random_timesteps", 50),

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drl_cli import checkpoint, errors, events, loggers
+from drl_cli import Callbacks, checkpoint, errors, events, loggers
 from drl_cli.acting.policy import policy_from_checkpoint
 from drl_cli.checkpoint.run_folder import is_locked
 from drl_cli.experiment.door import Trainer
@@ -297,6 +297,20 @@ def test_verbose_prints_lines(made, capfd):
 def test_numbers_of_numpy_and_tuples_are_fine(made):
     config = made(config={"noise_stdev": np.float32(0.5), "model": {"fcnet_hiddens": (np.int64(4), 8)}}).config
     assert (config.noise_stdev, config.model.fcnet_hiddens) == (0.5, (4, 8))
+
+
+def test_classes_and_functions_in_the_config_are_registered_under_their_names(made):
+    class Counting(Callbacks):
+        def on_episode_end(self, *, episode, **more):
+            episode.custom_metrics["ten"] = 10
+
+    def half(evaluation):
+        return {"episode_reward_mean": 0.5, "asked": len(evaluation.seeds)}
+
+    trainer = made(config={"callbacks": Counting, "custom_eval_function": half})
+    assert (trainer.config.callbacks, trainer.config.custom_eval_function) == ("Counting", "half")
+    assert trainer.evaluate(3) == {"evaluation": {"episode_reward_mean": 0.5, "asked": 3}}
+    assert trainer.train()["custom_metrics"]["ten_mean"] == 10
 
 
 def test_env_may_stand_in_the_config():

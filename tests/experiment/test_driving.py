@@ -423,7 +423,7 @@ def test_done_in_a_result_ends_the_run(tmp_path):
     assert iterations(outcome) == [1, 2]
 
 
-def test_loggers_by_name_get_the_results_of_a_run(tmp_path):
+def test_loggers_by_name_get_the_results_of_a_run(tmp_path, plug_ins):
     rows = []
 
     class Rows:

@@ -10,6 +10,7 @@ from drl_cli import events, loggers
 from drl_cli.errors import InputError
 from drl_cli.loggers import registering
 
+pytestmark = pytest.mark.usefixtures("plug_ins")
 FACTS = {
     "run": "PPO",
     "env": "CartPole-v1",

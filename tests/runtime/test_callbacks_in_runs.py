@@ -10,6 +10,7 @@ from drl_cli.acting.evaluations import register_evaluation
 from drl_cli.errors import PluginFailed
 from drl_cli.runtime.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("plug_ins")
 SHORT = {"horizon": 50, "evaluation_config": {"horizon": 20}}
 
 

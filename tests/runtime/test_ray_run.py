@@ -434,13 +434,6 @@ def test_mix_of_workers_that_sample_and_read_keeps_its_shares(beside, tmp_path):
     assert info["num_steps_read"] / info["num_steps_sampled"] == pytest.approx(0.5, abs=0.15)
 
 
-def test_an_actor_that_cannot_read_what_it_is_given_says_which_module_it_lacks():
-    said = "The actor died because of an error raised in its creation task, ray::A.__init__() (pid=7)\n  At least one of the "
-    said += "input arguments for this task could not be computed:\n\nModuleNotFoundError: No module named 'nets'"
-    first_line = load("drl_cli.runtime.ray_cluster")._first_line
-    assert first_line(RuntimeError(said)) == "it cannot be made: ModuleNotFoundError: No module named 'nets'"
-
-
 def model_of_no_module(**methods):
     """A custom model that no process can import: the class itself has to travel."""
 

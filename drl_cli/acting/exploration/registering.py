@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from drl_cli import plugins
+from drl_cli.acting.brought import called
 from drl_cli.configs.exploration import TYPES, OwnExplorationKeys
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
-from drl_cli.errors import InputError, RunFailed
+from drl_cli.errors import InputError, PluginFailed
 
 ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _NAME = re.compile(r"[A-Za-z]\w{0,59}")
@@ -98,30 +99,35 @@ class OwnExploration:
         self.name, self._action = settings["type"], spec.action
         registered = plugins.EXPLORATIONS.find(self.name)
         own = {name: settings[name] for name in registered.defaults()}
-        self._own = registered.make(own, spec, count)
+        self._own = called(f"The exploration {self.name}", registered.make, own, spec, count)
         self.memory = getattr(self._own, "memory", {})
 
     def act(self, policy, obs, state, rng, at):
         """See the module."""
-        made = self._own.act(policy, obs, state, rng, at)
+        made = self._ask("act", policy, obs, state, rng, at)
         if not isinstance(made, tuple) or len(made) != 3:
-            raise RunFailed(f"The exploration {self.name}: act returned no (action, state, columns).")
+            raise PluginFailed(f"The exploration {self.name}: act returned no (action, state, columns).")
         action, state, columns = made
         action, shape = np.asarray(action, self._action.dtype), (len(obs), *self._action.shape)
         if action.shape != shape:
-            raise RunFailed(f"The exploration {self.name}: act returned actions of shape {action.shape}, not {shape}.")
+            raise PluginFailed(
+                f"The exploration {self.name}: act returned actions of shape {action.shape}, not {shape}."
+            )
         return action, state, columns
 
     def logp(self, policy, obs, state, action, at):
         """See the module."""
-        known = getattr(self._own, "logp", None)
-        return known(policy, obs, state, action, at) if known else None
+        return self._ask("logp", policy, obs, state, action, at)
 
     def ended(self, index):
         """See the module."""
-        if hasattr(self._own, "ended"):
-            self._own.ended(index)
+        self._ask("ended", index)
 
     def describe(self, t):
         """See the module."""
-        return {name: float(value) for name, value in getattr(self._own, "describe", lambda t: {})(t).items()}
+        return {name: float(value) for name, value in (self._ask("describe", t) or {}).items()}
+
+    def _ask(self, method, *args):
+        """Call what it may have; None where it has not."""
+        known = getattr(self._own, method, None)
+        return called(f"The exploration {self.name}: {method}", known, *args) if known else None
