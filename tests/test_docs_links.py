@@ -25,7 +25,8 @@ def missing_paths(literals):
     """Return the literals that look like paths of this repository and are none."""
     wrong = []
     for literal in literals:
-        for word in re.findall(r"[\w./*-]+", literal):
+        for word in re.findall(r"[\w./*<>-]+", literal):
+            word = re.sub(r"<.*?>", "*", word)
             first, slash, _ = word.partition("/")
             if not slash or word.startswith(("/", "-", ".")) or first not in (*FOLDERS, *ROOMS):
                 continue
