@@ -26,11 +26,12 @@ drl diff mine.yaml:first mine.yaml:second --json
 @group.option(
     "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."
 )
+@options.import_option(run_options.WHICH)
 @group.option("-q", "--quiet", is_flag=True, help="Only the rows, no explanations.")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
-def diff(session, a, b, local_dirs, everything, quiet, as_json):
+def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
     """Show in what two experiments differ: algorithm, environment, stop rules, config, versions.
 
     A and B are runs (an id, a name, a path), searches (an id) or files of experiments (a path, or the name of a shipped
@@ -41,6 +42,7 @@ def diff(session, a, b, local_dirs, everything, quiet, as_json):
     "hidden"}, SIDE: {"name", "kind", "algorithm", "env"}; hidden counts the keys of only one algorithm that are at
     their defaults.
     """
+    options.import_modules(imports)
     roots = run_options.roots(local_dirs)
     left, right = _side(a, roots), _side(b, roots)
     differing = load("drl_cli.runs.differing")

@@ -111,10 +111,10 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     session, demands = context.obj, _demands(asked["asserts"])
     checkpoints = [run_options.place(word) for word in checkpoints]
     estimating.expect_fitting(context, bool(asked["data"]))
+    options.import_modules(imports)
     if asked["data"]:
         estimating.run(session, checkpoints, asked, as_json)
         return
-    options.import_modules(imports)
     overrides = options.typed_object(asked["config"], "--config")
     opened = load("drl_cli.analysis.subject").open_subject
     subjects = [opened(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]

@@ -107,7 +107,6 @@ def test_small_effective_sample_size_is_warned_of(run, capsys, write_checkpoint)
         (["--episodes", 20], "Error: --episodes has no effect with --data: nothing is played."),
         (["--explore"], "Error: --explore has no effect with --data: nothing is played."),
         (["--env", "Pendulum-v1"], "Error: --env has no effect with --data: nothing is played."),
-        (["--import", "json"], "Error: --import has no effect with --data: nothing is played."),
         (["--gamma", 1.5], "Error: Invalid value for '--gamma'"),
         (["--config", "{horizon: 3}"], "--config: 'horizon' has no effect on estimates"),
     ],

@@ -107,7 +107,9 @@ def test_names_of_a_plug_in_work_in_every_command(folder, extra):
     assert drl(folder, "explain", run, "--given", *extra)[0].startswith("SMALLES on Strides-v0")
     drl(folder, "train", "--resume", run, "--stop", "training_iteration=3", *extra)
     assert len((run / "result.json").read_text().splitlines()) == 3
-    assert drl(folder, "diff", run, run)[0] == ""
+    assert drl(folder, "diff", run, run, *extra)[0] == ""
+    (folder / "mine.yaml").write_text("mine: {run: SMALLES, env: Strides-v0}")
+    assert "episodes_per_batch" in drl(folder, "diff", "mine.yaml", run, "--all", *extra)[0]
 
 
 @pytest.mark.parametrize(
