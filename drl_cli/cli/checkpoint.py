@@ -37,19 +37,12 @@ drl checkpoint verify run.tar.gz other.zip
 WHICH = "Which"
 
 
-@click.group(
+checkpoint = group.of_commands(
     "checkpoint",
-    cls=group.CommandTable,
-    table=TABLE,
-    examples=EXAMPLES,
-    invoke_without_command=True,
-    context_settings=group.CONTEXT_SETTINGS,
+    TABLE,
+    EXAMPLES,
+    "What a checkpoint holds, whether it is whole, and taking it elsewhere: as a function, or as one file.",
 )
-@click.pass_context
-def checkpoint(context):
-    """What a checkpoint holds, whether it is whole, and taking it elsewhere: as a function, or as one file."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @click.command("info", cls=group.Command, examples=INFO_EXAMPLES)

@@ -19,19 +19,12 @@ drl env check MyEnv-v0 --import my_module --config '{"env_config": {"size": 8}}'
 """
 
 
-@click.group(
+env = group.of_commands(
     "env",
-    cls=group.CommandTable,
-    table=TABLE,
-    examples=CHECK_EXAMPLES,
-    invoke_without_command=True,
-    context_settings=group.CONTEXT_SETTINGS,
+    TABLE,
+    CHECK_EXAMPLES,
+    "One environment: check it. What there is: drl envs.",
 )
-@click.pass_context
-def env(context):
-    """One environment: check it. What there is: drl envs."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @click.command("check", cls=group.Command, examples=CHECK_EXAMPLES)

@@ -33,19 +33,12 @@ drl example list --run SAC --json
 WIDE = 100  # columns from which algorithm and environment have columns of their own
 
 
-@click.group(
+example = group.of_commands(
     "example",
-    cls=group.CommandTable,
-    table=TABLE,
-    examples=EXAMPLES,
-    invoke_without_command=True,
-    context_settings=group.CONTEXT_SETTINGS,
+    TABLE,
+    EXAMPLES,
+    "The tuned files that come with drl: settings that were tried out, each with its goal and what it took.",
 )
-@click.pass_context
-def example(context):
-    """The tuned files that come with drl: settings that were tried out, each with its goal and what it took."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @click.command("list", cls=group.Command, examples=LIST_EXAMPLES)

@@ -128,3 +128,23 @@ class CommandTable(click.Group):
         if self.closing:
             formatter.write_paragraph()
             formatter.write(self.closing)
+
+
+def of_commands(name, table, examples, text):
+    """Return the group ``name`` of the commands of ``table`` (see ``CommandTable``); alone it shows its help, ``text`` first."""
+
+    @click.group(
+        name,
+        cls=CommandTable,
+        table=table,
+        examples=examples,
+        help=text,
+        invoke_without_command=True,
+        context_settings=CONTEXT_SETTINGS,
+    )
+    @click.pass_context
+    def shown(context):
+        if context.invoked_subcommand is None:
+            click.echo(context.get_help())
+
+    return shown
