@@ -131,7 +131,7 @@ class CommandTable(click.Group):
 
 
 def of_commands(name, table, examples, text):
-    """Return the group ``name`` of the commands of ``table`` (see ``CommandTable``); alone it shows its help, ``text`` first."""
+    """Return the group ``name`` of the commands in ``table`` (see ``CommandTable``), alone it shows help, ``text`` first."""
 
     @click.group(
         name,
