@@ -149,15 +149,20 @@ class RayCluster:
             self._start(options, num_cpus)
 
     def _join(self, address):
+        advice = "Start one with: ray start --head"
         try:
             _knock(address)
+            if os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
+                advice = (
+                    "Something listens there; a cluster that was started with a token wants it here too: "
+                    "RAY_AUTH_MODE=token RAY_AUTH_TOKEN=... drl train ..."
+                )
             ray.init(
                 address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}"
             )
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise ClusterUnavailable(
-                f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} "
-                "Start one with: ray start --head"
+                f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} {advice}"
             ) from error
         self._owned = True
 

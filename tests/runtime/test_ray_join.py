@@ -13,6 +13,7 @@ from runtime_runs import env_facts, small_config
 
 from drl_cli import process
 from drl_cli.errors import ClusterUnavailable
+from drl_cli.loading import load
 from drl_cli.runtime.trainer import Trainer
 
 pytestmark = pytest.mark.ray
@@ -91,3 +92,22 @@ def test_address_where_no_ray_is_ends_in_one_clear_error_at_once():
         )
     finally:
         trainer.close()
+
+
+def test_cluster_that_asks_for_a_token_says_how_to_give_it(monkeypatch):
+    module = load("drl_cli.runtime.ray_cluster")
+
+    def init(**options):
+        raise RuntimeError("Failed to connect to GCS.")
+
+    monkeypatch.setattr(module.ray, "init", init)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ClusterUnavailable, match="wants it here too: RAY_AUTH_MODE=token RAY_AUTH_TOKEN="):
+            module.RayCluster({"address": address}, 1)
+        monkeypatch.setenv("RAY_AUTH_MODE", "token")
+        with pytest.raises(ClusterUnavailable, match="Failed to connect to GCS. Start one with: ray start --head"):
+            module.RayCluster({"address": address}, 1)
