@@ -11,7 +11,7 @@ from drl_cli.errors import InputError
 @pytest.fixture
 def registry(monkeypatch):
     made = plugins.Registry("model", "register_model")
-    monkeypatch.setitem(plugins._ALL, "model", made)
+    monkeypatch.setattr(plugins, "_ALL", {"model": made})
     monkeypatch.setattr(plugins, "_failures", [])
     return made
 

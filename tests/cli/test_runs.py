@@ -106,7 +106,8 @@ def search(results):
     ]
 
 
-def test_trials_of_a_search_share_a_line_unless_asked_for(search, capsys):
+def test_trials_of_a_search_share_a_line_unless_asked_for(search, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")  # every column, however long the paths of this test are
     lines = [line.split() for line in drl(capsys, "runs", "--sort", "best").out.splitlines()]
     assert lines[0][:4] == ["id", "state", "trials", "run"] and len(lines) == 5
     assert lines[1][:7] == ["1a2b3", "finished", "2/2", "SAC", "Pendulum-v1", "-111.0", "-"]
