@@ -10,6 +10,7 @@ import click
 
 from drl_cli.cli import completing, exports, figures, group, options, run_options, terminal, values
 from drl_cli.cli.train import json_line
+from drl_cli.errors import InputError, nearest
 from drl_cli.loading import load
 
 FORMATS = ("savedmodel", "onnx", "tflite")
@@ -28,6 +29,17 @@ drl checkpoint unpack lander.tar.gz
 drl checkpoint unpack run.zip -o ~/ray_results/from-elsewhere
 """
 WHICH, OUT = "Which", "What comes out"
+
+
+def _by_ending(out):
+    """Return the format that the ending of ``out`` means; InputError for an ending that only looks like one."""
+    ending = Path(out).suffix
+    if ending not in BY_ENDING and (near := nearest(ending, BY_ENDING, 1)):
+        right = Path(out).with_suffix(near[0])
+        raise InputError(
+            f"{out}: no format ends in {ending}. Did you mean '{right}'? A folder of that name: --format savedmodel."
+        )
+    return BY_ENDING.get(ending, "savedmodel")
 
 
 @click.command("export", cls=group.Command, examples=EXPORT_EXAMPLES)
@@ -68,7 +80,7 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     "tolerance"}: the largest difference of a Box action and of a memory, the number of rows in which another choice was
     made, and how many of them are ties.
     """
-    form = form or BY_ENDING.get(Path(out).suffix, "savedmodel")
+    form = form or _by_ending(out)
     exporting = load("drl_cli.export.exporting")
     exporting.check_place(form, out)
     options.import_modules(imports)

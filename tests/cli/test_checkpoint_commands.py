@@ -200,3 +200,9 @@ def test_export_of_a_run_that_fails_is_raised_after_the_summary(pendulum_run, mo
     assert made.lines() == []
     with pytest.raises(ExportFailed, match="its actions differ"):
         made.raise_failure()
+
+
+@pytest.mark.parametrize(("out", "right"), [("x.onxx", "x.onnx"), ("x.ONNX", "x.onnx"), ("a/p.tflit", "a/p.tflite")])
+def test_misspelt_ending_is_no_savedmodel(out, right, capsys):
+    assert cli.main(["checkpoint", "export", "anything", "-o", out]) == 2
+    assert f"Did you mean '{right}'?" in " ".join(capsys.readouterr().err.split())
