@@ -80,7 +80,7 @@ def shown_options(command):
 
 def command_lines(words, command):
     """Return the lines about one command: usage, what it does, its examples, its options under their headings."""
-    context = click.Context(command, info_name=words[-1])
+    context = click.Context(command, info_name=words[-1], **command.context_settings)
     usage = " ".join(("drl", *words, *command.collect_usage_pieces(context)))
     lines = [f".. _{label_of(words)}:", "", *heading(f"drl {' '.join(words)}", SECTION)]
     lines += [".. code-block:: text", "", f"    {usage}", ""]

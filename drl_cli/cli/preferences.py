@@ -153,7 +153,7 @@ def _refusal(name, command, words, options):
 
 def _value(option, command, value, place):
     """Return ``value`` as the option's own type. Raises ConfigError."""
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)
     given = value if isinstance(value, list) else [value]
     if isinstance(value, dict) or (isinstance(value, list) and not option.multiple) or value is None:
         raise ConfigError(f"{place}: {value!r:.60} is no value of an option.")

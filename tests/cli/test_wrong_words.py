@@ -11,7 +11,7 @@ def tree(command=cli.drl, words=()):
     """Yield (words behind drl, command) of the whole tree."""
     yield words, command
     for name in getattr(command, "table", {}):
-        yield from tree(command.get_command(click.Context(command), name), (*words, name))
+        yield from tree(command.get_command(click.Context(command, **command.context_settings), name), (*words, name))
 
 
 def misspelt(word):
