@@ -110,10 +110,10 @@ def stage(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(stage, tmp_path, monkeypatch):
+def folder(stage, tmp_path, monkeypatch, plug_ins):
     """A folder to type in, with the runs and the recorded experience of the stage, and the examples of docs/examples.
 
-    Modules in it are forgotten afterwards.
+    Modules in it, and what they registered, are forgotten afterwards.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
