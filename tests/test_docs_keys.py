@@ -15,7 +15,8 @@ WORKING = (
     "evaluation_parallel_to_training observation_filter compress_observations metrics_smoothing_episodes min_iter_time_s "
     "timesteps_per_iteration min_train_timesteps_per_iteration num_cpus_per_worker num_gpus_per_worker "
     "custom_resources_per_worker num_cpus_for_driver memory_per_worker callbacks custom_eval_function "
-    "extra_python_environs_for_driver extra_python_environs_for_worker remote_worker_envs"
+    "extra_python_environs_for_driver extra_python_environs_for_worker remote_worker_envs "
+    "synchronize_filters shuffle_buffer_size"
 )
 RENAMED = {
     "local_tf_session_args": "tf_session_args",
@@ -24,12 +25,19 @@ RENAMED = {
     "evaluation_duration": "evaluation_num_episodes",
     "min_train_timesteps_per_reporting": "min_train_timesteps_per_iteration",
 }
-IDLE = ["create_env_on_driver", "always_attach_evaluation_results", "sample_async", "framework", "eager", "use_pytorch"]
+IDLE = [
+    "create_env_on_driver",
+    "always_attach_evaluation_results",
+    "sample_async",
+    "framework",
+    "eager",
+    "use_pytorch",
+    "postprocess_inputs",
+]
 REFUSED = (
     "env_task_fn",
     "multiagent",
     "remote_env_batch_wait_ms",
-    "synchronize_filters",
 )
 
 

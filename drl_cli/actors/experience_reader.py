@@ -18,6 +18,7 @@ from drl_cli.configs.replay import shards
 from drl_cli.data.columns import Meta, Reading, Token
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
+from drl_cli.data.experience.shuffling import Shuffled
 from drl_cli.data.randomness import number
 from drl_cli.errors import CheckpointError, ExperienceError
 
@@ -55,7 +56,8 @@ class ExperienceReader:
         seed, share = identity["seed"], (identity["index"], identity["workers"])
         if self._passes is None:  # every worker reads everything, in an order of its own
             seed, share = number(seed, "files", identity["number"], identity["incarnation"]), (0, 1)
-        return Source(self._paths, self._layout, seed, self._passes, share)
+        source, size = Source(self._paths, self._layout, seed, self._passes, share), self._config.shuffle_buffer_size
+        return Shuffled(source, size, seed) if size else source
 
     def collect(self, min_version=0, max_version=None):
         """Read on for a fragment's steps; returns (Token, columns of data.columns.FRAGMENT, None where nothing was left).

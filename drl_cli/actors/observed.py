@@ -2,7 +2,7 @@
 
 ``Differences`` belongs to a worker, ``Observed`` to a learner; between them travels ``Token.seen``, {"obs": Moments, "return":
 Moments} or parts of it. Within a fragment the filters are those of the weights that act: they change with the
-weights' version, never between.
+weights' version, never between; with ``synchronize_filters: false`` a worker's are its own, and change with each fragment.
 
 Rewards are divided where they can no longer change: those of a trajectory that is learnt from once, by the worker; a
 replay holds raw ones, because what was divided by yesterday's deviation would stay so, and the graph divides when it learns.
@@ -23,6 +23,10 @@ class Differences:
         self._spec, self._gamma = spec, config.gamma
         self._replayed = isinstance(config, BufferKeys)
         self._running = np.zeros(streams)  # discounted return of each running episode
+        apart = spec.filter and not config.synchronize_filters
+        self._own = (
+            nothing(tuple(spec.obs_shape)) if apart else None
+        )  # of what this worker has seen, for its own filter
 
     def note(self, columns, weights):
         """Return (what ``Token.seen`` is for the fragment ``columns``, by what its rewards are still to be divided).
@@ -33,6 +37,7 @@ class Differences:
         spec, seen, scale = self._spec, {}, np.float32(1.0)
         if spec.filter:
             seen["obs"] = moments(_real(columns["obs"], columns))
+            self._own = None if self._own is None else merged(self._own, seen["obs"])
         if spec.scaled:
             self._running[columns["cut"]] = 0.0
             ends = columns["terminated"] | columns["truncated"]
@@ -44,14 +49,32 @@ class Differences:
                 columns["reward"], scale = columns["reward"] / scale, np.float32(1.0)
         return seen or None, scale
 
+    @property
+    def are_apart(self):
+        """Whether the worker acts with a filter of its own (``synchronize_filters: false``)."""
+        return self._own is not None
+
+    def acting(self, weights):
+        """Return ``weights`` ({name: array}) as this worker acts with them: with its own filter, once it has seen something."""
+        if self._own is None or not self._own.count:
+            return weights
+        own = filtering.weights_of(self._spec, self._own, None)
+        return weights | {name: own[name] for name in (filtering.MEAN, filtering.VAR)}
+
     def state(self):
-        """Return {name: array}: what the next fragment's rewards go on from."""
-        return {"discounted": self._running.copy()} if self._spec.scaled else {}
+        """Return {name: array}: what the next fragment goes on from."""
+        arrays = {"discounted": self._running.copy()} if self._spec.scaled else {}
+        if self._own is not None:
+            arrays |= {f"own_{part}": np.array(value) for part, value in self._own._asdict().items()}
+        return arrays
 
     def load(self, arrays):
         """Continue from ``state``."""
         if self._spec.scaled:
             self._running[...] = arrays["discounted"]
+        if self._own is not None and "own_count" in arrays:  # the run before may have shared its filters
+            count, mean, m2 = (arrays[f"own_{part}"] for part in Moments._fields)
+            self._own = Moments(float(count), np.array(mean), np.array(m2))
 
 
 def _real(values, columns):

@@ -85,6 +85,8 @@ class RolloutWorker:
             self._envs.reset()
             self._started = True
         self._adopt(min_version, max_version)
+        if self._differences.are_apart and self._policy.has_weights:
+            self._policy.set_weights(self._differences.acting(self._policy.weights))
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         columns, episodes, seconds, seen = self._fragment()
         self._sequence += 1

@@ -1,8 +1,7 @@
 """Keys of what is learnt from: steps that workers sample, recorded ones from files, or a mix of both.
 
 Mixed into the config of every algorithm that learns from a buffer. Names and meanings are RLlib's (COMMON_CONFIG, 1.0.1 to
-1.13). Deviations: files that fit into ``buffer_size`` are held and read once; shares need not sum to 1 to the last bit;
-``shuffle_buffer_size`` is refused, since what is learnt from is drawn at random from the whole buffer.
+1.13). Deviations: files that fit into ``buffer_size`` are held and read once; shares need not sum to 1 to the last bit.
 """
 
 import math
@@ -11,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, model_validator
 
-from drl_cli.configs.schema import MAX_TEXT, MisfitError, Section, key
+from drl_cli.configs.schema import MAX_TEXT, MisfitError, Section, Whole, key
 
 SAMPLER, DATASET = "sampler", "dataset"
 ELSEWHERE = "://"  # in what is no path: minari://…
@@ -51,6 +50,13 @@ class InputKeys(Section):
         allowed="sampler, a path, a list of paths, or a mapping of these to shares that sum to 1",
     )
     input_config: InputConfig = key(InputConfig(), "Where the files are if input is dataset.")
+    shuffle_buffer_size: Whole = key(
+        0,
+        "Of so many pieces of episodes (a batch of RLlib's, an episode) one is drawn at random to be read next; 0: in the "
+        "order of the files. For files of more than buffer_size steps, of which only the newest ones are learnt from.",
+        ge=0,
+        le=1_000_000,
+    )
     actions_in_input_normalized: bool = key(
         False, "Whether files hold Box actions in [-1, 1], to be stretched to the bounds of the action space."
     )
@@ -62,6 +68,8 @@ class InputKeys(Section):
             raise MisfitError("input_config.paths", f"they go with input: dataset; {text}")
         if self.actions_in_input_normalized and self.input == SAMPLER:
             raise MisfitError("actions_in_input_normalized", "true speaks of files, and input is sampler; leave it out")
+        if self.shuffle_buffer_size and self.input == SAMPLER:
+            raise MisfitError("shuffle_buffer_size", "it speaks of files, and input is sampler; leave it out")
         if not isinstance(self.input, (str, dict)) and SAMPLER in self.input:
             raise MisfitError("input", "sampler in a list has no share; write {sampler: 0.5, PATH: 0.5}")
         return self

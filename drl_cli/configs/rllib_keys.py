@@ -33,15 +33,11 @@ NEVER = {
     "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
-    "synchronize_filters": "mean and deviation are part of the policy that is learnt, scored and saved. With filters of their own, "
-    "workers would each act as another policy than that one, and what they report of it would be of none.",
     "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
     "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
     "multiagent": _SEVERAL,
     "replay_mode": _SEVERAL,
     "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
-    "postprocess_inputs": "returns are always made of the rewards that were read. Remove the key.",
-    "shuffle_buffer_size": "what is learnt from is drawn at random from the buffer: buffer_size steps of it.",
 }
 """Keys of RLlib's that will not come, with the reason."""
 
@@ -94,6 +90,8 @@ INSTEAD = {
     "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
     "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
     "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "synchronize_filters": (("noise_stdev", "its workers try weights that one filter goes with"),),
+    "shuffle_buffer_size": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "remote_worker_envs": (("noise_stdev", "its workers play side by side already; raise num_workers"),),
     "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from drl_cli.configs.exploration import ExplorationConfig
+from drl_cli.configs.offline import reads_only
 from drl_cli.configs.output import OutputKeys
 from drl_cli.configs.schema import MisfitError, Section, Whole, key
 
@@ -68,13 +69,17 @@ class WorkerKeys(Section):
 class RolloutKeys(WorkerKeys, OutputKeys):
     """Keys of the part that steps environments with one policy, and explores on top of it."""
 
+    synchronize_filters: bool = key(
+        True,
+        "Whether all workers act with the statistics of observation_filter over what all have seen; false: each acts with "
+        "those of what it has seen itself. What is learnt, scored and saved has those of all.",
+    )
     remote_worker_envs: bool = key(
         False,
         "Whether each environment of a worker has a process of its own, so that all of them step at once. Pays where a step "
         "takes longer than 0.2 ms, or where two environments cannot share a process; what happens is the same to the bit.",
         needs=("num_envs_per_worker", 2),
     )
-
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
     no_done_at_end: bool = key(
@@ -101,6 +106,20 @@ class RolloutKeys(WorkerKeys, OutputKeys):
     def _is_drawn_in_one_way(self):
         if self.record_env and self.render_env:
             raise MisfitError("render_env", "true excludes record_env: an environment draws in one way at a time")
+        return self
+
+    @model_validator(mode="after")
+    def _filters_what_it_sees(self):
+        if self.synchronize_filters:
+            return self
+        if self.observation_filter == "NoFilter":
+            raise MisfitError(
+                "synchronize_filters", "false speaks of observation_filter, which is NoFilter; leave it out"
+            )
+        if reads_only(self):
+            raise MisfitError(
+                "synchronize_filters", "false speaks of workers that act, and these read files; leave it out"
+            )
         return self
 
 

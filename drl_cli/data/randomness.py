@@ -5,7 +5,21 @@ import numpy as np
 ROLES = {
     name: number
     for number, name in enumerate(
-        ("init", "worker", "replay", "tester", "env", "learner", "confirm", "noise", "files", "estimates", "door"), 1
+        (
+            "init",
+            "worker",
+            "replay",
+            "tester",
+            "env",
+            "learner",
+            "confirm",
+            "noise",
+            "files",
+            "estimates",
+            "door",
+            "shuffle",
+        ),
+        1,
     )
 }
 

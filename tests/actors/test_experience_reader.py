@@ -83,12 +83,19 @@ def test_time_limit_in_older_files_is_a_truncation(tmp_path):
     assert columns["truncated"][:, 0].tolist() == [False, False, True]
 
 
-def test_files_are_read_once_and_again_only_when_asked(tmp_path):
+@pytest.mark.parametrize("held", [0, 5])
+def test_files_are_read_once_and_again_only_when_asked(tmp_path, held):
     path = random_set(tmp_path / "a.json", "Pendulum-v1")
-    one = reader(path, rollout_fragment_length=40)
+    one = reader(path, rollout_fragment_length=40, shuffle_buffer_size=held)
     first = rest(one)
     assert len(first) > 80 and len(set(first)) == len(first)
     assert sorted(rest(one)) == sorted(first)
+
+
+def test_what_is_held_is_shuffled(tmp_path):
+    path = random_set(tmp_path / "a.json", "Pendulum-v1")
+    in_order, mixed = rest(reader(path)), rest(reader(path, shuffle_buffer_size=5))
+    assert in_order != mixed and sorted(in_order) == sorted(mixed)
 
 
 def test_workers_read_everything_once_between_them(tmp_path):
@@ -99,22 +106,24 @@ def test_workers_read_everything_once_between_them(tmp_path):
     assert sorted(parts[0] + parts[1]) == sorted(alone) and all(parts)
 
 
-def test_successor_passes_over_what_its_predecessor_brought(tmp_path):
+@pytest.mark.parametrize("held", [0, 5])
+def test_successor_passes_over_what_its_predecessor_brought(tmp_path, held):
     path = random_set(tmp_path / "a.json", "Pendulum-v1")
-    one = reader(path)
+    one = reader(path, shuffle_buffer_size=held)
     brought = [one.collect()[1]["obs"][:, 0, 0].tolist() for _ in range(3)]
     left = rest(one)
-    successor = reader(path, who={"incarnation": 1, "behind": 3})
+    successor = reader(path, who={"incarnation": 1, "behind": 3}, shuffle_buffer_size=held)
     assert rest(successor) == left and brought[0][0] not in left
     assert successor.collect()[0].meta.incarnation == 1
 
 
-def test_reader_goes_on_exactly_where_it_was_saved(tmp_path):
+@pytest.mark.parametrize("held", [0, 5])
+def test_reader_goes_on_exactly_where_it_was_saved(tmp_path, held):
     path = random_set(tmp_path / "a.json", "Pendulum-v1")
-    one = reader(path)
+    one = reader(path, shuffle_buffer_size=held)
     [one.collect() for _ in range(2)]
     arrays, facts = one.state()
-    other = reader(path)
+    other = reader(path, shuffle_buffer_size=held)
     other.load(arrays, json.loads(json.dumps(facts)))
     for _ in range(30):  # into the second and third pass
         (mine, columns), (its, same) = one.collect(), other.collect()

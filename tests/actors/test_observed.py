@@ -70,6 +70,47 @@ def test_discounted_return_is_part_of_the_worker_s_state():
     assert (part.count, part.mean, part.m2) == (whole.count, whole.mean, whole.m2)
 
 
+def _pushed(mean):
+    """A parameter server whose weights hold a filter with ``mean``, as the learner pushed it."""
+    started = server()
+    means = {filtering.MEAN: np.full(2, mean, np.float32)}
+    started.call("push", {"default_policy": WEIGHTS | filtering.first_weights(SPEC) | means})
+    return started
+
+
+def test_workers_that_share_no_filter_act_with_their_own_and_tell_the_learner_all_the_same():
+    worker = _worker(started=_pushed(7.0), synchronize_filters=False)
+    token, _ = worker.collect(1)
+    assert worker.policy.weights[filtering.MEAN].tolist() == [7.0, 7.0]  # it has seen nothing yet
+    second, _ = worker.collect()
+    np.testing.assert_allclose(worker.policy.weights[filtering.MEAN], token.seen["obs"].mean)
+    np.testing.assert_allclose(worker.policy.weights[filtering.VAR][1], token.seen["obs"].variance()[1])
+    assert worker.policy.weights["filter/return_var"] == 0  # rewards are the learner's matter
+    worker.collect()
+    both = (token.seen["obs"].mean + second.seen["obs"].mean) / 2
+    np.testing.assert_allclose(worker.policy.weights[filtering.MEAN], both)
+    shared = _worker(started=_pushed(7.0))
+    shared.collect(1), shared.collect()
+    assert shared.policy.weights[filtering.MEAN].tolist() == [7.0, 7.0]
+
+
+def test_a_worker_s_own_filter_is_part_of_its_state():
+    worker = _worker(started=_pushed(7.0), synchronize_filters=False)
+    worker.collect(1), worker.collect()
+    arrays, facts = worker.state()
+    worker.collect()
+    resumed = _worker(started=_pushed(7.0), synchronize_filters=False)
+    resumed.load(arrays, facts)
+    resumed.collect(1)
+    for name in (filtering.MEAN, filtering.VAR):
+        assert np.array_equal(resumed.policy.weights[name], worker.policy.weights[name])
+    shared_before = {name: array for name, array in arrays.items() if not name.startswith("own_")}
+    begun = _worker(started=_pushed(7.0), synchronize_filters=False)
+    begun.load(shared_before, facts)
+    begun.collect(1)
+    assert begun.policy.weights[filtering.MEAN].tolist() == [7.0, 7.0]
+
+
 def test_a_broken_episode_s_return_does_not_go_on():
     found = _worker({"breaks": (3, "raise")}).collect()[0].seen["return"]
     returns = [0, 1, 2.5, 100, 151, 177.5]

@@ -74,8 +74,13 @@ def test_paths_become_absolute_and_everything_else_stays(monkeypatch, tmp_path):
         ({"input_config": {"format": "parquet"}}, "input_config.format: .*parquet"),
         ({"actions_in_input_normalized": True}, "true speaks of files, and input is sampler"),
         ({"input": "a", "num_workers": 2, "num_replay_shards": 2}, "num_replay_shards: files are read into one part"),
-        ({"input": "a", "shuffle_buffer_size": 10}, "drawn at random from the buffer: buffer_size steps of it"),
-        ({"input": "a", "postprocess_inputs": True}, "returns are always made of the rewards that were read"),
+        ({"shuffle_buffer_size": 10}, "shuffle_buffer_size: it speaks of files, and input is sampler; leave it out"),
+        ({"synchronize_filters": False}, "false speaks of observation_filter, which is NoFilter; leave it out"),
+        (
+            {"input": "a", "synchronize_filters": False, "observation_filter": "MeanStdFilter"},
+            "false speaks of workers that act, and these read files; leave it out",
+        ),
+        ({"input": "a", "postprocess_inputs": 1}, "postprocess_inputs: 1 is not allowed; it takes true or false"),
     ],
 )
 def test_input_that_cannot_be_meant_is_refused_with_the_reason(given, text):

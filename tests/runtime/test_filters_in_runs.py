@@ -159,8 +159,8 @@ PPO = KEYS | {
 }
 
 
-def _ppo(restore=None):
-    config = PPOConfig.model_validate(PPO)
+def _ppo(restore=None, **keys):
+    config = PPOConfig.model_validate(PPO | keys)
     trainer = Trainer("PPO", config, env_facts("Pendulum-v1"))
     if restore:
         trainer.restore(restore, True)
@@ -185,3 +185,23 @@ def test_trajectories_are_learnt_from_by_the_filter_that_acted_and_a_run_goes_on
     assert stats[0] == stats[1]
     assert [name for name in states[0] if not np.array_equal(states[0][name], states[1][name])] == []
     assert states[0]["default_policy/filter/count"] == states[0]["default_policy/filter/return_count"] == 400
+
+
+def test_a_run_whose_workers_have_filters_of_their_own_learns_one_policy_and_goes_on_exactly(tmp_path):
+    with contextlib.ExitStack() as stack:
+        whole = _ppo(synchronize_filters=False)
+        stack.callback(whole.close)
+        whole.train(), whole.train()
+        acting = whole.parts.pool.handles()[0].part.policy.weights
+        path = whole.save(tmp_path)
+        learnt = policy_from_checkpoint(checkpoint.load(path)).weights
+        assert not np.array_equal(
+            acting["filter/mean"], learnt["filter/mean"]
+        )  # the learner knows the newest fragment too
+        resumed = _ppo(checkpoint.load(path), synchronize_filters=False)
+        stack.callback(resumed.close)
+        stats = [[each.train()["info"]["learner"] for _ in range(2)] for each in (whole, resumed)]
+        states = [each.parts.learner.call("state").result() for each in (whole, resumed)]
+    assert stats[0] == stats[1]
+    assert [name for name in states[0] if not np.array_equal(states[0][name], states[1][name])] == []
+    assert states[0]["default_policy/filter/count"] == 320  # of all that was seen, whoever filtered it how

@@ -109,13 +109,14 @@ def test_filters_see_every_step_that_is_read_once(start):
     np.testing.assert_allclose(found["default_policy/filter/var"], np.ones(4), atol=0.35)
 
 
-def test_larger_set_than_the_replay_is_read_pass_after_pass_and_resumed_alike(start, tmp_path, reports):
-    keys = {"buffer_size": 150, "rollout_fragment_length": 5, "learning_starts": 0}
+@pytest.mark.parametrize("held", [0, 8])
+def test_larger_set_than_the_replay_is_read_pass_after_pass_and_resumed_alike(start, tmp_path, reports, held):
+    keys = {"buffer_size": 150, "rollout_fragment_length": 5, "learning_starts": 0, "shuffle_buffer_size": held}
     whole = start("DQN", "CartPole-v1", keys)
     before = [timeless(whole.train(), SINCE_RESTORE) for _ in range(3)]
     assert sum("The files hold more than buffer_size 150" in fields.get("text", "") for _, fields in reports) == 1
     read = [result["info"]["num_steps_read"] for result in before]
-    assert read[2] >= 2 * STEPS["CartPole-v1"]
+    assert read[2] > 1.5 * STEPS["CartPole-v1"]  # into the second pass
     assert abs((read[2] - read[1]) - 100) < 60  # as many as are learnt from
     path = whole.save(tmp_path)
     after = timeless(whole.train(), SINCE_RESTORE)

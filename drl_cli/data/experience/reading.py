@@ -62,11 +62,14 @@ class Source:
                 self._seen = True
                 return piece
 
+    def place(self):
+        """Return plain data: where the next piece comes from, ``state`` without the files."""
+        mark = self._open.mark() if self._open is not None else None
+        return {"pass": self.passed, "place": self._place, "number": self._number, "seen": self._seen, "at": mark}
+
     def state(self):
         """Return plain data from which ``load`` reads on exactly here."""
-        mark = self._open.mark() if self._open is not None else None
-        place = {"pass": self.passed, "place": self._place, "number": self._number, "seen": self._seen, "at": mark}
-        return place | {"files": [[file.name, file.size] for file in self.files]}
+        return self.place() | {"files": [[file.name, file.size] for file in self.files]}
 
     def load(self, state):
         """Read on from ``state``. Raises CheckpointError where the files are others than they were."""
