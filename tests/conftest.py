@@ -39,7 +39,9 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish(session):
     """Refuse to go on where pytest-xdist does not group: it says nothing itself (its issue 1386, with pytest 9.2)."""
     if session.config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in session.items):
-        raise pytest.UsageError("pytest-xdist does not keep groups of tests together with this pytest: install pytest<9.2")
+        raise pytest.UsageError(
+            "pytest-xdist does not keep groups of tests together with this pytest: install pytest<9.2"
+        )
 
 
 def write_pendulum_checkpoint(run_folder, number, **facts):
