@@ -38,11 +38,11 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     """Say for each value of RUN (a run folder), or of what FILE would run, where it came from.
 
     FILE is a path or the name of a tuned file. Places are file:line, a flag, another spelling that was read as the key, or
-    the default, with RLlib's where it differs.
+    the default, with RLlib's where it differs. Of a search it tells what its trials share, and what is searched over.
 
-    JSON: {"experiments": [{"run", "env", "env_asked", "folder" of a run, "rows": [{"key", "value", "from" (null for a
-    default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why" where RLlib
-    differs}]}]}.
+    JSON: {"experiments": [{"run", "env", "env_asked", "folder" of a run, "trials" of a search, "rows": [{"key", "value",
+    "from" (null for a default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why"
+    where RLlib differs}]}]}. A value that is searched over is what stands in the file.
     """
     provenance = load("drl_cli.experiment.provenance")
     try:
@@ -96,7 +96,7 @@ def chosen(rows, given, wanted):
 def lines_of(one, session):
     """Return the lines of one experiment: what was given first, then the defaults."""
     width, color = terminal.width(), terminal.use_color(sys.stdout, session)
-    lines = [f"{one['run']} on {one['env']}"]
+    lines = [f"{one['run']} on {one['env']}" + (f", {one['trials']} trials" if "trials" in one else "")]
     if one.get("env_asked") not in (None, one["env"]):
         lines.append(f"{one['env_asked']} was asked for and runs as {one['env']}.")
     if one.get("folder"):

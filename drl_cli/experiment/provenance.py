@@ -12,12 +12,13 @@ from drl_cli.configs.origins import origins
 from drl_cli.configs.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
 from drl_cli.experiment import files, records, resuming
+from drl_cli.experiment.searched import FILLED
 from drl_cli.loading import load
 
 RECORD = "provenance.json"
 _TOP = ("run", "env", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num", "checkpoint_score_attr")
 _RESOLVED = {"training_intensity": intensity, "min_iter_time_s": min_iter_seconds}  # what their null stands for
-DRAWN, FILLED, UNRECORDED = "drawn for this run", "filled in by drl", "given; the run did not record where"
+DRAWN, UNRECORDED = "drawn for this run", "given; the run did not record where"
 
 
 def collect(mapping, where, schema):
@@ -40,9 +41,32 @@ def joined(before, places):
 
 
 def of_file(path_or_name, flags):
-    """Return one explanation for each experiment of a file with ``flags`` over it, see ``explained``."""
-    made = load("drl_cli.experiment.spec").from_file(path_or_name, flags)
-    return [explained(records.params(spec), spec.origins, spec.config) for spec in made]
+    """Return one explanation for each experiment of a file with ``flags`` over it, see ``explained``.
+
+    Where values are searched over, it has ``trials`` too, how many there are, and such a value is what stands in the file.
+    """
+    search = load("drl_cli.experiment.search").asked(path_or_name, flags, {})
+    if search is None or not any(experiment["paths"] for experiment in search.data["experiments"]):
+        made = load("drl_cli.experiment.spec").from_file(path_or_name, flags)
+        return [explained(records.params(spec), spec.origins, spec.config) for spec in made]
+    trials = [[] for _ in search.data["experiments"]]
+    for point, spec in zip(search.data["points"], search.specs, strict=True):
+        trials[point["experiment"]].append(spec)
+    return [_searched(*pair) for pair in zip(search.data["experiments"], trials, strict=True)]
+
+
+def _searched(experiment, specs):
+    """The explanation of one experiment of a search: of its first trial, but for what differs between them."""
+    first = specs[0]
+    found = explained(records.params(first), first.origins, first.config)
+    paths = [list(map(str, path)) for path in experiment["paths"].values()]
+    for row in found["rows"]:
+        own = row["key"].split(".")
+        if any(path[: len(own)] == own for path in paths):
+            row["value"] = listing.value_at(experiment["mapping"], own)
+        elif row["key"] == "config.seed" and "seed" not in experiment["mapping"]["config"]:
+            row["from"] = DRAWN
+    return {**found, "trials": len(specs)}
 
 
 def of_run(folder):

@@ -13,6 +13,7 @@ from drl_cli.errors import ConfigError, suggestion
 from drl_cli.experiment.flags import with_flags
 
 WORKERS = ("num_workers", "num_rollout_workers", "num_env_runners")
+FILLED = "filled in by drl"
 RESOURCES = ("cpu", "gpu", "extra_cpu", "extra_gpu")
 _SEEDS = re.compile(r"(\d{1,10})(?:\.\.(\d{1,10}))?")
 _MOST_SEEDS = 1000
@@ -67,7 +68,7 @@ class Searched:
         config = self.layers.data.setdefault("config", {})
         named = isinstance(config, dict) and not any(name in config for name in (*WORKERS, "learner_actor"))
         if named:
-            config["num_workers"] = 0
+            self.layers.set(("config", "num_workers"), 0, Where(FILLED))
             self.layers.notices.append(
                 "num_workers: 0 in each trial, since none was given: trials run side by side, each in one process."
             )

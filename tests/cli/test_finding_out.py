@@ -132,6 +132,39 @@ def test_explain_json_has_the_documented_keys(drl):
     assert row["from"].endswith("pendulum-sac.yaml:17") and row["value"] == 64
 
 
+GRID = """
+one:
+  run: PPO
+  env: CartPole-v1
+  config:
+    lr: {grid_search: [0.001, 0.0003]}
+    model: {fcnet_hiddens: {grid_search: [[16], [32, 32], [64, 64]]}}
+two:
+  run: PPO
+  env: CartPole-v1
+  config: {num_workers: 1, seed: 3}
+"""
+
+
+def test_explain_tells_of_a_search_what_is_searched_over_and_what_its_trials_share(drl, tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(GRID, encoding="utf-8")
+    _, out, _ = drl("explain", str(path), "--json")
+    one, two = json.loads(out)["experiments"]
+    assert (one["trials"], two["trials"]) == (6, 1)
+    rows = {row["key"]: (row["value"], row["from"]) for row in one["rows"]}
+    assert rows["config.lr"] == ({"grid_search": [0.001, 0.0003]}, f"{path}:6")
+    assert rows["config.model.fcnet_hiddens"] == ({"grid_search": [[16], [32, 32], [64, 64]]}, f"{path}:7")
+    assert rows["config.num_workers"] == (0, "filled in by drl")
+    assert rows["config.seed"][1] == "drawn for this run" and rows["config.gamma"][1] is None
+    rows = {row["key"]: (row["value"], row["from"]) for row in two["rows"]}
+    assert (rows["config.seed"], rows["config.num_workers"]) == ((3, f"{path}:11"), (1, f"{path}:11"))
+    code, out, _ = drl("explain", str(path), "-s", "env={grid_search: [CartPole-v1, Acrobot-v1]}", "--key", "env")
+    assert code == 0 and out.startswith("PPO on CartPole-v1, 12 trials\n")
+    code, out, err = drl("explain", str(path), "-s", "gamma={grid_search: [1, 2]}")
+    assert (code, out) == (2, "") and "gamma: 2 is not allowed" in err and "Traceback" not in err
+
+
 def test_explain_of_a_run_takes_no_settings(drl, tmp_path):
     (tmp_path / "params.json").write_text("{}")
     code, _, err = drl("explain", str(tmp_path), "-s", "gamma=1")
