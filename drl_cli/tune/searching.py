@@ -22,8 +22,9 @@ CLUSTER = "drl_cli.runtime.ray_cluster:RayCluster"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a search ended: ``state`` "finished" or "interrupted", ``exit_code``, ``written``, the path of a file or None;
-    ``text``: what was demanded and missed.
+    """How a search ended: ``state`` "finished" or "interrupted", ``exit_code``, ``written``, the path of a file or None.
+
+    ``text``: what was demanded and missed, or how many trials failed; the others come to their end all the same.
     """
 
     state: str
@@ -126,7 +127,9 @@ def _ended(record, stop_request, written):
     record.write("finished")
     states = [trial["state"] for trial in record.trials.values()]
     good = any(state in ("finished", "stopped") for state in states)
-    if not good or (record.data["write"] and written is None):
-        return Outcome("finished", RunFailed.exit_code, written, "" if good else "no trial came to its end")
+    failed = states.count("failed")
+    if failed or not good or (record.data["write"] and written is None):
+        text = f"{failed} of {len(states)} trials failed" if failed else ""
+        return Outcome("finished", RunFailed.exit_code, written, text if good else "no trial came to its end")
     missed = ranking.missed(record.data, record.trials)
     return Outcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))
