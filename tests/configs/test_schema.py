@@ -52,6 +52,7 @@ DEFAULTS = {
     "clip_rewards": None,
     "no_done_at_end": False,
     "soft_horizon": False,
+    "synchronize_filters": True,
     "remote_worker_envs": False,
     "record_env": False,
     "render_env": False,
@@ -63,6 +64,7 @@ DEFAULTS = {
     "input": "sampler",
     "input_config.format": "json",
     "input_config.paths": None,
+    "shuffle_buffer_size": 0,
     "actions_in_input_normalized": False,
     "input_evaluation": [],
     "input_evaluation_num_episodes": 200,
@@ -272,6 +274,7 @@ _REPLAY = {
     "input",
     "input_config.format",
     "input_config.paths",
+    "shuffle_buffer_size",
     "actions_in_input_normalized",
     "input_evaluation",
     "input_evaluation_num_episodes",
@@ -451,7 +454,7 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_SEEN = {"no_done_at_end", "soft_horizon", "remote_worker_envs", "record_env", "render_env"}
+_SEEN = {"no_done_at_end", "soft_horizon", "synchronize_filters", "remote_worker_envs", "record_env", "render_env"}
 _EXPLORING = {
     *_SEEN,
     "explore",
