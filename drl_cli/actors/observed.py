@@ -23,10 +23,8 @@ class Differences:
         self._spec, self._gamma = spec, config.gamma
         self._replayed = isinstance(config, BufferKeys)
         self._running = np.zeros(streams)  # discounted return of each running episode
-        apart = spec.filter and not config.synchronize_filters
-        self._own = (
-            nothing(tuple(spec.obs_shape)) if apart else None
-        )  # of what this worker has seen, for its own filter
+        # Of what this worker has seen, where its filter is its own.
+        self._own = nothing(tuple(spec.obs_shape)) if spec.filter and not config.synchronize_filters else None
 
     def note(self, columns, weights):
         """Return (what ``Token.seen`` is for the fragment ``columns``, by what its rewards are still to be divided).
