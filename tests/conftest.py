@@ -36,12 +36,11 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.xdist_group(group))
 
 
-def pytest_collection_finish(session):
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node, ids):
     """Refuse to go on where pytest-xdist does not group: it says nothing itself (its issue 1386, with pytest 9.2)."""
-    if session.config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in session.items):
-        raise pytest.UsageError(
-            "pytest-xdist does not keep groups of tests together with this pytest: install pytest<9.2"
-        )
+    if node.config.getoption("dist") == "loadgroup" and not all("@" in nodeid for nodeid in ids):
+        pytest.exit("this pytest-xdist scatters groups of tests with this pytest: install pytest<9.2", returncode=4)
 
 
 def write_pendulum_checkpoint(run_folder, number, **facts):
