@@ -116,9 +116,8 @@ def test_larger_set_than_the_replay_is_read_pass_after_pass_and_resumed_alike(st
     before = [timeless(whole.train(), SINCE_RESTORE) for _ in range(3)]
     assert sum("The files hold more than buffer_size 150" in fields.get("text", "") for _, fields in reports) == 1
     read = [result["info"]["num_steps_read"] for result in before]
-    longest = (
-        30 if held else 0
-    )  # whole episodes fill what is read last, of other lengths when they come in another order
+    # Whole episodes fill what is read last, of other lengths when they come in another order.
+    longest = 30 if held else 0
     assert read[2] >= 2 * STEPS["CartPole-v1"] - longest
     assert abs((read[2] - read[1]) - 100) < 60  # as many as are learnt from
     path = whole.save(tmp_path)
