@@ -23,6 +23,7 @@ html_static_path = ["_static"]
 html_css_files = ["drl.css"]
 exclude_patterns = []
 nitpicky = True  # a name that points nowhere is an error
+highlight_language = "text"  # blocks that do not name their language are mostly typed commands
 smartquotes = False  # "--config" stays two hyphens
 
 
