@@ -23,4 +23,6 @@ def in_folder(folder):
     """Return a line for each page below ``folder`` that shows an error."""
     pages = sorted(Path(folder).rglob("*.html"))
     found = [(page, complaints(page.read_text(encoding="utf-8"))) for page in pages]
-    return [f"{page.relative_to(folder)} shows an error box: {', '.join(reasons)}" for page, reasons in found if reasons]
+    return [
+        f"{page.relative_to(folder)} shows an error box: {', '.join(reasons)}" for page, reasons in found if reasons
+    ]
