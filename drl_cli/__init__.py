@@ -7,7 +7,7 @@ loaded when it is first asked for, so that ``import drl_cli`` loads nothing heav
 
 import importlib
 
-__version__ = "0.1.0"
+from drl_cli.version import __version__
 
 _WHERE = {
     "Algorithm": "drl_cli.algorithms.table:Algorithm",

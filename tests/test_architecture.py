@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "drl_cli"
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 80, 7
 LAYER = {
-    "errors": 0, "loading": 0, "process": 0, "plugins": 0,
+    "errors": 0, "loading": 0, "process": 0, "plugins": 0, "version": 0,
     "configs": 1, "data": 1, "checkpoint": 1, "loggers": 1, "events": 1,
     "networks": 2,
     "acting": 3, "tf1": 3, "losses": 3,

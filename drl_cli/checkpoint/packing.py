@@ -16,12 +16,12 @@ import secrets
 from pathlib import Path
 from typing import NamedTuple
 
-from drl_cli import __version__
 from drl_cli.checkpoint import archive_files, files, reader, retention
 from drl_cli.checkpoint.files import refuse
 from drl_cli.checkpoint.run_folder import is_locked, read_record
 from drl_cli.checkpoint.writer import dropped_text
 from drl_cli.errors import InputError
+from drl_cli.version import __version__
 
 FORMAT = "drl-archive-1"
 MANIFEST = "drl-archive.json"

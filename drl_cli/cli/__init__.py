@@ -13,8 +13,8 @@ import click
 import drl_cli.cli.endings as endings
 import drl_cli.cli.group as group
 import drl_cli.cli.terminal as terminal
-from drl_cli import __version__
 from drl_cli.process import prepare
+from drl_cli.version import __version__
 
 COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "train": ("drl_cli.cli.train:train", "Train an agent, watch it learn, keep its checkpoints."),

@@ -8,9 +8,9 @@ import os
 import platform
 import subprocess
 
-from drl_cli import __version__
 from drl_cli.configs.secrets import redact, redact_command
 from drl_cli.experiment.folder import now
+from drl_cli.version import __version__
 
 PACKAGES = (
     "ray",

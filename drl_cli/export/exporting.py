@@ -11,11 +11,11 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from drl_cli import __version__
 from drl_cli.checkpoint.files import write_new
 from drl_cli.errors import ExportFailed, InputError
 from drl_cli.export import comparing, signature
 from drl_cli.loading import load
+from drl_cli.version import __version__
 
 FORMATS = {
     "savedmodel": "drl_cli.export.saved_model",

@@ -7,12 +7,12 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from drl_cli import __version__
 from drl_cli.checkpoint.files import write_new
 from drl_cli.errors import InputError
 from drl_cli.export import signature
 from drl_cli.export.onnx_graph import IR_VERSION, OPSET, Nodes
 from drl_cli.export.onnx_policy import Policy
+from drl_cli.version import __version__
 
 MAX_BYTES = 2_000_000_000  # of a protobuf message, which such a file is
 

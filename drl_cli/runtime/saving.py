@@ -4,13 +4,14 @@ Who owns a state hands it over as arrays and plain data, the replay writes its o
 data (counters, random states, windows of metrics), ``workers.safetensors`` the actions of running episodes.
 """
 
-from drl_cli import __version__, checkpoint, events
+from drl_cli import checkpoint, events
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of, from_facts
 from drl_cli.configs.offline import reads_only
 from drl_cli.configs.secrets import redact
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime.cluster import PartLost
+from drl_cli.version import __version__
 
 
 def save(trainer, run_folder):
