@@ -8,6 +8,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import error_boxes  # noqa: E402 - stands beside this file
 import make_reference  # noqa: E402
+from sphinx.application import Sphinx  # noqa: E402
 from sphinx.errors import SphinxError  # noqa: E402
 
 from drl_cli import __version__  # noqa: E402
@@ -27,13 +28,13 @@ highlight_language = "text"  # blocks that do not name their language are mostly
 smartquotes = False  # "--config" stays two hyphens
 
 
-def look_at_pages(app, failure):
+def look_at_pages(app: Sphinx, failure: Exception | None) -> None:
     """End the build with an error where a page shows one."""
     found = error_boxes.in_folder(app.outdir) if failure is None and app.builder.format == "html" else []
     if found:
         raise SphinxError("\n".join(found))
 
 
-def setup(app):
+def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("build-finished", look_at_pages)

@@ -14,12 +14,12 @@ KNOWN = {
 }
 
 
-def complaints(html):
+def complaints(html: str) -> list[str]:
     """Return what is wrong with the text of one HTML page: a list of reasons."""
     return [reason for reason, pattern in KNOWN.items() if re.search(pattern, html)]
 
 
-def in_folder(folder):
+def in_folder(folder: str | Path) -> list[str]:
     """Return a line for each page below ``folder`` that shows an error."""
     pages = sorted(Path(folder).rglob("*.html"))
     found = [(page, complaints(page.read_text(encoding="utf-8"))) for page in pages]

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from drl_cli import process
@@ -23,7 +24,7 @@ from drl_cli import process
 process.prepare()  # thread counts only count before NumPy is imported
 
 import imageio_ffmpeg  # noqa: E402
-from rich.console import Console  # noqa: E402
+from rich.console import Console, RenderableType  # noqa: E402
 from rich.spinner import Spinner  # noqa: E402
 from rich.terminal_theme import MONOKAI  # noqa: E402
 from rich.text import Text  # noqa: E402
@@ -75,7 +76,7 @@ class Page(io.StringIO):
     encoding = "utf-8"
 
 
-def svg_of(draw, title):
+def svg_of(draw: Callable[[Console], RenderableType], title: str) -> str:
     """Return what ``draw(console)`` gives, printed in a terminal with ``title``, as the text of an SVG file."""
     console = Console(
         file=Page(), record=True, width=COLUMNS, height=LINES, force_terminal=True, color_system="truecolor"
@@ -85,7 +86,7 @@ def svg_of(draw, title):
 
 
 @contextlib.contextmanager
-def stdout_in(path):
+def stdout_in(path: Path) -> Iterator[None]:
     """Send descriptor 1 into the file ``path``, in colour and as wide as the pictures are."""
     sys.stdout.flush()
     kept = os.dup(1)
@@ -101,14 +102,14 @@ def stdout_in(path):
         del os.environ["FORCE_COLOR"], os.environ["COLUMNS"]
 
 
-def write_text(name, path, command):
+def write_text(name: str, path: Path, command: str) -> None:
     """Write what ``command`` has printed into the file ``path`` as the picture ``name``; the home folder is shown as ~."""
     text = Text.from_ansi(path.read_text(encoding="utf-8").replace(os.environ["HOME"], "~").strip("\n"))
     svg = svg_of(lambda _: text, f"drl {command}")
     (PICTURES / f"{name}.svg").write_text(without_fonts(svg), encoding="utf-8")
 
 
-def lander(folder):
+def lander(folder: Path) -> Path:
     """Train the lander once and write its screen and its summary; returns its run's folder."""
     view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", target=225)
     camera = Camera(view)
@@ -118,10 +119,10 @@ def lander(folder):
     unsubscribe()
     write_screen(camera.taken)
     write_text("summary", folder / "summary", TRAIN)
-    return view.run_folder
+    return Path(view.run_folder)
 
 
-def write_answers(run, folder):
+def write_answers(run: Path, folder: Path) -> None:
     """Write what ``drl runs`` lists and how ``drl evaluate`` scores the run."""
     shown = run.name.rpartition("_")[2]
     for name, words in {"runs": ("runs",), "evaluate": ("evaluate", shown, "--episodes", 50)}.items():
@@ -181,7 +182,7 @@ def make(wanted):
         if "curves" in wanted:
             write_curves()
         if "lander" in wanted:
-            run = Path(lander(Path(name)))
+            run = lander(Path(name))
             write_answers(run, Path(name))
             write_lander(run, Path(name) / "videos")
 

@@ -72,7 +72,7 @@ def label_of(words):
     return "-".join(("drl", *words))
 
 
-def about(command):
+def about(command: click.Command) -> str:
     """Return the first sentence of a command's help."""
     return escaped(" ".join(command.get_short_help_str(limit=200).split()))
 

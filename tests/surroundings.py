@@ -6,6 +6,10 @@ variables that change what ``drl`` does, or how it prints, are not set.
 
 import itertools
 import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
 
 PREFIXES = ("DRL_", "XDG_", "WANDB_", "MLFLOW_", "AIM_")
 NAMES = (
@@ -25,12 +29,12 @@ NAMES = (
 FIXED = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
-def foreign(environ=os.environ):
+def foreign(environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the names of the variables of ``environ`` that a test must not see."""
     return sorted(name for name in environ if name in NAMES or name.startswith(PREFIXES))
 
 
-def settle(patch, folder):
+def settle(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Leave nothing of the user's around the process: ``folder`` is its home, and holds what libraries keep in caches."""
     for name in foreign():
         patch.delenv(name)
@@ -41,7 +45,7 @@ def settle(patch, folder):
 _number = itertools.count()
 
 
-def settle_test(patch, base):
+def settle_test(patch: pytest.MonkeyPatch, base: Path) -> None:
     """Give one test a home and a current folder of its own below ``base``."""
     place = base / str(next(_number))
     (place / "home").mkdir(parents=True)
