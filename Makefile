@@ -6,7 +6,7 @@ FILE ?= lunarlander-continuous-sac
 # Two processes: whole files go to one of them, and all tests that start Ray to the same one (tests/conftest.py).
 SIDE_BY_SIDE := -n 2 --dist loadgroup
 
-.PHONY: help install train test test-slow lint bench docs clean
+.PHONY: help install train test test-slow lint bench docs pictures clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ bench: $(VENV)/.installed  ## speed of the parts, and time to the goal over seed
 docs: $(VENV)/.installed  ## the pages of docs/ as HTML, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "build/docs/index.html"
+
+pictures: $(VENV)/.installed  ## the screenshots, the curves and the film of docs/pictures, made anew: some minutes
+	$(BIN)/python docs/make_pictures.py
 
 clean:  ## remove the virtual environment and build leftovers
 	rm -rf $(VENV) build dist docs/reference *.egg-info

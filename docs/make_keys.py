@@ -125,7 +125,7 @@ def keys_part():
 
     works = [(_code(name), _code(common()[name]), text) for name, text in of("works")]
     lines = _heading("Keys that work", SECTION)
-    lines += _rows(("key", "RLlib's default", "meaning here"), works, "20 15 65")
+    lines += _rows(("key", "RLlib's default", "meaning here"), works, "28 18 54")
     lines += _heading("Other names of keys", SECTION) + ["Read as the key beside them, with a line that says so.", ""]
     lines += _rows(("name", "read as"), [(_code(name), _code(text)) for name, text in of("renamed")], "40 60")
     lines += _heading("Keys that change nothing", SECTION) + [

@@ -1,11 +1,13 @@
-"""Makes the pictures of README.rst: the live screen, learning curves, the lander that lands. Takes some minutes on two cores.
+"""Makes the pictures of README.rst and docs/getting_started.rst. Takes some minutes on two cores: ``make pictures``.
 
-    python docs/make_pictures.py [screen] [curves] [lander]
+    python docs/make_pictures.py [curves] [lander]
 
-``screen`` and ``lander`` are of one run, trained here; all come through the commands that they show. Everything is written to
-docs/pictures, runs to a temporary folder.
+``curves`` are learning curves; ``lander`` is one run, trained here: its live screen, its summary, its line in the list of
+runs, its score and its film. All come through the commands that they show. Everything is written to docs/pictures, runs to a
+temporary folder.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from drl_cli import process
@@ -21,15 +24,17 @@ from drl_cli import process
 process.prepare()  # thread counts only count before NumPy is imported
 
 import imageio_ffmpeg  # noqa: E402
-from rich.console import Console  # noqa: E402
+from rich.console import Console, RenderableType  # noqa: E402
 from rich.spinner import Spinner  # noqa: E402
 from rich.terminal_theme import MONOKAI  # noqa: E402
+from rich.text import Text  # noqa: E402
 
 from drl_cli import events  # noqa: E402
 from drl_cli.cli import main, screen  # noqa: E402
 from drl_cli.cli.view import RunView  # noqa: E402
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
+TRAIN = "train -f lunarlander-continuous-sac"
 COLUMNS, LINES = 92, 24
 MOMENT = 0.7  # of the run, when the screen is taken
 CURVES = ("cartpole-ppo", "cartpole-dqn")
@@ -60,11 +65,9 @@ class Camera:
             self.taken.append(self._picture(seconds))
 
     def _picture(self, seconds):
-        console = Console(
-            file=Page(), record=True, width=COLUMNS, height=LINES, force_terminal=True, color_system="truecolor"
+        return svg_of(
+            lambda console: screen.picture(self.view, seconds, console, Spinner("dots", style="cyan")), f"drl {TRAIN}"
         )
-        console.print(screen.picture(self.view, seconds, console, Spinner("dots", style="cyan")))
-        return console.export_svg(title="drl train -f lunarlander-continuous-sac", theme=MONOKAI)
 
 
 class Page(io.StringIO):
@@ -73,14 +76,59 @@ class Page(io.StringIO):
     encoding = "utf-8"
 
 
-def lander():
-    """Train the lander once; returns its run's folder and the pictures of its screen."""
+def svg_of(draw: Callable[[Console], RenderableType], title: str) -> str:
+    """Return what ``draw(console)`` gives, printed in a terminal with ``title``, as the text of an SVG file."""
+    console = Console(
+        file=Page(), record=True, width=COLUMNS, height=LINES, force_terminal=True, color_system="truecolor"
+    )
+    console.print(draw(console))
+    return console.export_svg(title=title, theme=MONOKAI)
+
+
+@contextlib.contextmanager
+def stdout_in(path: Path) -> Iterator[None]:
+    """Send descriptor 1 into the file ``path``, in colour and as wide as the pictures are."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.environ.update(FORCE_COLOR="1", COLUMNS=str(COLUMNS))
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+        del os.environ["FORCE_COLOR"], os.environ["COLUMNS"]
+
+
+def write_text(name: str, path: Path, command: str) -> None:
+    """Write what ``command`` has printed into the file ``path`` as the picture ``name``; the home folder is shown as ~."""
+    text = Text.from_ansi(path.read_text(encoding="utf-8").replace(os.environ["HOME"], "~").strip("\n"))
+    svg = svg_of(lambda _: text, f"drl {command}")
+    (PICTURES / f"{name}.svg").write_text(without_fonts(svg), encoding="utf-8")
+
+
+def lander(folder: Path) -> Path:
+    """Train the lander once and write its screen and its summary; returns its run's folder."""
     view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", target=225)
     camera = Camera(view)
     unsubscribe = events.subscribe(camera)
-    drl("train", "-f", "lunarlander-continuous-sac", "--seed", 1)
+    with stdout_in(folder / "summary"):
+        drl(*TRAIN.split(), "--seed", 1)
     unsubscribe()
-    return view.run_folder, camera.taken
+    write_screen(camera.taken)
+    write_text("summary", folder / "summary", TRAIN)
+    return Path(view.run_folder)
+
+
+def write_answers(run: Path, folder: Path) -> None:
+    """Write what ``drl runs`` lists and how ``drl evaluate`` scores the run."""
+    shown = run.name.rpartition("_")[2]
+    for name, words in {"runs": ("runs",), "evaluate": ("evaluate", shown, "--episodes", 50)}.items():
+        with stdout_in(folder / name):
+            drl(*words)
+        write_text(name, folder / name, " ".join(map(str, words)))
 
 
 def without_fonts(svg):
@@ -131,15 +179,13 @@ def make(wanted):
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         os.environ["HOME"] = name  # runs go to ~/ray_results there
-        if {"screen", "lander"} & wanted:
-            run, taken = lander()
-            if "screen" in wanted:
-                write_screen(taken)
-            if "lander" in wanted:
-                write_lander(run, Path(name) / "videos")
         if "curves" in wanted:
             write_curves()
+        if "lander" in wanted:
+            run = lander(Path(name))
+            write_answers(run, Path(name))
+            write_lander(run, Path(name) / "videos")
 
 
 if __name__ == "__main__":
-    make(set(sys.argv[1:]) or {"screen", "curves", "lander"})
+    make(set(sys.argv[1:]) or {"curves", "lander"})

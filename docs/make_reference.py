@@ -72,6 +72,11 @@ def label_of(words):
     return "-".join(("drl", *words))
 
 
+def about(command: click.Command) -> str:
+    """Return the first sentence of a command's help."""
+    return escaped(" ".join(command.get_short_help_str(limit=200).split()))
+
+
 def shown_options(command):
     """Return the options that a command's help shows, but those of every command."""
     options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
@@ -109,7 +114,8 @@ def commands_page():
         "What ``--json`` prints: :doc:`/scripts`.",
         "",
     ]
-    lines += [".. contents::", "    :local:", "    :depth: 1", "", *heading("Exit codes", SECTION)]
+    rows = [(f":ref:`drl {' '.join(words)} <{label_of(words)}>`", about(one)) for words, one in commands()]
+    lines += [*table_of(("command", "what it does"), rows, "30 70"), *heading("Exit codes", SECTION)]
     lines += table_of(("code", "meaning"), [(n, escaped(text)) for n, text in endings.EXIT_CODES.items()], "10 90")
     for words, command in commands():
         lines += command_lines(words, command)

@@ -10,6 +10,7 @@ import json
 
 import numpy as np
 import pytest
+import surroundings
 from plain_policy import POLICY
 
 from drl_cli.loading import load
@@ -26,6 +27,20 @@ SHAPES = {
     "policy/log_std/kernel": (4, 1),
     "policy/log_std/bias": (1,),
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_surroundings(tmp_path_factory):
+    """A home of this session's own, and no variable of the user's; fixtures that several tests share see these."""
+    with pytest.MonkeyPatch.context() as patch:
+        surroundings.settle(patch, tmp_path_factory.mktemp("session"))
+        yield tmp_path_factory.mktemp("tests")
+
+
+@pytest.fixture(autouse=True)
+def own_place(own_surroundings, monkeypatch):
+    """A home and a current folder of each test's own."""
+    surroundings.settle_test(monkeypatch, own_surroundings)
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook

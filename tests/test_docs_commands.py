@@ -94,8 +94,6 @@ def stage(tmp_path_factory):
         patch.setenv("HOME", str(home))
         patch.setenv("RUN", str(results / "default" / "RUN"))
         patch.setenv("MPLCONFIGDIR", str(home))
-        patch.delenv("TUNE_RESULT_DIR", raising=False)
-        patch.delenv("XDG_CONFIG_HOME", raising=False)
         # With such a learning rate it comes nowhere near the goal that would end it sooner.
         line = "drl train -f cartpole-ppo -q --experiment-name first --checkpoint-freq 10 --seed 1 -s lr=1e-9"
         words, _ = documented.split(line)
@@ -116,6 +114,7 @@ def folder(stage, tmp_path, monkeypatch, plug_ins):
     Modules in it, and what they registered, are forgotten afterwards.
     """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(stage))
     monkeypatch.setattr(sys, "path", list(sys.path))
     for path in (stage / "experience.json", *(documented.ROOT / "docs" / "examples").glob("*.py")):
         shutil.copy(path, tmp_path)

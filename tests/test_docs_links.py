@@ -73,6 +73,10 @@ def test_readme_points_at_nothing_that_only_sphinx_knows():
     assert ROLE.findall(text_of(ROOT / "README.rst")) == []
 
 
+def test_readme_fits_on_two_screens():
+    assert len(text_of(ROOT / "README.rst").splitlines()) <= 200
+
+
 def test_figures_of_the_readme_stand_in_the_measured_tables():
     rows = re.findall(r"^(?:``-f )?([a-z]+-[a-z0-9-]+)[`, ].*$", text_of(ROOT / "README.rst"), re.MULTILINE)
     assert [name for name in rows if name not in text_of(ROOT / "docs" / "measured.rst")] == []

@@ -30,13 +30,18 @@ SHORT |= {"blind pole": "stateless-cartpole"}
 """How the README calls environments."""
 
 
+def load_docs(name):
+    """Return docs/<name>.py as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
 def made():
     """{name of a page: its text} of the generated reference."""
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.pages()
+    return load_docs("make_reference").pages()
 
 
 def commands(command=drl, words=("drl",)):
@@ -108,8 +113,13 @@ def test_figures_in_the_table_of_algorithms_are_those_of_the_files():
     assert {(name, short): known.get(f"{SHORT[short]}-{name}") for name, short in figures} == figures
 
 
-@pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="Sphinx is not installed: pip install '.[docs]'")
-def test_pages_build_without_a_warning(tmp_path):
+needs_sphinx = pytest.mark.skipif(
+    importlib.util.find_spec("sphinx") is None, reason="Sphinx is not installed: pip install '.[docs]'"
+)
+
+
+@needs_sphinx
+def test_pages_build_without_a_warning_and_show_no_error(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("reference"))
     for name in ("drl_cli", "tuned_examples"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -117,16 +127,48 @@ def test_pages_build_without_a_warning(tmp_path):
         sys.executable,
         "-m",
         "sphinx",
-        "-W",
-        "--keep-going",
-        "-q",
-        "-b",
-        "dummy",
+        *["-W", "--keep-going", "-q", "-b", "html"],
         tmp_path / "docs",
         tmp_path / "made",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
+    assert "drl train" in (tmp_path / "made" / "reference" / "commands.html").read_text(encoding="utf-8")
+
+
+@needs_sphinx
+def test_build_with_an_error_box_in_a_page_fails(tmp_path):
+    """The theme paints one over a table of contents of the page's own, without a warning."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name in ("conf.py", "error_boxes.py", "make_reference.py"):
+        shutil.copy(ROOT / "docs" / name, docs)
+    (docs / "_static").symlink_to(ROOT / "docs" / "_static")
+    (tmp_path / "drl_cli").symlink_to(ROOT / "drl_cli")
+    (tmp_path / "tuned_examples").symlink_to(ROOT / "tuned_examples")
+    (docs / "index.rst").write_text("A page\n======\n\n.. contents::\n\nPart\n----\n\nText.\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-D", "exclude_patterns=reference"]
+    command += [docs, tmp_path / "made"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode != 0
+    assert "index.html shows an error box: a table of contents inside the page" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("html", "found"),
+    [
+        ('<aside class="system-message">x</aside>', ["what docutils could not read"]),
+        (
+            '<a href="#id1"><span class="problematic" id="id2">x</span></a>',
+            ["a reference or role that could not be resolved"],
+        ),
+        ('<nav class="contents local" id="contents">', ["a table of contents inside the page"]),
+        ('<nav class="contents this-will-duplicate-information-and-it-is-still-useful-here">', []),
+        ("<p>class system-message is what docutils calls it</p>", []),
+    ],
+)
+def test_error_box_is_found_in_a_page(html, found):
+    assert load_docs("error_boxes").complaints(html) == found
 
 
 def test_readme_is_read_without_a_warning(tmp_path):

@@ -1,20 +1,24 @@
-"""Environments for processes of their own: one that takes its time, dies or raises when told to."""
+"""Environments for processes of their own: one that waits for others, dies or raises when told to."""
 
 import os
 import time
+from pathlib import Path
 
 import gymnasium
 import numpy as np
 
 
 class Slow(gymnasium.Env):
-    """Observes how many steps it has made and its process; action 1 raises, action 2 kills the process, 3 waits."""
+    """Observes how many steps it has made and its process; action 1 raises, action 2 kills the process.
+
+    Action 3 waits until as many environments as ``together`` are in this step, which they note in the folder ``meeting``.
+    """
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
     action_space = gymnasium.spaces.Discrete(4)
 
-    def __init__(self, wait=0.0):
-        self._wait, self._steps = wait, 0
+    def __init__(self, meeting=None, together=0):
+        self._meeting, self._together, self._steps = meeting, together, 0
 
     def reset(self, seed=None, options=None):
         super().reset(seed=seed)
@@ -27,9 +31,17 @@ class Slow(gymnasium.Env):
         if action == 2:
             os._exit(7)
         if action == 3:
-            time.sleep(self._wait)
+            self._meet(Path(self._meeting))
         self._steps += 1
         return self._obs(), float(self.np_random.random()), self._steps >= 6, False, {}
+
+    def _meet(self, folder):
+        (folder / str(os.getpid())).touch()
+        began = time.monotonic()
+        while len(list(folder.iterdir())) < self._together:
+            if time.monotonic() - began > 60:
+                raise TimeoutError("the others have not come")
+            time.sleep(0.005)
 
     def _obs(self):
         return np.array([self._steps, os.getpid()], np.float64)

@@ -75,7 +75,7 @@ def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign):
         assert trainer._cluster._folder is None
     finally:
         trainer.close()
-    psutil.wait_procs([worker], timeout=10)
+    psutil.wait_procs([worker], timeout=60)
     assert not worker.is_running()
     assert {"raylet", "gcs_server"} <= {p.name() for p in head.children(recursive=True)}
 

@@ -197,7 +197,7 @@ def test_save_survives_a_worker_that_has_just_died(beside, tmp_path):
     trainer.loop.quiesce()
     pid = pid_of(trainer, 1)
     os.kill(pid, signal.SIGKILL)
-    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
     found = checkpoint.load(trainer.save(tmp_path))
     state = found.json("state")
     assert (sorted(state["workers"]), state["exact"]) == (["0"], False)
@@ -510,7 +510,7 @@ def test_close_leaves_no_process_and_no_folder(first):
     ours = psutil.Process().children(recursive=True)
     assert len(ours) >= 4
     first.close()
-    _, alive = psutil.wait_procs(ours, timeout=10)
+    _, alive = psutil.wait_procs(ours, timeout=60)
     assert [process.cmdline() for process in alive] == []
     assert not os.path.exists(folder)
     first.close()  # again, without harm

@@ -1,0 +1,54 @@
+"""What surrounds a test: no run, file or setting of whoever runs it, and none that another test has left.
+
+Used by ``tests/conftest.py`` for every test. ``HOME`` and the current folder are empty folders with nothing beside them, and
+variables that change what ``drl`` does, or how it prints, are not set.
+"""
+
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+PREFIXES = ("DRL_", "XDG_", "WANDB_", "MLFLOW_", "AIM_")
+NAMES = (
+    "TUNE_RESULT_DIR",
+    "MINARI_DATASETS_PATH",
+    "RAY_ADDRESS",
+    "COLUMNS",
+    "LINES",
+    "CI",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "LANG",
+    "LANGUAGE",
+)
+FIXED = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+
+def foreign(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the names of the variables of ``environ`` that a test must not see."""
+    return sorted(name for name in environ if name in NAMES or name.startswith(PREFIXES))
+
+
+def settle(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Leave nothing of the user's around the process: ``folder`` is its home, and holds what libraries keep in caches."""
+    for name in foreign():
+        patch.delenv(name)
+    for name, value in {**FIXED, "HOME": str(folder), "MPLCONFIGDIR": str(folder / "matplotlib")}.items():
+        patch.setenv(name, value)
+
+
+_number = itertools.count()
+
+
+def settle_test(patch: pytest.MonkeyPatch, base: Path) -> None:
+    """Give one test a home and a current folder of its own below ``base``."""
+    place = base / str(next(_number))
+    (place / "home").mkdir(parents=True)
+    (place / "above" / "here").mkdir(parents=True)
+    patch.setenv("HOME", str(place / "home"))
+    patch.chdir(place / "above" / "here")
