@@ -31,7 +31,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "envs": ("drl_cli.cli.envs:envs", "The installed environments, their spaces, which algorithms fit."),
     "env": ("drl_cli.cli.env:env", "Check one environment: seeds, spaces, ends, speed."),
     "explain": ("drl_cli.cli.explain:explain", "Each value of a run or a file, and where it came from."),
-    "doctor": ("drl_cli.cli.doctor:doctor", "What is missing or misconfigured here, and what mends it."),
+    "doctor": ("drl_cli.cli.doctor:doctor", "What is missing or misconfigured here, and how to fix it."),
     "completion": ("drl_cli.cli.completion:completion", "Print what makes bash, zsh or fish complete drl's words."),
 }
 

@@ -117,7 +117,7 @@ def _refuse_misplaced(context):
         source = context.get_parameter_source(parameter.name)
         if parameter.expose_value and source is click.core.ParameterSource.COMMANDLINE:
             name, below = parameter.opts[0], context.invoked_subcommand
-            context.fail(f"{name} stands before {below}. Options of {below} come behind it: drl runs {below} {name} …")
+            context.fail(f"{name} stands before {below}. Options of {below} come after it: drl runs {below} {name} …")
 
 
 def _summary(rows, found, roots, filters):

@@ -236,7 +236,7 @@ class Draft:
         if isinstance(score, str) and not is_number_field(score.removeprefix("min-")):
             place = self._where.place(("checkpoint_score_attr",))
             hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
-            found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
+            found.append(f"checkpoint_score_attr: unknown result field {score[:100]!r} ({place}).{hint}")
         return found
 
     def _check_exports(self):

@@ -207,9 +207,9 @@ def test_everything_wrong_with_a_file_is_told_together(write):
         "  gmma: unknown key (-s). Did you mean 'gamma'?",
         f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1' or 'phys2d/Pendulum-v0' or "
         f"'InvertedPendulum-v5'? ({path}:3).",
-        f"  stop: 'timestep_total' is no field of a result ({path}:4). Did you mean 'timesteps_total'?",
+        f"  stop: unknown result field 'timestep_total' ({path}:4). Did you mean 'timesteps_total'?",
         f'  stop: time_total_s: "x" is not allowed; it takes a number ({path}:4).',
-        "  checkpoint_score_attr: 'episode_reward_meen' is no field of a result (--checkpoint-score-attr). "
+        "  checkpoint_score_attr: unknown result field 'episode_reward_meen' (--checkpoint-score-attr). "
         "Did you mean "
         "'episode_reward_mean'?",
     ]
@@ -475,7 +475,7 @@ def test_demands_are_read_and_checked():
     assert [str(demand) for demand in one.demands] == ["episode_reward_mean >= -200"]
     text = message(spec.from_flags, {**PENDULUM, "asserts": ["episode_rewrd_mean>=-200"]})
     assert (
-        text == "assert: 'episode_rewrd_mean' is no field of a result (--assert). Did you mean 'episode_reward_mean'?"
+        text == "assert: unknown result field 'episode_rewrd_mean' (--assert). Did you mean 'episode_reward_mean'?"
     )
     flags = {**PENDULUM, "asserts": ["evaluation/episode_reward_mean>=-200"], "set": ["evaluation_interval=null"]}
     assert message(spec.from_flags, flags) == (
