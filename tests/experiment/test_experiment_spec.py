@@ -474,9 +474,7 @@ def test_demands_are_read_and_checked():
     one = spec.from_flags({**PENDULUM, "asserts": ["episode_reward_mean>=-200"]})
     assert [str(demand) for demand in one.demands] == ["episode_reward_mean >= -200"]
     text = message(spec.from_flags, {**PENDULUM, "asserts": ["episode_rewrd_mean>=-200"]})
-    assert (
-        text == "assert: unknown result field 'episode_rewrd_mean' (--assert). Did you mean 'episode_reward_mean'?"
-    )
+    assert text == "assert: unknown result field 'episode_rewrd_mean' (--assert). Did you mean 'episode_reward_mean'?"
     flags = {**PENDULUM, "asserts": ["evaluation/episode_reward_mean>=-200"], "set": ["evaluation_interval=null"]}
     assert message(spec.from_flags, flags) == (
         "assert: evaluation/episode_reward_mean needs evaluations (--assert). Set evaluation_interval, or drop the rule."
