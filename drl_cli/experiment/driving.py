@@ -88,6 +88,8 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_st
     opening = open_run(spec)
     with contextlib.ExitStack() as stack:
         stack.callback(opening.folder.close)
+        if opening.over:
+            return _already_over(spec, opening)
         journal = Journal(opening.folder, clock, spec.log_format)
         stack.callback(journal.close)
         report_notices(opening)
@@ -111,6 +113,20 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_st
             drive.crashed(journal)
             raise
         _report(outcome)
+    return outcome
+
+
+def _already_over(spec, opening):
+    """Report a resumed run that its stop rules leave nothing to train, and return its Outcome; its folder stays as it is."""
+    report_notices(opening)
+    path, last = opening.folder.path, opening.rows[-1]
+    best = checkpoint.best_name(path)
+    best = path / best if best and (path / best).is_dir() else None
+    missed = unmet(spec.pass_criteria, last) + demands.missed(spec.demands, last)
+    text = "; ".join([opening.over, *missed])
+    code = CriterionMissed.exit_code if missed else 0
+    outcome = Outcome("finished", text, code, path, opening.start.path, best, last)
+    _report(outcome)
     return outcome
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from experiment_fakes import save_small
 
 from drl_cli import events
 from drl_cli.acting.preprocessing import NOTHING
@@ -406,6 +407,7 @@ def test_resume_alone_takes_the_newest_unfinished_run(write, tmp_path):
     record(write, "SAC_Pendulum-v1_00000_2026-01-03_00-00-00_0123abcd", "finished")
     wanted = record(write, "SAC_Pendulum-v1_00000_2026-01-02_00-00-00_0123abcd", "failed")
     record(write, "SAC_Pendulum-v1_00000_2026-01-01_00-00-00_0123abcd", "interrupted")
+    save_small(wanted)
     flags = {"resume": True, "local_dir": str(tmp_path / "results"), "experiment_name": "old"}
     assert spec.from_flags(flags).resume == wanted
 
