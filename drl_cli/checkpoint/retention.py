@@ -162,7 +162,7 @@ def _rank(pair, score, values):
     number, found = pair
     name = score.removeprefix("min-")
     if values is None:
-        facts = {**found.facts.get("counters", {}), **found.facts.get("score", {})}
+        facts = {**found.facts.get("counters", {}), **(found.facts.get("score") or {})}
         facts["evaluation/episode_reward_mean"] = facts.get("evaluation_reward_mean")
         value = number if name == "training_iteration" else facts.get(name)
     else:
