@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import errno
 import logging
-import shlex
 import signal
 import time
 import traceback
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiment import demands, records
+from drl_cli.experiment import demands, next_steps, records
 from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
@@ -232,7 +231,7 @@ class _Drive:
         last = self._last_good()
         if last is None:
             return "Nothing was saved"
-        return f"Last good checkpoint: {last}. Go on with: drl train --resume {shlex.quote(str(self._path))}"
+        return f"Last good checkpoint: {last}. Go on with: {next_steps.resume(self._path, self._spec)}"
 
     def _last_good(self):
         try:

@@ -11,7 +11,7 @@ from typing import Any
 from drl_cli import checkpoint, events, loggers
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiment import folder as folders
-from drl_cli.experiment import provenance, records
+from drl_cli.experiment import next_steps, provenance, records
 from drl_cli.experiment.stop import Stop
 
 # What a resumed run may change: stop rules and checkpoint settings are no part of the config at all.
@@ -109,10 +109,10 @@ def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
             return None
         reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
     field = next((name for name in spec.stop if reason.startswith(name)), None)
-    run = shlex.quote(str(folder.path))
+    told = f"already finished: {reason}. Nothing was trained. To train on"
     if field is None:
-        return f"already finished: {reason}. Nothing was trained. To train on, in a new run: drl train --restore {run}"
-    return f"already finished: {reason}. Nothing was trained. To train on, raise it: drl train --resume {run} --stop {field}=N"
+        return f"{told}, in a new run: drl train --restore {shlex.quote(str(folder.path))}"
+    return f"{told}, raise it: {next_steps.resume(folder.path, spec, '--stop', f'{field}=N')}"
 
 
 def _newest(path, spec):
