@@ -109,7 +109,7 @@ def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
             return None
         reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
     field = next((name for name in spec.stop if reason.startswith(name)), None)
-    told = f"already finished: {reason}. Nothing was trained. To train on"
+    told = f"{reason} already, so nothing was trained. To train on"
     if field is None:
         return f"{told}, in a new run: drl train --restore {shlex.quote(str(folder.path))}"
     return f"{told}, raise it: {next_steps.resume(folder.path, spec, '--stop', f'{field}=N')}"
