@@ -84,7 +84,7 @@ def points(rows, name, axis):
 def panel(env, bundles, smooth, band, goal=None):
     """Lay the Bundles of one environment over one grid and return the Panel.
 
-    smooth: standard deviation of the Gaussian kernel as a share of the longest run; 0 draws straight lines between the
+    smooth: standard deviation of the Gaussian kernel as a share of each curve's own length; 0 draws straight lines between the
     points. band: a key of ``BANDS``.
     """
     lines = [line for bundle in bundles for line in bundle.lines]
@@ -116,7 +116,7 @@ def smoothed(x, y, grid, share):
         return values
     own = grid[inside]
     drawn = np.interp(own, x, y)
-    width = share * (grid[-1] - grid[0])
+    width = share * (x[-1] - x[0])
     if width > 0:
         weights = np.exp(-0.5 * ((own[:, None] - own[None, :]) / width) ** 2)
         drawn = (weights @ drawn) / weights.sum(axis=1)

@@ -78,8 +78,9 @@ class Checkpoint:
 def load(path, optional=False):
     """Verify the checkpoint folder ``path`` and return it as a ``Checkpoint``.
 
-    Checks COMMIT, the manifest and the types of its facts, that exactly the listed files are there, and size and SHA-256 of each; of optional
-    parts (the replay) only presence and size unless ``optional``, since ``arrays`` checks the hash before it reads.
+    Checks COMMIT, the manifest and the types of its facts, that exactly the listed files are there, and size and SHA-256 of
+    each; of optional parts (the replay) only presence and size unless ``optional``, since ``arrays`` checks the hash before it
+    reads.
     Raises CheckpointError.
     """
     path = Path(path)

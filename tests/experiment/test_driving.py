@@ -320,7 +320,9 @@ def test_resume_of_a_finished_run_trains_nothing_and_says_what_to_raise(tmp_path
     made = trainer()
     second = drive(dataclasses.replace(spec, resume=first.run_folder), made)
     assert made.made == [] and (second.state, second.exit_code) == ("finished", 0)
-    assert second.text.startswith("training_iteration 3 reached 3 already, so nothing was trained. To train on, raise it: ")
+    assert second.text.startswith(
+        "training_iteration 3 reached 3 already, so nothing was trained. To train on, raise it: "
+    )
     assert shlex.split(second.text)[-6:] == [
         "drl", "train", "--resume", str(first.run_folder), "--stop", "training_iteration=N",
     ]  # fmt: skip
