@@ -80,32 +80,33 @@ def _key(run, by, place):
 
 
 def _label(one: Group, alike: list, by: str) -> str:
-    if by == "run":
-        seeds = {other.runs[0].seed for other in alike}
-        if len(seeds) > 1 or len(alike) == 1:
-            return f"{one.algorithm} seed {one.runs[0].seed}"
+    if by == "run" and len({other.runs[0].seed for other in alike}) == len(alike):
+        return f"{one.algorithm} seed {one.runs[0].seed}"
     if len(alike) == 1:
         return one.algorithm
     if by == "experiment":
         return f"{one.algorithm} {one.runs[0].experiment}"
-    settings = [_flat(other.runs[0].config) for other in alike]
-    own = _flat(one.runs[0].config)
+    settings = [{**_flat(other.runs[0].config), "seed": other.runs[0].seed} for other in alike]
+    own = {**_flat(one.runs[0].config), "seed": one.runs[0].seed}
     shown = [
         f"{key.rpartition('.')[2]}={_shortest(own.get(key), [flat.get(key) for flat in settings])}"
-        for key in _telling(settings)
+        for key in _telling(settings, by == "run")
     ]
     return " ".join([one.algorithm, *shown])
 
 
-def _telling(settings: list) -> list:
-    """Return at most ``MAX_KEYS`` keys that tell flat configs apart: what matters most first, each only if it adds to that."""
+def _telling(settings: list, with_seed: bool) -> list:
+    """Return at most ``MAX_KEYS`` keys that tell flat configs apart: what matters most first, each only if it adds to that.
+
+    ``with_seed``: and the seed after them, if it does.
+    """
     keys = sorted({key for flat in settings for key in flat} - set(IDLE), key=_rank)
     differing = [key for key in keys if len({_text(flat.get(key)) for flat in settings}) > 1]
     meant = [key for key in differing if not BOOKKEEPING.fullmatch(key.rpartition(".")[2])] or differing
     chosen, parts = [], 1
-    for key in meant:
+    for key in [*meant, *(["seed"] if with_seed else [])]:
         told = len({tuple(_text(flat.get(name)) for name in (*chosen, key)) for flat in settings})
-        if told > parts and len(chosen) < MAX_KEYS:
+        if told > parts and (len(chosen) < MAX_KEYS or key == "seed"):
             chosen, parts = [*chosen, key], told
     return chosen
 

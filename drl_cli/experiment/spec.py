@@ -36,7 +36,7 @@ from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS, is_number_field
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
-from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
+from drl_cli.errors import ConfigError, DrlError, ExperienceError, InputError, suggestion
 from drl_cli.events import report
 from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
@@ -123,7 +123,13 @@ def from_file(path_or_name, flags):
     refuse(list(dict.fromkeys(problems)), str(path_or_name))
     for draft in drafts:
         draft.note_what_only_searches_read()
-    return [draft.finish() for draft in drafts]
+    try:
+        return [draft.finish() for draft in drafts]
+    except ExperienceError as error:
+        command = files.recording_command(path_or_name)
+        if command is None:
+            raise
+        raise ExperienceError(f"{error} To record what this file reads: {command}") from error
 
 
 def import_modules(flags):

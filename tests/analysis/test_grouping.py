@@ -82,6 +82,16 @@ def test_labels_that_come_out_alike_have_the_id(make):
     assert [one.label for one in group(runs, "run")] == [f"SAC {run.id}" for run in runs]
 
 
+def test_runs_of_several_configs_drawn_one_by_one_are_told_apart_by_config_and_seed(make):
+    runs = [make(seed, {"lr": lr}) for lr in (0.1, 0.2) for seed in (1, 2)]
+    assert [one.label for one in group(runs, "run")] == [
+        "SAC lr=0.1 seed=1",
+        "SAC lr=0.1 seed=2",
+        "SAC lr=0.2 seed=1",
+        "SAC lr=0.2 seed=2",
+    ]
+
+
 def test_given_labels_name_the_groups_and_make_them(make):
     runs = [make(1), make(2, {"gamma": 0.9}), make(3, run="TD3")]
     named = dict(zip([run.path for run in runs], ("old", "old", "new"), strict=True))
