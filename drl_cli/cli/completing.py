@@ -66,7 +66,10 @@ def settings(context: click.Context, _option: click.Parameter, begun: str) -> li
 
 def keys(context: click.Context, _option: click.Parameter, begun: str) -> list:
     """Keys for --key of drl algorithms NAME."""
-    words = [context.params.get("name"), *context.args]  # an argument before an option that lacks its value is among the rest
+    words = [
+        context.params.get("name"),
+        *context.args,
+    ]  # an argument before an option that lacks its value is among the rest
     found = _keys(context, next((word for word in words if word), None))
     return [CompletionItem(key, help=meaning) for key, meaning in found if begun.casefold() in key.casefold()]
 

@@ -88,7 +88,8 @@ def test_keys_are_completed_for_the_algorithm_of_the_line():
     assert completed("drl", "train", "--run", "SAK", "-s", "") == [""]
     common = completed("drl", "train", "-s", "")
     assert "plain,gamma=" in common and "plain,clip_param=" not in common
-    assert completed("drl", "train", "--run", "SAC", "-s", "model.custom_model") == ["plain,model.custom_model=", "plain,model.custom_model_config="]
+    nested = completed("drl", "train", "--run", "SAC", "-s", "model.custom_model")
+    assert nested == ["plain,model.custom_model=", "plain,model.custom_model_config="]
 
 
 def test_keys_of_an_algorithm_are_completed_by_any_part_of_their_name():
