@@ -10,6 +10,7 @@ import numpy as np
 from drl_cli.analysis.over_seeds import mean_band
 from drl_cli.loggers import flatten
 
+HUGE = 1e300  # what is beyond is no number that can be drawn
 GRID = 400  # points of a curve after smoothing
 AXES = {  # name -> (the field of a row, that of an evaluation, what stands below the axis)
     "steps": ("timesteps_total", "evaluation/timesteps_total", "environment steps"),
@@ -133,4 +134,4 @@ def short(value):
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < HUGE

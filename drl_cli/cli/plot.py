@@ -197,7 +197,8 @@ def _panels(groups, asked):
 
 def _goal(run, field):
     stop = run.params.get("stop") or {}
-    return next((stop[name] for name in GOALS if name in stop), None) if field in GOALS else None
+    goals = (stop.get(name) for name in GOALS) if field in GOALS else ()
+    return next((goal for goal in goals if isinstance(goal, (int, float))), None)
 
 
 def _labels(asked):

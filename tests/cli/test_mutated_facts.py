@@ -1,10 +1,11 @@
-"""Checkpoints whose facts somebody changed, hashes and all: every command refuses them in one line, or reads them."""
+"""Checkpoints and records of runs that somebody changed, hashes and all: they are read, or refused in one line."""
 
 import copy
 import json
 import random
 
 import pytest
+from fake_runs import evaluation, row, write_run
 
 from drl_cli import checkpoint, cli
 from drl_cli.checkpoint.writer import commit_text
@@ -52,3 +53,19 @@ def test_changed_facts_are_never_a_bug(pendulum_run, capsys, seeds):
             code = cli.main([*words[:2], str(path), *words[2:]] if words[0] == "checkpoint" else [*words, str(path)])
             err = capsys.readouterr().err
             assert code in (0, 2) and "a bug in drl" not in err, (seed, words, err)
+
+
+@pytest.mark.parametrize("name", ["params.json", "status.json", "best.json", "result.json"])
+def test_changed_records_are_never_a_bug(tmp_path, capsys, monkeypatch, name):
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path))
+    best = {"checkpoint": "checkpoint_000001", "metric": "evaluation/episode_reward_mean", "value": -150.5}
+    path = write_run(tmp_path, 1, [row(1, evaluation=evaluation(1, -100.0))], best=best)
+    write_run(tmp_path, 2, [row(1, evaluation=evaluation(1, -50.0))], run="TD3")
+    record = json.loads((path / name).read_text())
+    for seed in range(15):
+        (path / name).write_text(json.dumps(mutated(record, seed)) + "\n")
+        for words in (["runs"], ["compare", "--goal", "-60"], ["plot", "--json"], ["diff"], ["explain"], ["watch"]):
+            ids = {"runs": [], "explain": ["00000001"], "watch": ["00000001"]}.get(words[0], ["00000001", "00000002"])
+            code = cli.main([words[0], *ids, *words[1:]])
+            err = capsys.readouterr().err
+            assert code in (0, 2, 3) and "a bug in drl" not in err, (seed, words, err)
