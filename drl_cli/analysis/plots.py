@@ -55,7 +55,8 @@ def draw(panels, labels, target, file_format, raw=True):
         if len(places) > INSIDE:
             _legend_below(figure, axes, labels["band"])
         else:
-            figure.supxlabel(labels["band"], x=0.995, ha="right", fontsize=7, color="#777777")
+            if labels["band"]:
+                figure.supxlabel(labels["band"], x=0.995, ha="right", fontsize=7, color="#777777")
             for axis in axes:
                 axis.legend(frameon=False, fontsize=8, loc="best")
         if labels["title"]:

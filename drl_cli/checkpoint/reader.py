@@ -29,7 +29,7 @@ class Checkpoint:
     facts: dict
     listing: dict = dataclasses.field(repr=False)  # {file name: {"size", "sha256", "part"}} of what is there
 
-    def require_facts(self):
+    def require_facts(self) -> dict:
         """Return the facts where none is missing that acting and going on need. Raises CheckpointError."""
         facts.require(self.facts, self.path / files.MANIFEST)
         return self.facts

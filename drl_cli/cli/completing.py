@@ -57,7 +57,7 @@ def fields(_context, _option, begun):
 
 
 def settings(context: click.Context, _option: click.Parameter, begun: str) -> list:
-    """Keys for -s, each with its ``=``: of the algorithm that --run names, or that the tuned file behind -f runs."""
+    """Keys for -s, each with its ``=``: of the algorithm that --run names, or that the tuned file of -f runs."""
     if "=" in begun:
         return []
     name = context.params.get("run") or _run_of_tuned_file(context.params.get("config_file"))
@@ -66,11 +66,9 @@ def settings(context: click.Context, _option: click.Parameter, begun: str) -> li
 
 def keys(context: click.Context, _option: click.Parameter, begun: str) -> list:
     """Keys for --key of drl algorithms NAME."""
-    words = [
-        context.params.get("name"),
-        *context.args,
-    ]  # an argument before an option that lacks its value is among the rest
-    found = _keys(context, next((word for word in words if word), None))
+    # Where an option still lacks its value, click leaves the argument before it among the rest.
+    name = context.params.get("name") or next(iter(context.args), None)
+    found = _keys(context, name)
     return [CompletionItem(key, help=meaning) for key, meaning in found if begun.casefold() in key.casefold()]
 
 
@@ -78,15 +76,12 @@ def _keys(context: click.Context, name: str | None) -> list:
     """(key, meaning) of each key of the algorithm ``name``, of PPO's and SAC's common ones without a name."""
     _import(context)
     listing, find = load("drl_cli.configs.listing:keys"), load("drl_cli.algorithms.table:find")
-    found = []
-    with contextlib.suppress(InputError):
-        found = [
-            {key["key"]: key["meaning"] for key in listing(load(find(one).config))}
-            for one in ([name] if name else ["PPO", "SAC"])
-        ]
-    return (
-        [(key, meaning) for key, meaning in found[0].items() if all(key in other for other in found)] if found else []
-    )
+    try:
+        schemas = [load(find(one).config) for one in ([name] if name else ["PPO", "SAC"])]
+    except InputError:
+        return []
+    first, *others = [{key["key"]: key["meaning"] for key in listing(schema)} for schema in schemas]
+    return [(key, meaning) for key, meaning in first.items() if all(key in other for other in others)]
 
 
 def _run_of_tuned_file(name: str | None) -> str | None:
