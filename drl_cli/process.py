@@ -74,10 +74,10 @@ def prepare_tensorflow(intra, inter, num_gpus, log_level="WARN", environ=os.envi
 
 
 @contextlib.contextmanager
-def muted(greets):
+def muted(greets=None):
     """Send descriptor 2 nowhere while the module ``greets`` loads, which writes there whatever it is told; not if it has.
 
-    TensorFlow's C++ logs what GPUs it misses before it reads any of its variables.
+    TensorFlow's C++ logs what GPUs it misses before it reads any of its variables. Without ``greets``: in any case.
     """
     if greets in sys.modules:
         yield

@@ -56,7 +56,8 @@ def import_module(name):
             here = [file.removesuffix(".py") for file in os.listdir() if file.endswith(".py")]
             hint = suggestion(name, here)
             raise EnvError(
-                f"There is no module {name[:60]!r}, neither installed nor in the current folder.{hint}"
+                f"There is no module {name[:60]!r}, neither installed nor in the current folder.{hint} "
+                "Go to its folder, or put PYTHONPATH=ITS_FOLDER before drl."
             ) from error
         raise
     except (Exception, SystemExit) as error:

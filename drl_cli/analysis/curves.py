@@ -10,6 +10,7 @@ import numpy as np
 from drl_cli.analysis.over_seeds import mean_band
 from drl_cli.loggers import flatten
 
+HUGE = 1e300  # what is beyond is no number that can be drawn
 GRID = 400  # points of a curve after smoothing
 AXES = {  # name -> (the field of a row, that of an evaluation, what stands below the axis)
     "steps": ("timesteps_total", "evaluation/timesteps_total", "environment steps"),
@@ -84,7 +85,7 @@ def points(rows, name, axis):
 def panel(env, bundles, smooth, band, goal=None):
     """Lay the Bundles of one environment over one grid and return the Panel.
 
-    smooth: standard deviation of the Gaussian kernel as a share of the longest run; 0 draws straight lines between the
+    smooth: standard deviation of the Gaussian kernel as a share of each curve's own length; 0 draws straight lines between the
     points. band: a key of ``BANDS``.
     """
     lines = [line for bundle in bundles for line in bundle.lines]
@@ -116,7 +117,7 @@ def smoothed(x, y, grid, share):
         return values
     own = grid[inside]
     drawn = np.interp(own, x, y)
-    width = share * (grid[-1] - grid[0])
+    width = share * (x[-1] - x[0])
     if width > 0:
         weights = np.exp(-0.5 * ((own[:, None] - own[None, :]) / width) ** 2)
         drawn = (weights @ drawn) / weights.sum(axis=1)
@@ -133,4 +134,4 @@ def short(value):
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < HUGE

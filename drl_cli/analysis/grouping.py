@@ -1,15 +1,30 @@
 """Runs that are replicates of one another: the same algorithm, environment and config, other seeds.
 
-Used by ``drl compare`` and ``drl plot``. A run is anything with ``algorithm``, ``env``, ``experiment``, ``seed`` and
-``config`` (a nested dict).
+Used by ``drl compare`` and ``drl plot``. A run is anything with ``path``, ``id``, ``algorithm``, ``env``, ``experiment``,
+``seed`` and ``config`` (a nested dict).
 """
 
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass
 
 BY = ("config", "algorithm", "experiment", "run")
 IDLE = ("seed", "env", "log_level")  # config keys that change nothing about what is learnt, or are the seed itself
 MAX_KEYS = 3  # shown in a label
+FIRST = (  # what a reader asks for first, in this order; a key's last part counts
+    "lr", "actor_lr", "critic_lr", "entropy_lr", "alpha_lr", "actor_learning_rate", "critic_learning_rate",
+    "entropy_learning_rate", "lr_schedule", "fcnet_hiddens", "use_lstm", "gamma", "lambda", "n_step",
+    "training_intensity", "train_batch_size", "sgd_minibatch_size", "num_sgd_iter", "rollout_fragment_length",
+    "clip_param", "entropy_coeff", "vf_loss_coeff", "grad_clip", "tau", "target_network_update_freq", "buffer_size",
+    "learning_starts",
+)  # fmt: skip
+BOOKKEEPING = re.compile(  # how a run is measured, recorded and placed: shown only where nothing else differs
+    r"evaluation_.*|in_evaluation|custom_eval_function|metrics_.*|timesteps_per_iteration|min_.*_per_iteration|min_iter_time_s"
+    r"|(input_)?(record|render|monitor)_.*|record_env|render_env|output.*|checkpoint_.*|store_buffer_in_checkpoints"
+    r"|compress_observations|log_.*|num_cpus.*|num_gpus.*|custom_resources.*|memory_.*|_fake_gpus|xla|.*tf_session_args.*"
+    r"|extra_python_environs.*|ignore_worker_failures|recreate_.*|num_envs_per_worker|num_workers|remote_worker_envs"
+)
 
 
 @dataclass
@@ -32,22 +47,25 @@ class Group:
         return sorted({seed for seed in self.seeds if seed is not None and self.seeds.count(seed) > 1})
 
 
-def group(runs, by="config"):
+def group(runs: list, by: str = "config", labels: dict | None = None) -> list:
     """Return the Groups of ``runs`` in the order of their first runs, those of one environment side by side.
 
     ``by``: "config" (the same algorithm and config but for the seed), "algorithm", "experiment" (the same algorithm in
-    the same experiment), "run" (every run for itself).
+    the same experiment), "run" (every run for itself). ``labels``: {path of a run: its label}; then runs of one label are
+    a group, whatever ``by`` says.
     """
     found = {}
     for place, run in enumerate(runs):
-        found.setdefault((run.env, run.algorithm, _key(run, by, place)), []).append(run)
+        key = labels[run.path] if labels else _key(run, by, place)
+        found.setdefault((run.env, run.algorithm, key), []).append(run)
     groups = [Group("", algorithm, env, members) for (env, algorithm, _), members in found.items()]
     environments = list(dict.fromkeys(one.env for one in groups))
     groups.sort(key=lambda one: environments.index(one.env))
     for one in groups:
         one.runs.sort(key=lambda run: (run.seed is None, run.seed))
+    for one in groups:
         alike = [other for other in groups if (other.algorithm, other.env) == (one.algorithm, one.env)]
-        one.label = _label(one, alike, by)
+        one.label = labels[one.runs[0].path] if labels else _label(one, alike, by)
     return _unlike(groups)
 
 
@@ -61,32 +79,49 @@ def _key(run, by, place):
     return json.dumps({k: v for k, v in run.config.items() if k not in IDLE}, sort_keys=True)
 
 
-def _label(one, alike, by):
-    if by == "run":
+def _label(one: Group, alike: list, by: str) -> str:
+    if by == "run" and len({other.runs[0].seed for other in alike}) == len(alike):
         return f"{one.algorithm} seed {one.runs[0].seed}"
     if len(alike) == 1:
         return one.algorithm
     if by == "experiment":
         return f"{one.algorithm} {one.runs[0].experiment}"
-    settings = [_flat(other.runs[0].config) for other in alike]
-    keys = sorted({key for flat in settings for key in flat} - set(IDLE))
-    differing = [key for key in keys if len({_text(flat.get(key)) for flat in settings}) > 1]
-    own = _flat(one.runs[0].config)
+    settings = [{**_flat(other.runs[0].config), "seed": other.runs[0].seed} for other in alike]
+    own = {**_flat(one.runs[0].config), "seed": one.runs[0].seed}
     shown = [
         f"{key.rpartition('.')[2]}={_shortest(own.get(key), [flat.get(key) for flat in settings])}"
-        for key in differing[:MAX_KEYS]
+        for key in _telling(settings, by == "run")
     ]
-    more = f" +{len(differing) - MAX_KEYS}" if len(differing) > MAX_KEYS else ""
-    return f"{one.algorithm} {' '.join(shown)}{more}"
+    return " ".join([one.algorithm, *shown])
 
 
-def _unlike(groups):
-    """Number labels that came out alike on one environment."""
+def _telling(settings: list, with_seed: bool) -> list:
+    """Return at most ``MAX_KEYS`` keys that tell flat configs apart: what matters most first, each only if it adds to that.
+
+    ``with_seed``: and the seed after them, if it does.
+    """
+    keys = sorted({key for flat in settings for key in flat} - set(IDLE), key=_rank)
+    differing = [key for key in keys if len({_text(flat.get(key)) for flat in settings}) > 1]
+    meant = [key for key in differing if not BOOKKEEPING.fullmatch(key.rpartition(".")[2])] or differing
+    chosen, parts = [], 1
+    for key in [*meant, *(["seed"] if with_seed else [])]:
+        told = len({tuple(_text(flat.get(name)) for name in (*chosen, key)) for flat in settings})
+        if told > parts and (len(chosen) < MAX_KEYS or key == "seed"):
+            chosen, parts = [*chosen, key], told
+    return chosen
+
+
+def _rank(key: str) -> tuple:
+    last = key.rpartition(".")[2]
+    return (FIRST.index(last) if last in FIRST else len(FIRST), key)
+
+
+def _unlike(groups: list) -> list:
+    """Add the id of its (first) run to each label that another group of the environment has too."""
+    alike = Counter((one.label, one.env) for one in groups)
     for one in groups:
-        same = [other for other in groups if (other.label, other.env) == (one.label, one.env)]
-        if len(same) > 1:
-            for number, other in enumerate(same, 1):
-                other.label = f"{other.label} #{number}"
+        if alike[one.label, one.env] > 1:
+            one.label = f"{one.label} {one.runs[0].id}"
     return groups
 
 

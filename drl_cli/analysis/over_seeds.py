@@ -78,10 +78,10 @@ def improvement(pairs):
     """Return the probability of improvement of X over Y: a run of X scores above one of Y, a tie counts half.
 
     ``pairs``: for every environment (scores of X [n], scores of Y [m]); the mean over environments. Returns
-    {"probability", "low", "high"}; no interval where a side has a single run everywhere.
+    {"probability", "low", "high"}; no interval where one side has a single run on every environment.
     """
     value = float(np.mean([_wins(np.asarray(x, float)[None], np.asarray(y, float)[None])[0] for x, y in pairs]))
-    if all(len(x) < 2 and len(y) < 2 for x, y in pairs):
+    if any(all(len(pair[side]) < 2 for pair in pairs) for side in (0, 1)):
         return {"probability": value, "low": None, "high": None}
     low, high = stratified_interval([side for pair in pairs for side in pair], _mean_wins)
     return {"probability": value, "low": low, "high": high}

@@ -23,6 +23,8 @@ PANEL_SIZE = (6.4, 4.0)  # inches
 SMALL_PANEL_SIZE = (4.6, 3.2)
 DPI = 150
 RAW_LINES = 40  # beyond that many runs in a panel, single runs are a grey haze that says nothing
+INSIDE = 4  # curves whose legend fits into a panel without covering them
+ROW_HEIGHT, SIGN_WIDTH, LETTER_WIDTH = 0.19, 0.55, 0.068  # inches of a legend below the panels
 STYLE = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -42,18 +44,23 @@ def draw(panels, labels, target, file_format, raw=True):
     draw single runs. Raises OSError.
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = _canvas(len(panels))
         # One label has one colour in all panels.
         places = {label: n for n, label in enumerate(dict.fromkeys(b.label for p in panels for b in p.bundles))}
+        figure, axes = _canvas(len(panels))
         for panel, axis in zip(panels, axes, strict=True):
             _draw_panel(axis, panel, places, raw and sum(len(b.lines) for b in panel.bundles) <= RAW_LINES)
             axis.set_title(panel.env, loc="left", fontweight="bold", fontsize="medium")
             axis.set_xlabel(labels["x"])
         axes[0].set_ylabel(labels["y"])
+        if len(places) > INSIDE:
+            _legend_below(figure, axes, labels["band"])
+        else:
+            if labels["band"]:
+                figure.supxlabel(labels["band"], x=0.995, ha="right", fontsize=7, color="#777777")
+            for axis in axes:
+                axis.legend(frameon=False, fontsize=8, loc="best")
         if labels["title"]:
             figure.suptitle(labels["title"], x=0.01, ha="left")
-        if labels["band"]:
-            figure.supxlabel(labels["band"], x=0.995, ha="right", fontsize=7, color="#777777")
         empty = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
         figure.savefig(target, format=file_format, dpi=DPI, metadata=empty)
 
@@ -72,8 +79,8 @@ def _canvas(count):
 def _draw_panel(axis, panel, places, raw):
     if panel.goal is not None:
         axis.axhline(panel.goal, color="#999999", linewidth=1, linestyle=(0, (2, 2)))
-        axis.annotate(f"goal {panel.goal:g}", (1, panel.goal), xycoords=("axes fraction", "data"), fontsize=8,
-                      color="#777777", ha="right", va="bottom")  # fmt: skip
+        axis.annotate(f"goal {panel.goal:g}", (1.01, panel.goal), xycoords=("axes fraction", "data"), fontsize=8,
+                      color="#777777", ha="left", va="center", annotation_clip=False)  # fmt: skip
     for bundle in panel.bundles:
         place = places[bundle.label]
         color, dashes = COLORS[place % len(COLORS)], DASHES[place // len(COLORS) % len(DASHES)]
@@ -89,4 +96,19 @@ def _draw_panel(axis, panel, places, raw):
         axis.fill_between(panel.grid, bundle.low, bundle.high, color=color, alpha=0.18, linewidth=0)
     axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _place: short(value)))
     axis.margins(x=0.01)
-    axis.legend(frameon=False, fontsize=8, loc="best")
+
+
+def _legend_below(figure: Figure, axes: list, note: str) -> None:
+    """Put one legend for all panels below them, ``note`` above it, and make the figure as much higher as it takes."""
+    curves = {}
+    for axis in axes:
+        for curve, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            curves.setdefault(label, curve)
+    width, height = figure.get_size_inches()
+    columns = max(1, int(width / (SIGN_WIDTH + LETTER_WIDTH * max(map(len, curves)))))
+    figure.set_size_inches(width, height + ROW_HEIGHT * (math.ceil(len(curves) / columns) + bool(note)))
+    legend = figure.legend(
+        curves.values(), curves, loc="outside lower left", ncols=columns, frameon=False, fontsize=8,
+        title=note, title_fontsize=7, alignment="left",
+    )  # fmt: skip
+    legend.get_title().set_color("#777777")

@@ -95,7 +95,7 @@ def open_policy(path, latest=False):
     """
     found = checkpoints.find(Path(path).expanduser(), latest=latest)
     loaded = checkpoints.load(found)
-    return found, loaded.facts, policy_from_checkpoint(loaded)
+    return found, loaded.require_facts(), policy_from_checkpoint(loaded)
 
 
 def _plan(path, facts):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+import drl_cli.checkpoint.facts as facts
 import drl_cli.checkpoint.files as files
 from drl_cli.checkpoint.arrays import listed, read_arrays
 from drl_cli.checkpoint.files import refuse
@@ -27,6 +28,11 @@ class Checkpoint:
     number: int
     facts: dict
     listing: dict = dataclasses.field(repr=False)  # {file name: {"size", "sha256", "part"}} of what is there
+
+    def require_facts(self) -> dict:
+        """Return the facts where none is missing that acting and going on need. Raises CheckpointError."""
+        facts.require(self.facts, self.path / files.MANIFEST)
+        return self.facts
 
     def has(self, part):
         """Whether the part ("weights", "state", "workers", "replay") is there; a dropped one is not."""
@@ -72,8 +78,9 @@ class Checkpoint:
 def load(path, optional=False):
     """Verify the checkpoint folder ``path`` and return it as a ``Checkpoint``.
 
-    Checks COMMIT, the manifest, that exactly the listed files are there, and size and SHA-256 of each; of optional
-    parts (the replay) only presence and size unless ``optional``, since ``arrays`` checks the hash before it reads.
+    Checks COMMIT, the manifest and the types of its facts, that exactly the listed files are there, and size and SHA-256 of
+    each; of optional parts (the replay) only presence and size unless ``optional``, since ``arrays`` checks the hash before it
+    reads.
     Raises CheckpointError.
     """
     path = Path(path)
@@ -141,6 +148,7 @@ def _parse_manifest(manifest, path):
         raise refuse(where, "its number or its optional parts are out of range")
     for name, entry in data["files"].items():
         _check_file_entry(name, entry, where)
+    facts.check(data["facts"], where)
     named = files.FOLDER.fullmatch(path.name)
     if named and int(named[1]) != data["number"]:
         raise refuse(path, f"the folder was renamed: its manifest says number {data['number']}")

@@ -15,9 +15,14 @@ import drl_cli.checkpoint.files as files
 from drl_cli.checkpoint.archive_files import is_archive
 from drl_cli.checkpoint.files import refuse
 from drl_cli.checkpoint.reader import load
+from drl_cli.checkpoint.run_folder import is_locked
 from drl_cli.checkpoint.writer import dropped_text
 from drl_cli.errors import CheckpointError, suggestion
 
+_NO_CHECKPOINT = {
+    "goes on": "this run has written no checkpoint yet. The first comes with its first evaluation, or with --checkpoint-freq",
+    "is over": "this run ended before it wrote a checkpoint, so there is nothing to play or score. Train it again",
+}
 LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
 
 
@@ -80,10 +85,34 @@ def _find(path, latest):
         return path / best
     if numbers(path):
         return newest_valid(path)[0].path
-    runs = sorted(child.name for child in path.iterdir() if child.is_dir() and numbers(child))
+    if (path / "params.json").is_file():
+        raise refuse(path, _NO_CHECKPOINT["goes on" if is_locked(path) else "is over"])
+    runs = _runs_below(path)
+    if len(runs) == 1:
+        return _find(runs[0], latest)
     if runs:
-        raise refuse(path, f"holds {len(runs)} runs; name one of them, for example {path / runs[-1]}")
+        raise refuse(path, f"holds {len(runs)} runs; name one of them, for example {runs[-1]}")
     return path
+
+
+def _runs_below(folder, depth=3):
+    """Return the folders below ``folder`` that hold checkpoints, by name: a search's, an experiment's, of all results."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+    except OSError:
+        return []
+    below = [Path(folder) / name for name in names]
+    if depth == 1:
+        return [path for path in below if _has_checkpoints(path)]
+    return [run for path in below for run in ([path] if _has_checkpoints(path) else _runs_below(path, depth - 1))]
+
+
+def _has_checkpoints(path):
+    try:
+        return bool(numbers(path))
+    except CheckpointError:
+        return False
 
 
 def best_name(run_folder):
@@ -133,7 +162,7 @@ def _rank(pair, score, values):
     number, found = pair
     name = score.removeprefix("min-")
     if values is None:
-        facts = {**found.facts.get("counters", {}), **found.facts.get("score", {})}
+        facts = {**found.facts.get("counters", {}), **(found.facts.get("score") or {})}
         facts["evaluation/episode_reward_mean"] = facts.get("evaluation_reward_mean")
         value = number if name == "training_iteration" else facts.get(name)
     else:

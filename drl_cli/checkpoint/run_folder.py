@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 from pathlib import Path
+from typing import Any
 
 from drl_cli import process
 from drl_cli.checkpoint.files import parse_json, read_small
@@ -33,6 +34,12 @@ def read_record(path):
     if not isinstance(data, dict):
         raise RunFolderError(f"{path}: is not a JSON object")
     return data
+
+
+def is_params(data: Any) -> bool:
+    """Whether ``data`` can be the params.json of a run of this program (other programs write one too)."""
+    kinds = {"run": str, "env": str, "config": dict, "stop": (dict, type(None))}
+    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
 
 
 def is_locked(path):

@@ -1,4 +1,4 @@
-"""What a check found: one line each, with what mends it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
+"""What a check found: one line each, with how to fix it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
 
 
 class Finding(NamedTuple):
-    """``what`` was looked at, its ``state`` (ok, note, warn, fail), what is to be said, and the command that mends it."""
+    """``what`` was looked at, its ``state`` (ok, note, warn, fail), what is to be said, and the command that fixes it."""
 
     what: str
     state: str

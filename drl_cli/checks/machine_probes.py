@@ -153,7 +153,8 @@ def _writable(what, folder, meant=None):
         path.unlink()
     except OSError as error:
         text = f"{shown} cannot be written ({error.strerror})"
-        mend = f"chmod u+w {folder}" if what != "results" else "export TUNE_RESULT_DIR=/another/folder"
+        mend = f"chmod u+w {folder}" if folder.is_dir() else f"mkdir -p {folder}"
+        mend = "export TUNE_RESULT_DIR=/another/folder" if what == "results" else mend
         return Finding(what, FAIL, text, mend)
     return Finding(what, OK, f"{shown} can be written")
 

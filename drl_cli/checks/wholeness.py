@@ -91,6 +91,7 @@ def _checkpoint(path):
             found.json(stem)
     notes = ["its replay was dropped"] if (path / DROPPED).exists() else []
     notes += _against_policy(found)
+    found.require_facts()
     size = sum(entry["size"] for entry in found.listing.values())
     return Verdict(path, None, len(found.listing), size, "; ".join(notes) or None)
 

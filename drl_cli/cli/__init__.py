@@ -31,7 +31,8 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "envs": ("drl_cli.cli.envs:envs", "The installed environments, their spaces, which algorithms fit."),
     "env": ("drl_cli.cli.env:env", "Check one environment: seeds, spaces, ends, speed."),
     "explain": ("drl_cli.cli.explain:explain", "Each value of a run or a file, and where it came from."),
-    "doctor": ("drl_cli.cli.doctor:doctor", "What is missing or misconfigured here, and what mends it."),
+    "doctor": ("drl_cli.cli.doctor:doctor", "What is missing or misconfigured here, and how to fix it."),
+    "help": ("drl_cli.cli.help:help_", "The help of a command; so does drl COMMAND --help."),
     "completion": ("drl_cli.cli.completion:completion", "Print what makes bash, zsh or fish complete drl's words."),
 }
 
@@ -59,6 +60,7 @@ def _print_version(context, _option, wanted):
     context_settings=group.CONTEXT_SETTINGS,
 )
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,

@@ -25,7 +25,13 @@ INDENT = 4
 @click.command("algorithms", cls=group.Command, examples=EXAMPLES)
 @click.argument("name", required=False, shell_complete=completing.algorithms)
 @group.option(
-    "--key", "wanted", metavar="WORD", multiple=True, group="Which", help="Only keys with WORD in them; repeatable."
+    "--key",
+    "wanted",
+    metavar="WORD",
+    multiple=True,
+    group="Which",
+    shell_complete=completing.keys,
+    help="Only keys with WORD in them; repeatable.",
 )
 @options.import_option("Which")
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

@@ -130,7 +130,7 @@ def _iteration_line(result):
     speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
     updates = f"{figures.count(info.get('num_updates'))} updates{_custom(result)}"
     if "num_passes" in info:  # nothing but files is learnt from
-        passes = "" if info["num_passes"] is None else f", each {info['num_passes']:,.3g} times"
+        passes = "" if info["num_passes"] is None else f", {info['num_passes']:,.3g} passes over the data"
         return (
             f"iteration {result.get('training_iteration')}: {figures.count(info.get('num_steps_read'))} steps read{passes}, "
             f"{figures.count(result.get('timesteps_total'))} timesteps{speed}, {updates}"

@@ -1,4 +1,4 @@
-"""``drl doctor``: whether this machine has what runs need, each finding with the command that mends it.
+"""``drl doctor``: whether this machine has what runs need, each finding with the command that fixes it.
 
 Imports click and the standard library; everything heavy is tried out in other processes by ``checks``.
 """

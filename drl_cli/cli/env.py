@@ -54,7 +54,7 @@ def check(session, env_id, config, imports, as_json, quiet, **how):
 
     Looked at: the interface; the same seed in two new ones, in one that was used, and in another process; observations
     against their space; numbers that are not finite; termination and truncation; reset; speed; a random policy's score with
-    a 95 % interval, of the environment as its package makes it.
+    a 95 % interval, without drl's preprocessing.
 
     JSON: {"id", "asked", "ok", "spaces", "text", "fits": [...], "findings": [{"what", "state": ok | note | warn | fail,
     "text", "mend"}], "random_policy": {"rewards", "lengths", "steps_per_s", "reset_s", "make_s", "score": as of drl

@@ -36,14 +36,14 @@ def ports(about):
 
 def comparison(found):
     """Return in words how far an exported policy is from the original (``export.comparing.Comparison``)."""
+    samples = f"{found.samples:,} sampled observations"
     if found.difference is not None:
-        text = f"largest difference of an action {found.difference:.2g}"
+        text = f"largest difference of an action {found.difference:.2g}, over {samples}"
     elif found.differing:
-        text = f"{found.differing} other choices, all between two values that are as good as equal"
+        text = f"{found.differing} other choices, all between two values that are as good as equal, over {samples}"
     else:
-        text = "no other choice"
-    memory = f", of a memory {found.state:.2g}" if found.state is not None else ""
-    return f"{text}{memory}, over {found.samples:,} sampled observations"
+        text = f"identical actions on {samples}"
+    return text if found.state is None else f"{text}; largest difference of the memory {found.state:.2g}"
 
 
 class Exports:

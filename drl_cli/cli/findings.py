@@ -1,4 +1,4 @@
-"""Findings (``checks.findings``) as lines: state, what was looked at, what is to be said, and below it what mends it."""
+"""Findings (``checks.findings``) as lines: state, what was looked at, what is to be said, and below it how to fix it."""
 
 import click
 
@@ -8,7 +8,7 @@ TONES = {"ok": "green", "note": None, "warn": "yellow", "fail": "red"}
 
 
 def lines_of(findings, width, color=False, quiet=False):
-    """Return the lines of Findings: state, what, text; what mends it below."""
+    """Return the lines of Findings: state, what, text; how to fix it below."""
     shown = [one for one in findings if not quiet or one.state in ("warn", "fail")]
     size = max((len(one.what) for one in shown), default=0) + 2
     lines = []

@@ -137,7 +137,13 @@ _WHAT = [
     ),
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
     group.option(
-        "-s", "--set", metavar="KEY=VALUE", multiple=True, group=WHAT, help="One config key (a.b=c); repeatable."
+        "-s",
+        "--set",
+        metavar="KEY=VALUE",
+        multiple=True,
+        group=WHAT,
+        shell_complete=completing.settings,
+        help="One config key (a.b=c); repeatable.",
     ),
     group.option(
         "--seed", type=COUNT, metavar="N", group=WHAT, help="Seed of everything random; drawn and recorded if left out."

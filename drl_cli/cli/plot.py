@@ -20,6 +20,7 @@ EXAMPLES = """
 drl plot RUN --terminal
 drl plot ~/ray_results/sac ~/ray_results/td3 -o curves.png
 drl plot sac td3 --field evaluation/episode_reward_mean --over seconds -o curves.svg
+drl plot RUN_1 RUN_2 --label "lr 1e-4" --label "lr 3e-4" -o rates.png
 drl plot RUN --field info/learner/default_policy/mean_q -o q.pdf
 drl plot sac --json | jq '.panels[0].groups[0].mean'
 """
@@ -60,6 +61,14 @@ _plot_options = options.apply(
             group=WHAT,
             help="Which runs make one curve: alike but for the seed, or coarser; run draws each.",
         ),
+        group.option(
+            "--label",
+            "labels",
+            metavar="TEXT",
+            multiple=True,
+            group=WHAT,
+            help="Name of the curve of each RUN, in their order; the runs of a folder, and of one name, make one curve.",
+        ),
         run_options.local_dir_option(WHAT),
         group.option(
             "--smooth",
@@ -68,7 +77,7 @@ _plot_options = options.apply(
             default=0.02,
             show_default=True,
             group=HOW,
-            help="Width (sd) of the Gaussian kernel, as a share of the x axis; 0: none.",
+            help="Width (sd) of the Gaussian kernel, as a share of each curve's own length; 0: none.",
         ),
         group.option(
             "--band",
@@ -144,7 +153,21 @@ def _groups(words, asked):
         hint = suggestion(asked["field"], fields)
         raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
     runs = run_options.open_runs(words, asked["local_dirs"])
-    return load("drl_cli.analysis.grouping").group(runs, asked["by"])
+    return load("drl_cli.analysis.grouping").group(runs, asked["by"], _given_labels(words, asked))
+
+
+def _given_labels(words: tuple, asked: dict) -> dict | None:
+    """Return {path of a run: what --label calls it}, None without --label. Raises ConfigError unless each RUN has one."""
+    labels = asked["labels"]
+    if not labels:
+        return None
+    if len(labels) != len(words):
+        raise ConfigError(f"--label: {len(labels)} for {len(words)} RUNs. Give one for each RUN, in their order.")
+    named = {}
+    for word, label in zip(words, labels, strict=True):
+        for run in run_options.open_runs([word], asked["local_dirs"]):
+            named.setdefault(run.path, label)
+    return named
 
 
 def _panels(groups, asked):
@@ -174,14 +197,15 @@ def _panels(groups, asked):
 
 def _goal(run, field):
     stop = run.params.get("stop") or {}
-    return next((stop[name] for name in GOALS if name in stop), None) if field in GOALS else None
+    goals = (stop.get(name) for name in GOALS) if field in GOALS else ()
+    return next((goal for goal in goals if isinstance(goal, (int, float))), None)
 
 
 def _labels(asked):
     curves = load("drl_cli.analysis.curves")
     band = curves.BANDS[asked["band"]]
     notes = [f"band: {band} over seeds"] if band else []
-    notes += [f"smoothed over {asked['smooth']:.1%} of the axis"] if asked["smooth"] else []
+    notes += [f"smoothed over {asked['smooth']:.1%} of each curve"] if asked["smooth"] else []
     return {
         "x": curves.AXES[asked["over"]][2],
         "y": Y_LABELS.get(asked["field"], asked["field"].rpartition("/")[2]),

@@ -34,6 +34,10 @@ ORDER = "Order and output"
 class _RunsGroup(group.CommandTable):
     """``drl runs`` lists by itself; its help shows its own options, then the commands below it."""
 
+    def parse_args(self, context: click.Context, args: list) -> list:
+        """Parse ``args``; ``drl runs list`` and ``drl runs ls`` are ``drl runs``."""
+        return super().parse_args(context, args[1:] if args[:1] in (["list"], ["ls"]) else args)
+
     def format_options(self, context, formatter):
         """Write the examples, the options under their headings, and the commands."""
         group.Command.format_options(self, context, formatter)
@@ -66,7 +70,8 @@ class _RunsGroup(group.CommandTable):
 @options.speech_options
 @click.pass_context
 def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **filters):
-    """List runs, the newest first: what they are, whether they still go on, how well and how far they got.
+    """List runs, the newest first: what they are, whether they still go on, how well and how far they got; so do drl
+    runs list and drl runs ls.
 
     A RUN that another command takes may be written as the id in the first column; the id of a search stands for all of its
     trials, which share a line: how many of them are over, the best of their bests, and the sums of their steps, time and
@@ -117,7 +122,7 @@ def _refuse_misplaced(context):
         source = context.get_parameter_source(parameter.name)
         if parameter.expose_value and source is click.core.ParameterSource.COMMANDLINE:
             name, below = parameter.opts[0], context.invoked_subcommand
-            context.fail(f"{name} stands before {below}. Options of {below} come behind it: drl runs {below} {name} …")
+            context.fail(f"{name} stands before {below}. Options of {below} come after it: drl runs {below} {name} …")
 
 
 def _summary(rows, found, roots, filters):

@@ -39,7 +39,7 @@ def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **fi
     """Remove runs with everything in them: those named, or all that fit the filters, or both.
 
     RUN is an id, a name, a path, or a folder of runs. Nothing outside of the folder of results is touched, nothing that
-    is not a run of drl, and no run whose process lives. Asks before it removes; --yes is needed where nobody can answer.
+    is not a run of drl, and no run whose process lives. Asks before it removes; --yes is needed where stdin is not a terminal.
 
     JSON: {"removed": [{"path", "size"}], "spared": [{"path", "reason"}], "freed", "dry_run"}, sizes in bytes.
     """
@@ -97,7 +97,7 @@ def _is_agreed(doomed):
     size = figures.size(sum(run.size for run in doomed))
     text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
     if not sys.stdin.isatty():
-        raise InputError(f"{text} Nobody can answer here: add --yes, or look first with --dry-run.")
+        raise InputError(f"{text} Not a terminal: pass --yes, or look first with --dry-run.")
     return click.confirm(text, err=True)
 
 

@@ -170,7 +170,7 @@ def _weights(now):
     if version is None:
         return ["-"]
     lag = None if now.get("only_reads") else now.get("weight_lag")
-    behind = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", samples are of the newest"
+    behind = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", on-policy (current weights)"
     return [f"version {figures.count(version)}", (behind, "dim")]
 
 

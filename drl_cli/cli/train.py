@@ -158,7 +158,7 @@ class Show:
     def _after_failure(self, view):
         if view.run_folder and view.checkpoint and not self._quiet:
             terminal.say(f"Last checkpoint: {view.checkpoint['path']}")
-            extra = [word for name in self._imports for word in ("--import", name)]
+            extra = load("drl_cli.experiment.next_steps:needed")(self._imports, view.env)
             terminal.say(f"Go on with:      {command('train', '--resume', view.run_folder, *extra)}")
 
 
@@ -167,8 +167,8 @@ def summary(outcome, view, imports=()):
 
     ``imports``: modules of ``--import``, which the next commands need too.
     """
-    extra = [word for name in imports for word in ("--import", name)]
-    trust = ["--env", view.env] if ":" in view.env else []  # a checkpoint may not name a module to import
+    next_steps = load("drl_cli.experiment.next_steps")
+    extra = next_steps.needed(imports, view.env)
     why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
     lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
     if outcome.best:
@@ -178,10 +178,13 @@ def summary(outcome, view, imports=()):
         lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
     checkpoint = outcome.best or outcome.final
     if checkpoint:
-        play, score = command("rollout", checkpoint, *extra, *trust), command("evaluate", checkpoint, *extra, *trust)
+        play, score = command("rollout", checkpoint, *extra), command("evaluate", checkpoint, *extra)
         lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
     if outcome.state != "finished" and outcome.run_folder and outcome.final:
         lines += [f"  Go on     {command('train', '--resume', outcome.run_folder, *extra)}"]
+    if modules := next_steps.modules_of_this_folder(imports, view.env):
+        where = shlex.quote(os.getcwd())
+        lines.append(f"  Needs     {', '.join(modules)} of {where}; elsewhere put PYTHONPATH={where} before drl")
     return lines
 
 

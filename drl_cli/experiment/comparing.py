@@ -28,7 +28,7 @@ def scheduler(wishes):
     section, problems = read_section(schedulers.SECTIONS[name], given, where, lambda path: _other(path, name))
     for key, field in schedulers.unknown_fields(section) if section else ():
         hint = suggestion(field, NUMBER_FIELDS)
-        problems.append(f"{key}: {field[:100]!r} is no field of a result ({where.place((key,))}).{hint}")
+        problems.append(f"{key}: unknown result field {field[:100]!r} ({where.place((key,))}).{hint}")
     if name == "AsyncHyperBand" and section and section.grace_period > section.max_t:
         problems.append(f"grace_period: {section.grace_period} is beyond max_t {section.max_t} (--scheduler-config).")
     if name == "HyperBand" and section:

@@ -83,6 +83,12 @@ class Trainer:
         finally:
             self._passing.stop()
 
+    def __repr__(self) -> str:
+        """Name the algorithm, the environment, how far it is, and the run's folder once there is one."""
+        where = f", {self.run_folder}" if self.run_folder else ""
+        state = "over" if self._outcome is not None else f"iteration {self.iteration}" if self._moment else "not begun"
+        return f"<Trainer {self._spec.run} on {self._spec.env}, {state}{where}>"
+
     # -- what a run is -----------------------------------------------------------------------------------------------
 
     @property

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import errno
 import logging
-import shlex
 import signal
 import time
 import traceback
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from drl_cli import checkpoint, events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiment import demands, records
+from drl_cli.experiment import demands, next_steps, records
 from drl_cli.experiment.diagnosis import Diagnosis, Listening, situation
 from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.journal import Journal
@@ -88,6 +87,8 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_st
     opening = open_run(spec)
     with contextlib.ExitStack() as stack:
         stack.callback(opening.folder.close)
+        if opening.over:
+            return _already_over(spec, opening)
         journal = Journal(opening.folder, clock, spec.log_format)
         stack.callback(journal.close)
         report_notices(opening)
@@ -111,6 +112,20 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_st
             drive.crashed(journal)
             raise
         _report(outcome)
+    return outcome
+
+
+def _already_over(spec, opening):
+    """Report a resumed run that its stop rules leave nothing to train, and return its Outcome; its folder stays as it is."""
+    report_notices(opening)
+    path, last = opening.folder.path, opening.rows[-1]
+    best = checkpoint.best_name(path)
+    best = path / best if best and (path / best).is_dir() else None
+    missed = unmet(spec.pass_criteria, last) + demands.missed(spec.demands, last)
+    text = "; ".join([opening.over, *missed])
+    code = CriterionMissed.exit_code if missed else 0
+    outcome = Outcome("finished", text, code, path, opening.start.path, best, last)
+    _report(outcome)
     return outcome
 
 
@@ -216,7 +231,7 @@ class _Drive:
         last = self._last_good()
         if last is None:
             return "Nothing was saved"
-        return f"Last good checkpoint: {last}. Go on with: drl train --resume {shlex.quote(str(self._path))}"
+        return f"Last good checkpoint: {last}. Go on with: {next_steps.resume(self._path, self._spec)}"
 
     def _last_good(self):
         try:

@@ -3,6 +3,7 @@
 Used by ``experiment.spec``. A file is a mapping of experiment names to experiments (RLlib's schema).
 """
 
+import itertools
 from pathlib import Path
 
 from drl_cli.configs.allowed import shown
@@ -34,6 +35,14 @@ def find(path_or_name):
         raise ConfigError(f"{path_or_name}: there is no such file.{hint}")
     hint = suggestion(name, [*known, *beside]) or more
     raise ConfigError(f"{path_or_name}: no file, and no tuned file of that name comes with drl.{hint}")
+
+
+def recording_command(path_or_name: str) -> str | None:
+    """Return the command in the header of a file of experiments that records what it reads (its ``input``), or None."""
+    lines = find(path_or_name).read_text("utf-8", errors="replace").splitlines()
+    header = "\n".join(line.lstrip("# ") for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    commands = [line for line in header.replace("\\\n", "").splitlines() if line.startswith("drl train ")]
+    return next((" ".join(command.split()) for command in commands if " output=" in command), None)
 
 
 def load(path_or_name):

@@ -18,7 +18,7 @@ from pathlib import Path
 from drl_cli import checkpoint, events
 from drl_cli.checkpoint.files import json_bytes
 from drl_cli.checkpoint.run_folder import NO_LOCKS, is_locked, read_record
-from drl_cli.errors import ResourcesExhausted, RunFolderError
+from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError
 from drl_cli.experiment import names
 
 # Tries to take a lock, and seconds between them: whoever looks at a run (`drl runs`) holds it for microseconds.
@@ -138,9 +138,10 @@ def _cannot_write(path, error):
 
 
 def find_unfinished(local_dir, experiment):
-    """Return the path of the experiment's newest run that has not finished and that no process holds.
+    """Return the path of the experiment's newest run that has not finished, that no process holds and that can go on.
 
-    Newest by the time in its name. Raises RunFolderError that says what was found instead.
+    Newest by the time in its name; a run can go on from a whole checkpoint. Raises RunFolderError that says what was found
+    instead.
     """
     parent = Path(local_dir).expanduser() / names.check_experiment(experiment)
     runs = [path for path in parent.iterdir() if names.RUN_FOLDER.fullmatch(path.name)] if parent.is_dir() else []
@@ -151,11 +152,23 @@ def find_unfinished(local_dir, experiment):
         state = _state(path)
         if is_locked(path):
             state = "running"
-        elif state != "finished":
-            return path  # "running" without a lock: its process died
+        elif state != "finished":  # "running" without a lock: its process died
+            if _can_go_on(path):
+                return path
+            state = f"{'died' if state == 'running' else state}, without a checkpoint to go on from"
         seen.append(f"\n  {path.name}: {state}")
     found = "".join(seen[:5]) or "\n  no run at all"
-    raise RunFolderError(f"{parent}: there is no unfinished run to resume. Found:{found}")
+    raise RunFolderError(
+        f"{parent}: there is no unfinished run to resume. Found:{found}\nA finished run is trained on by its id and a higher "
+        "stop: drl train --resume ID --stop FIELD=N"
+    )
+
+
+def _can_go_on(path):
+    try:
+        return checkpoint.newest_valid(path, parts=("state",)) is not None
+    except CheckpointError:
+        return False
 
 
 def _state(path):

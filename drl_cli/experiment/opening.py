@@ -4,12 +4,15 @@ User: ``experiment.driving``.
 """
 
 import dataclasses
+import shlex
 from pathlib import Path
+from typing import Any
 
 from drl_cli import checkpoint, events, loggers
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiment import folder as folders
-from drl_cli.experiment import provenance, records
+from drl_cli.experiment import next_steps, provenance, records
+from drl_cli.experiment.stop import Stop
 
 # What a resumed run may change: stop rules and checkpoint settings are no part of the config at all.
 CHANGEABLE = {
@@ -29,7 +32,7 @@ class Opening:
 
     ``start``: that checkpoint, or None. ``exact``: the run goes on as if it had not stopped. ``joined_at``:
     timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines to report
-    once somebody listens.
+    once somebody listens. ``over``: why there is nothing left to train, and what to type to train on, or None.
     """
 
     folder: folders.RunFolder
@@ -38,6 +41,7 @@ class Opening:
     joined_at: int | None = None
     rows: list = dataclasses.field(default_factory=list)
     notices: list = dataclasses.field(default_factory=list)
+    over: str | None = None
 
 
 def open_run(spec):
@@ -76,6 +80,10 @@ def _go_on(spec, folder):
     check_unchanged(folder, spec)
     found, skipped = _newest(folder.path, spec)
     rows = loggers.read_rows(folder.path)
+    trained = [row for row in rows if row["training_iteration"] <= found.number]
+    over = _over(folder, spec, trained[-1]) if trained else None
+    if over:
+        return Opening(folder, found, True, rows=trained, over=over)
     last = loggers.join(folder.path, found.number)
     _write(folder, "params.json", records.params(spec))
     versions = folder.read("versions.json") or records.versions(spec)
@@ -89,8 +97,22 @@ def _go_on(spec, folder):
     lost = max((row["training_iteration"] for row in rows), default=found.number) - found.number
     behind = f"; {lost} iterations after it are lost" if lost > 0 else ""
     notices.append(f"resuming {folder.path.name} from {found.path.name}{behind}")
-    rows = [row for row in rows if row["training_iteration"] <= found.number]
-    return Opening(folder, found, True, (last or {}).get("timesteps_total"), rows, notices)
+    return Opening(folder, found, True, (last or {}).get("timesteps_total"), trained, notices)
+
+
+def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
+    """Return why the stop rules of ``spec`` leave nothing to train after the row ``last``, or None."""
+    reason = Stop(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
+    if reason is None:
+        unchanged = (folder.read("params.json") or {}).get("stop") == dict(spec.stop)
+        if not (unchanged and last.get("done") is True):
+            return None
+        reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
+    field = next((name for name in spec.stop if reason.startswith(name)), None)
+    told = f"{reason} already, so nothing was trained. To train on"
+    if field is None:
+        return f"{told}, in a new run: drl train --restore {shlex.quote(str(folder.path))}"
+    return f"{told}, raise it: {next_steps.resume(folder.path, spec, '--stop', f'{field}=N')}"
 
 
 def _newest(path, spec):

@@ -4,7 +4,7 @@ A place is a file and line, a flag, or nothing for a default; what the program f
 """
 
 from drl_cli.algorithms import table
-from drl_cli.checkpoint.run_folder import read_record, results_folder
+from drl_cli.checkpoint.run_folder import is_params, read_record, results_folder
 from drl_cli.configs import listing
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.iteration import min_iter_seconds
@@ -72,7 +72,7 @@ def _searched(experiment, specs):
 def of_run(folder):
     """Return [the explanation] of a run's folder, with its path as ``folder``. Raises RunFolderError."""
     params = read_record(folder / "params.json")
-    if not isinstance((params or {}).get("config"), dict) or "run" not in params:
+    if not is_params(params):
         raise RunFolderError(f"{folder}: its params.json holds no run of drl.")
     recorded = read_record(folder / RECORD)
     return [{**explained(params, (recorded or {}).get("from")), "folder": str(folder)}]

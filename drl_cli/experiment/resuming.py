@@ -7,6 +7,7 @@ listed here.
 
 from pathlib import Path
 
+from drl_cli.checkpoint.run_folder import is_params
 from drl_cli.configs.allowed import shown
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.configs.flags import load_file
@@ -24,8 +25,10 @@ class Recorded:
     """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``."""
 
     def __init__(self, folder):
-        """Read the ``params.json`` of a run folder. Raises ConfigError."""
+        """Read the ``params.json`` of a run folder. Raises ConfigError, RunFolderError."""
         params, self.where = load_file(folder / "params.json")
+        if not is_params(params):
+            raise RunFolderError(f"{folder / 'params.json'}: is not that of a run of drl, or damaged")
         self.folder = folder
         self.experiment = str(params.get("experiment") or folder.parent.name)
         self.env_asked = params.get("env_asked")

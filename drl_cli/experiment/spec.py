@@ -36,7 +36,7 @@ from drl_cli.configs.parse import read, read_section, refuse
 from drl_cli.configs.results import NUMBER_FIELDS, is_number_field
 from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
-from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
+from drl_cli.errors import ConfigError, DrlError, ExperienceError, InputError, suggestion
 from drl_cli.events import report
 from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
@@ -123,7 +123,13 @@ def from_file(path_or_name, flags):
     refuse(list(dict.fromkeys(problems)), str(path_or_name))
     for draft in drafts:
         draft.note_what_only_searches_read()
-    return [draft.finish() for draft in drafts]
+    try:
+        return [draft.finish() for draft in drafts]
+    except ExperienceError as error:
+        command = files.recording_command(path_or_name)
+        if command is None:
+            raise
+        raise ExperienceError(f"{error} To record what this file reads: {command}") from error
 
 
 def import_modules(flags):
@@ -236,7 +242,7 @@ class Draft:
         if isinstance(score, str) and not is_number_field(score.removeprefix("min-")):
             place = self._where.place(("checkpoint_score_attr",))
             hint = suggestion(score.removeprefix("min-"), NUMBER_FIELDS)
-            found.append(f"checkpoint_score_attr: {score[:100]!r} is no field of a result ({place}).{hint}")
+            found.append(f"checkpoint_score_attr: unknown result field {score[:100]!r} ({place}).{hint}")
         return found
 
     def _check_exports(self):

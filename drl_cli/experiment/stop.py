@@ -28,7 +28,7 @@ def problems(rules, where, name="stop"):
         elif field in RESULT_FIELDS and field not in NUMBER_FIELDS:
             found.append(f"{name}: {field} is no number{place}.")
         elif not is_number_field(field):
-            found.append(f"{name}: {field[:100]!r} is no field of a result{place}.{_hint(field)}")
+            found.append(f"{name}: unknown result field {field[:100]!r}{place}.{_hint(field)}")
         elif not _number(threshold):
             found.append(f"{name}: {field}: {shown(threshold)} is not allowed; it takes a number{place}.")
     return found

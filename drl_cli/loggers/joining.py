@@ -5,8 +5,15 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from drl_cli.checkpoint import replace_file
+from drl_cli.configs.results import NUMBER_FIELDS
+
+_NUMBERS = {}  # of the fields that are numbers: {where they stand in a row: their names}
+for _field in NUMBER_FIELDS:
+    *_place, _name = _field.split("/")
+    _NUMBERS.setdefault(tuple(_place), []).append(_name)
 
 
 def read_rows(run_folder):
@@ -23,7 +30,31 @@ def _row(line):
         row = json.loads(line, parse_constant=lambda _: None)
     except ValueError:
         return None
-    return row if isinstance(row, dict) and isinstance(row.get("training_iteration"), int) else None
+    return row if is_row(row) else None
+
+
+def is_row(row: Any) -> bool:
+    """Whether ``row`` is one of result.json: an object whose number fields are numbers or null, with its iteration."""
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("training_iteration"), int)
+        and all(_holds_numbers(_at(row, place), names) for place, names in _NUMBERS.items())
+    )
+
+
+def _at(row: dict, place: tuple) -> Any:
+    """What stands at ``place`` (keys from the outside in), {} where nothing does."""
+    for name in place:
+        row = row.get(name) if isinstance(row, dict) else row
+        if row is None:
+            return {}
+    return row
+
+
+def _holds_numbers(holder: Any, names: list) -> bool:
+    return isinstance(holder, dict) and all(
+        value is None or type(value) in (int, float) for value in map(holder.get, names)
+    )
 
 
 def join(run_folder, iteration):

@@ -7,6 +7,7 @@ hidden folders are left out, and what lies inside a run is never taken for anoth
 import os
 from pathlib import Path
 
+from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.errors import RunFolderError, suggestion
 from drl_cli.runs.reading import is_run, read
 from drl_cli.runs.searches import trial_of
@@ -33,12 +34,14 @@ def run_folders(root, depth=DEPTH):
 def read_all(roots):
     """Return (runs, left out) under the folders ``roots``: Run objects, and lines about folders that could not be read.
 
-    Folders of other programs (Ray writes a params.json too) are told by one line for all of them. Raises RunFolderError
-    when a root is no folder.
+    Folders of other programs (Ray writes a params.json too) are told by one line for all of them. The default folder of
+    results may be missing: nothing has been trained yet. Raises RunFolderError when another root is no folder.
     """
     found, left_out, foreign = {}, [], 0
     for root in roots:
         if not Path(root).is_dir():
+            if Path(root) == results_folder() and not Path(root).exists():
+                continue
             raise RunFolderError(f"{root}: there is no such folder of results. Choose one with --local-dir")
         for path in run_folders(root):
             if path in found:

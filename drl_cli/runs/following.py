@@ -11,6 +11,7 @@ from pathlib import Path
 
 from drl_cli.checkpoint.run_folder import read_record
 from drl_cli.errors import RunFolderError
+from drl_cli.loggers.joining import is_row
 from drl_cli.runs.reading import epoch, state_of
 
 BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows do not tell
@@ -70,7 +71,7 @@ class Follower:
         return told
 
     def _new_rows(self):
-        rows = [row for row in self._rows.new() if _number(row.get("training_iteration"))]
+        rows = [row for row in self._rows.new() if is_row(row)]
         rows = [row for row in rows if row["training_iteration"] > self._iteration]
         told = []
         for place, row in enumerate(rows):
@@ -169,10 +170,6 @@ def _object(line):
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _number(value):
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _status(path):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drl_cli import checkpoint
-from drl_cli.checkpoint.run_folder import lock_state, read_record
+from drl_cli.checkpoint.run_folder import is_params, lock_state, read_record
 from drl_cli.errors import CheckpointError, RunFolderError
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
@@ -68,7 +68,7 @@ def is_run(path):
         params = read_record(Path(path) / "params.json")
     except RunFolderError:
         return False
-    return params is not None and _is_ours(params)
+    return is_params(params)
 
 
 def read(path):
@@ -77,7 +77,7 @@ def read(path):
     params = read_record(path / "params.json")
     if params is None:
         raise RunFolderError(f"{path}: is not the folder of a run (params.json is missing)")
-    if not _is_ours(params):
+    if not is_params(params):
         raise RunFolderError(f"{path}: its params.json is another program's")
     status, best, last = _or_empty(path / "status.json"), _or_empty(path / "best.json"), last_row(path)
     return Run(
@@ -105,11 +105,6 @@ def read(path):
         host=_text(status.get("host")),
         params=params,
     )
-
-
-def _is_ours(params):
-    kinds = {"run": str, "env": str, "config": dict}
-    return all(isinstance(params.get(name), kind) for name, kind in kinds.items())
 
 
 def state_of(path, status):

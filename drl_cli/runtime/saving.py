@@ -90,18 +90,18 @@ def _facts(trainer, present, scored):
 
 def check_fits(trainer, ckpt):
     """Refuse a checkpoint of another algorithm, environment or spaces; CheckpointError shows both values."""
-    facts = ckpt.facts
+    facts = ckpt.require_facts()
     for what, stored, mine in (
         ("algorithm", facts["algorithm"], trainer.row.name),
         ("environment", facts["env"], trainer.env["id"]),
-        ("observation shape", facts["spaces"]["obs"]["shape"], list(trainer.env["spaces"]["obs"]["shape"])),
+        ("observation shape", facts["spaces"]["obs"].get("shape"), list(trainer.env["spaces"]["obs"]["shape"])),
         ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(trainer.env.get("preprocessing"))),
         ("kind of actions", facts["spaces"]["action"].get("kind"), trainer.env["spaces"]["action"].get("kind")),
         ("choices of an action", facts["spaces"]["action"].get("nvec"), trainer.env["spaces"]["action"].get("nvec")),
         ("observation filter", *_both(trainer, facts, "observation_filter", "NoFilter")),
         ("reward scaling", *_both(trainer, facts, "reward_scaling", False)),
         ("number of actions", facts["spaces"]["action"].get("n"), trainer.env["spaces"]["action"].get("n")),
-        ("action shape", facts["spaces"]["action"]["shape"], list(trainer.env["spaces"]["action"]["shape"])),
+        ("action shape", facts["spaces"]["action"].get("shape"), list(trainer.env["spaces"]["action"]["shape"])),
     ):
         if stored != mine:
             raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {mine!r}.")
@@ -109,7 +109,7 @@ def check_fits(trainer, ckpt):
 
 def _both(trainer, facts, key, older):
     """The value of a key of the config in a checkpoint, ``older`` where it did not know the key, and in this run."""
-    return facts["config"].get(key, older), getattr(trainer.config, key)
+    return (facts.get("config") or {}).get(key, older), getattr(trainer.config, key)
 
 
 def restore_counters(trainer, ckpt, exact):
@@ -139,8 +139,8 @@ def _shards(state):
 
 def _goes_on(trainer, ckpt, exact):
     """Whether the workers can go on in the middle of their episodes."""
-    state, before, now = ckpt.json("state"), ckpt.facts["config"], trainer.config
-    same = all(before[name] == getattr(now, name) for name in ("num_workers", "num_envs_per_worker"))
+    state, before, now = ckpt.json("state"), ckpt.facts.get("config") or {}, trainer.config
+    same = all(before.get(name) == getattr(now, name) for name in ("num_workers", "num_envs_per_worker"))
     # Readers that go on where they stood do not bring again what a replay that was not stored held.
     held = _with_replay(trainer, ckpt, state) or not reads_only(now)
     return exact and state["exact"] and same and held

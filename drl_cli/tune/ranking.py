@@ -97,7 +97,7 @@ def missed(data, trials):
             mean = statistics.fmean(values) if values else None
             if mean is None or not COMPARE[sign](mean, asked):
                 told = "unknown" if mean is None else f"{mean:.6g} on average over {len(values)} trials"
-                lines.append(f"{experiment['name']}: {field} is {told}, and shall be {sign} {asked:g}")
+                lines.append(f"{experiment['name']}: {field} is {told}; required {sign} {asked:g}")
     return lines
 
 

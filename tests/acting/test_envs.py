@@ -119,7 +119,8 @@ def test_module_that_is_missing_or_fails_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert refusal(envs.import_module, "elsewhere") == (
-        "There is no module 'elsewhere', neither installed nor in the current folder."
+        "There is no module 'elsewhere', neither installed nor in the current folder. "
+        "Go to its folder, or put PYTHONPATH=ITS_FOLDER before drl."
     )
     assert refusal(envs.import_module, "broken_envs") == (
         f"Importing broken_envs failed: RuntimeError: half done ({tmp_path}/broken_envs.py:2, in <module>)."

@@ -52,6 +52,13 @@ def test_smoothed_agrees_with_the_kernel_written_out():
     assert curves.smoothed(x, y, grid, 0.2) == pytest.approx(slow)
 
 
+def test_smoothing_of_a_short_curve_is_by_its_own_length():
+    x, y = np.arange(11.0), np.array([0, 5, 1, 7, 2, 9, 3, 8, 1, 4, 6.0])
+    alone = curves.smoothed(x, y, np.linspace(0, 10, 101), 0.05)
+    beside_a_long_one = curves.smoothed(x, y, np.linspace(0, 1000, 10001), 0.05)
+    assert beside_a_long_one[:101] == pytest.approx(alone) and np.isnan(beside_a_long_one[101:]).all()
+
+
 def test_smoothing_keeps_a_constant_curve():
     got = curves.smoothed(np.array([0.0, 10.0]), np.array([3.0, 3.0]), np.linspace(0, 10, 50), 0.1)
     assert got == pytest.approx(np.full(50, 3.0))

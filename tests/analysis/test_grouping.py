@@ -32,9 +32,9 @@ def test_runs_alike_but_for_the_seed_are_one_group_sorted_by_seed(make):
 def test_groups_of_one_algorithm_are_told_apart_by_what_differs(make):
     runs = [make(1), make(1, {"gamma": 0.9}), make(2, {"optimization": {"lr": 0.5}})]
     assert labels(group(runs)) == [
-        ("SAC gamma=0.99 lr=0.1", [1]),
-        ("SAC gamma=0.9 lr=0.1", [1]),
-        ("SAC gamma=0.99 lr=0.5", [2]),
+        ("SAC lr=0.1 gamma=0.99", [1]),
+        ("SAC lr=0.1 gamma=0.9", [1]),
+        ("SAC lr=0.5 gamma=0.99", [2]),
     ]
 
 
@@ -62,8 +62,40 @@ def test_a_seed_that_is_there_twice_is_told(make):
     assert group([make(1), make(1), make(2)])[0].repeated == [1]
 
 
-def test_labels_that_come_out_alike_are_numbered(make):
-    assert [one.label for one in group([make(1), make(1)], "run")] == ["SAC seed 1 #1", "SAC seed 1 #2"]
+def test_bookkeeping_is_named_only_where_nothing_else_differs(make):
+    every = [{"evaluation_interval": 5, "train_batch_size": 200}, {"evaluation_interval": 10, "train_batch_size": 400}]
+    assert [one.label for one in group([make(1, one) for one in every])] == [
+        "SAC train_batch_size=200",
+        "SAC train_batch_size=400",
+    ]
+    only = [make(1, {"evaluation_interval": n}) for n in (5, 10)]
+    assert [one.label for one in group(only)] == ["SAC evaluation_interval=5", "SAC evaluation_interval=10"]
+
+
+def test_a_key_that_tells_nothing_further_apart_is_left_out(make):
+    every = [make(1, {"lr": lr, "tau": 10 * lr, "zeta": -lr}) for lr in (0.1, 0.2, 0.3)]
+    assert [one.label for one in group(every)] == ["SAC lr=0.1", "SAC lr=0.2", "SAC lr=0.3"]
+
+
+def test_labels_that_come_out_alike_have_the_id(make):
+    runs = [make(1), make(1)]
+    assert [one.label for one in group(runs, "run")] == [f"SAC {run.id}" for run in runs]
+
+
+def test_runs_of_several_configs_drawn_one_by_one_are_told_apart_by_config_and_seed(make):
+    runs = [make(seed, {"lr": lr}) for lr in (0.1, 0.2) for seed in (1, 2)]
+    assert [one.label for one in group(runs, "run")] == [
+        "SAC lr=0.1 seed=1",
+        "SAC lr=0.1 seed=2",
+        "SAC lr=0.2 seed=1",
+        "SAC lr=0.2 seed=2",
+    ]
+
+
+def test_given_labels_name_the_groups_and_make_them(make):
+    runs = [make(1), make(2, {"gamma": 0.9}), make(3, run="TD3")]
+    named = dict(zip([run.path for run in runs], ("old", "old", "new"), strict=True))
+    assert labels(group(runs, labels=named)) == [("old", [1, 2]), ("new", [3])]
 
 
 @pytest.mark.parametrize(

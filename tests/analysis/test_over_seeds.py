@@ -79,6 +79,12 @@ def test_improvement_of_single_runs_has_no_interval():
     assert over_seeds.improvement([([2.0], [1.0])]) == {"probability": 1.0, "low": None, "high": None}
 
 
+def test_improvement_beside_a_single_run_has_no_interval():
+    assert over_seeds.improvement([([2.0, 3.0, 4.0], [1.0])])["low"] is None
+    assert over_seeds.improvement([([1.0], [2.0, 3.0]), ([1.0], [0.0, 0.5])])["high"] is None
+    assert over_seeds.improvement([([2.0, 3.0], [1.0, 1.5])])["low"] is not None
+
+
 def test_improvement_interval_agrees_with_a_slow_one():
     x, y = np.array([1.0, 4.0, 6.0, 7.0]), np.array([2.0, 3.0, 5.0])
     rng = np.random.default_rng(3)

@@ -60,6 +60,23 @@ def test_every_environment_has_a_panel_three_in_a_row():
     assert size_of_png(out.getvalue()) == (3 * 690, 2 * 480)
 
 
+def test_legend_of_many_curves_stands_below_the_panels():
+    figures = []
+    draw = plots.Figure.savefig
+
+    def saved(figure, *arguments, **keywords):
+        draw(figure, *arguments, **keywords)
+        figures.append(figure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots.Figure, "savefig", saved)
+        plots.draw(panels(groups=10), LABELS, io.BytesIO(), "png")
+    (figure,) = figures
+    (axis,), (legend,) = figure.axes, figure.legends
+    assert axis.get_legend() is None and len(legend.get_texts()) == 10
+    assert not legend.get_window_extent().overlaps(axis.get_tightbbox())
+
+
 def test_single_runs_are_drawn_unless_they_are_not_wanted():
     def lines(raw):
         out = io.BytesIO()

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import subprocess
@@ -125,11 +126,29 @@ def test_find_of_what_is_not_there_names_the_nearest(tmp_path):
         checkpoint.find(tmp_path / "checkpoint_00010")
 
 
-def test_find_of_an_experiment_folder_names_a_run(tmp_path):
-    (tmp_path / "run_a").mkdir()
-    save(tmp_path / "run_a", 10)
-    with pytest.raises(CheckpointError, match=r"holds 1 runs; name one of them, for example .*run_a"):
+def test_find_of_a_folder_with_one_run_takes_it(tmp_path):
+    (tmp_path / "results" / "default" / "run_a").mkdir(parents=True)
+    path = save(tmp_path / "results" / "default" / "run_a", 10)
+    for folder in ("results/default", "results"):
+        assert checkpoint.find(tmp_path / folder) == path
+
+
+def test_find_of_a_folder_with_several_runs_names_one(tmp_path):
+    for name in ("run_a", "run_b"):
+        (tmp_path / "default" / name).mkdir(parents=True)
+        save(tmp_path / "default" / name, 10)
+    with pytest.raises(CheckpointError, match=r"holds 2 runs; name one of them, for example .*default/run_b"):
         checkpoint.find(tmp_path)
+
+
+def test_find_of_a_run_without_checkpoints_says_what_to_do(tmp_path):
+    (tmp_path / "params.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="ended before it wrote a checkpoint.*Train it again"):
+        checkpoint.find(tmp_path)
+    with open(tmp_path / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(CheckpointError, match="no checkpoint yet. The first comes with its first evaluation"):
+            checkpoint.find(tmp_path)
 
 
 def test_leftovers_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):

@@ -99,6 +99,19 @@ def test_results_folder_that_cannot_be_made_fails(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def denied(_path, exist_ok):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_folder_that_is_missing_is_to_be_made_and_one_that_is_closed_to_be_opened(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
+    assert machine_probes.results(tmp_path)[0].mend == f"mkdir -p {tmp_path}/nowhere"
+    (tmp_path / "nowhere").mkdir()
+    monkeypatch.setattr(machine_probes.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(machine_probes.Path, "touch", denied)
+    assert machine_probes.results(tmp_path)[0].mend == f"chmod u+w {tmp_path}/nowhere"
+
+
 def process(proc, number, words, parent):
     folder = proc / str(number)
     folder.mkdir(parents=True)

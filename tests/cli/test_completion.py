@@ -76,6 +76,27 @@ def test_runs_are_completed_newest_first(results):
     assert completed("drl", "train", "--local-dir", str(results), "--restore", "PPO") == found[:1]
 
 
+def test_ids_are_completed_as_ids(results):
+    env = {"TUNE_RESULT_DIR": str(results)}
+    assert completed("drl", "watch", "0123", env=env) == ["plain,01234563", "plain,01234562", "plain,01234561"]
+
+
+def test_keys_are_completed_for_the_algorithm_of_the_line():
+    assert completed("drl", "train", "--run", "PPO", "-s", "clip_p") == ["plain,clip_param="]
+    assert completed("drl", "train", "-f", "cartpole-ppo", "-s", "clip_p") == ["plain,clip_param="]
+    assert completed("drl", "train", "--run", "SAC", "-s", "clip_p") == [""]
+    assert completed("drl", "train", "--run", "SAK", "-s", "") == [""]
+    common = completed("drl", "train", "-s", "")
+    assert "plain,gamma=" in common and "plain,clip_param=" not in common
+    nested = completed("drl", "train", "--run", "SAC", "-s", "model.custom_model")
+    assert nested == ["plain,model.custom_model=", "plain,model.custom_model_config="]
+
+
+def test_keys_of_an_algorithm_are_completed_by_any_part_of_their_name():
+    found = completed("drl", "algorithms", "SAC", "--key", "alpha")
+    assert found == ["plain,initial_alpha", "plain,prioritized_replay_alpha"]
+
+
 def test_path_is_left_to_the_shell(results):
     env = {"TUNE_RESULT_DIR": str(results)}
     assert completed("drl", "rollout", "~/ra", env=env) == ["file,~/ra"]
@@ -152,7 +173,7 @@ def test_runs_are_completed_by_their_ids_and_searches_by_theirs(tmp_path):
     (tmp_path / "default" / "search_2026-01-01_00-00-00_1a2b3.json").write_text("{}")
     env = {"TUNE_RESULT_DIR": str(tmp_path)}
     for line in ("drl rollout 0123", "drl runs rm 0123", "drl diff 0123", "drl explain 0123"):
-        assert completed(*line.split(), env=env) == [f"plain,{run}"]
+        assert completed(*line.split(), env=env) == ["plain,0123abcd"]
     assert completed("drl", "runs", "--search", "1a", env=env) == ["plain,1a2b3"]
 
 

@@ -85,7 +85,19 @@ def test_train_help_groups_options():
 
 
 def test_version_is_printed():
-    assert drl("--version").stdout == "drl 0.1.0\n"
+    assert drl("--version").stdout == drl("-V").stdout == "drl 0.1.0\n"
+
+
+def test_help_as_a_command_shows_what_the_option_shows():
+    for words in ([], ["train"], ["checkpoint"], ["runs", "rm"]):
+        assert drl("help", *words).stdout == drl(*words, "--help").stdout
+
+
+def test_help_of_an_unknown_command_names_the_nearest():
+    done = drl("help", "runs", "rn")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No such command 'rn'. Did you mean 'rm'?" in done.stderr
+    assert "drl train has no commands below it" in drl("help", "train", "fast").stderr
 
 
 def test_unknown_command_names_the_nearest():

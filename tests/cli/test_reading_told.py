@@ -51,6 +51,8 @@ def test_chart_of_a_run_that_plays_does_not():
 def test_iteration_line_tells_steps_read_and_how_often_each_was_learnt_from():
     info = {"num_updates": 800, "num_steps_read": 15_360, "num_passes": 26.7}
     told = written([(3.0, "result", watched.result(7, timesteps_total=409_600, info=info))])
-    assert told == ["   0:03  iteration 7: 15.4k steps read, each 26.7 times, 410k timesteps (2,000/s), 800 updates"]
+    assert told == [
+        "   0:03  iteration 7: 15.4k steps read, 26.7 passes over the data, 410k timesteps (2,000/s), 800 updates"
+    ]
     streamed = written([(3.0, "result", watched.result(7, info=info | {"num_passes": None}))])
     assert streamed == ["   0:03  iteration 7: 15.4k steps read, 7,000 timesteps (2,000/s), 800 updates"]

@@ -136,6 +136,17 @@ def test_filter_that_nothing_passes_names_the_nearest(search, capsys):
         assert f"Did you mean '{meant}'?" in drl(capsys, "runs", option, word).err
 
 
+@pytest.mark.parametrize("word", ["list", "ls"])
+def test_runs_list_is_runs(results, capsys, word):
+    assert drl(capsys, "runs", word, "-q", "--env", "lunar*") == drl(capsys, "runs", "-q", "--env", "lunar*")
+
+
+def test_runs_before_the_first_run_says_that_there_are_none(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path / "nowhere"))
+    out, err = drl(capsys, "runs")
+    assert out == "" and err.startswith(f"No runs in {tmp_path}/nowhere. Start one: drl train")
+
+
 def test_quiet_prints_only_folders(results, capsys):
     out, err = drl(capsys, "runs", "-q", "--env", "lunar*")
     assert out == f"{results}/landing/SAC_LunarLanderContinuous-v3_0_2026-11-21_10-00-03_00000003\n" and err == ""
@@ -183,7 +194,7 @@ def test_rm_removes_what_was_named_and_says_what_was_freed(results, capsys):
 
 def test_rm_asks_and_leaves_everything_when_nobody_can_answer(results, capsys):
     err = drl(capsys, "runs", "rm", "--state", "died", "--state", "failed", code=2).err
-    assert "Remove these 2 runs (" in err and "add --yes, or look first with --dry-run" in err
+    assert "Remove these 2 runs (" in err and "Not a terminal: pass --yes, or look first with --dry-run" in err
     assert len(drl(capsys, "runs", "-q").out.splitlines()) == 3
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from drl_cli import cli, events
+from drl_cli import checkpoint, cli, events
 from drl_cli.cli import search, search_screen, search_table, terminal
 from drl_cli.cli.search_view import SearchView, fitting, short
 
@@ -238,6 +238,9 @@ def test_run_that_was_started_after_the_search_is_resumed_instead(tmp_path):
     run = folder / "PPO_CartPole-v1_0_2026-02-01_00-00-00_0123abcd"
     run.mkdir(parents=True)
     (run / "params.json").write_text("{}")
+    with checkpoint.Writer(run, 1) as writer:
+        checkpoint.write_json(writer.folder / "state.json", {})
+        writer.commit({})
     path = folder / "search_2026-01-01_00-00-00_abc12.json"
     path.write_text(json.dumps(content))
     flags = {"resume": True, "local_dir": str(tmp_path)}

@@ -153,6 +153,13 @@ def trainer(script=None, fail=None, start_error=None):
     return type("ScriptedTrainer", (Trainer,), values)
 
 
+def save_small(run_folder, number=1):
+    """Write a checkpoint that a run can go on from."""
+    with checkpoint.Writer(run_folder, number) as writer:
+        checkpoint.write_json(writer.folder / "state.json", {})
+        return writer.commit({})
+
+
 def left(run_folder):
     """Return {number: whether its replay is there} of the checkpoints of a run."""
     return {number: checkpoint.load(path).has("replay") for number, path in checkpoint.numbers(run_folder)}

@@ -102,6 +102,16 @@ def test_nothing_is_started_or_written_before_it_is_needed(made, tmp_path):
     assert (trainer.run_folder, trainer.iteration, list(tmp_path.iterdir())) == (None, 0, [])
 
 
+def test_repr_says_what_it_is_and_how_far(made):
+    trainer = made()
+    env = trainer._spec.env
+    assert repr(trainer) == f"<Trainer ES on {env}, not begun>"
+    trainer.train()
+    assert repr(trainer) == f"<Trainer ES on {env}, iteration 1, {trainer.run_folder}>"
+    trainer.stop()
+    assert repr(trainer) == f"<Trainer ES on {env}, over, {trainer.run_folder}>"
+
+
 def test_save_and_restore_go_on_where_it_was(made):
     first = made()
     for _ in range(2):

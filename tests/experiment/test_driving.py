@@ -1,6 +1,7 @@
 import dataclasses
 import errno
 import json
+import shlex
 
 import pytest
 from experiment_fakes import Config, Spec, StopRequest, left, trainer
@@ -95,7 +96,7 @@ def test_demand_that_is_missed_ends_a_finished_run_with_4(tmp_path):
     script = {3: {"reward": 150.0}}
     outcome = drive(Spec(tmp_path, demands=asked), trainer(script))
     assert (outcome.state, outcome.exit_code) == ("finished", 4)
-    assert outcome.text.endswith(", but episode_reward_mean is 150, and shall be >= 200")
+    assert outcome.text.endswith(", but episode_reward_mean is 150; required >= 200")
     assert drive(Spec(tmp_path, demands=asked), trainer({3: {"reward": 200.0}})).exit_code == 0
 
 
@@ -310,6 +311,56 @@ def test_resume_goes_on_in_the_folder_with_joined_logs(tmp_path, heard):
     assert [entry["iteration"] for entry in versions["resumed"]] == [3]
     with pytest.raises(RunFolderError, match="no unfinished run"):
         drive(dataclasses.replace(spec, resume=True))
+
+
+def test_resume_of_a_finished_run_trains_nothing_and_says_what_to_raise(tmp_path, heard):
+    spec = Spec(tmp_path, stop={"training_iteration": 3})
+    first = drive(spec, trainer(evaluations(5.0, 9.0, 1.0)))
+    before = {path.name: path.read_bytes() for path in first.run_folder.iterdir() if path.is_file()}
+    made = trainer()
+    second = drive(dataclasses.replace(spec, resume=first.run_folder), made)
+    assert made.made == [] and (second.state, second.exit_code) == ("finished", 0)
+    assert second.text.startswith(
+        "training_iteration 3 reached 3 already, so nothing was trained. To train on, raise it: "
+    )
+    assert shlex.split(second.text)[-6:] == [
+        "drl", "train", "--resume", str(first.run_folder), "--stop", "training_iteration=N",
+    ]  # fmt: skip
+    assert (second.final, second.best) == (first.final, first.best)
+    after = {path.name: path.read_bytes() for path in first.run_folder.iterdir() if path.is_file()}
+    assert {name for name in before if before[name] != after[name]} <= {".lock"}
+    assert not folders.is_locked(first.run_folder)
+
+
+def test_resume_of_a_finished_run_with_a_higher_stop_goes_on(tmp_path):
+    first = drive(Spec(tmp_path, stop={"training_iteration": 3}))
+    second = drive(Spec(tmp_path, stop={"training_iteration": 5}, resume=first.run_folder))
+    assert iterations(second) == [1, 2, 3, 4, 5]
+
+
+def test_resume_of_a_run_whose_goal_was_held_is_over_though_its_last_evaluation_is_lower(tmp_path):
+    spec = Spec(tmp_path, config=Config(evaluation_hold=1), stop={"evaluation/episode_reward_mean": 8.0})
+    first = drive(spec, trainer(evaluations(5.0, 9.0, 1.0)))
+    second = drive(dataclasses.replace(spec, resume=first.run_folder), trainer())
+    assert second.text.startswith("evaluation/episode_reward_mean 9 reached 8")
+    assert "--stop evaluation/episode_reward_mean=N" in second.text
+
+
+def test_resume_of_a_finished_run_holds_its_last_result_against_the_demands(tmp_path):
+    first = drive(Spec(tmp_path, stop={"training_iteration": 3}))
+    asked = Spec(tmp_path, demands=demands.parse(["training_iteration>=9"]), resume=first.run_folder)
+    second = drive(asked)
+    assert second.exit_code == 4 and "training_iteration is 3; required >= 9" in second.text
+
+
+def test_resume_without_a_name_takes_the_newest_run_that_can_go_on(tmp_path):
+    spec = Spec(tmp_path, stop={"training_iteration": 6})
+    older = interrupted(spec, {})
+    drive(spec, trainer(start_error=Diverged("x")))  # newer, failed before its first checkpoint
+    assert drive(dataclasses.replace(spec, resume=True)).run_folder == older.run_folder
+    with pytest.raises(RunFolderError, match="failed, without a checkpoint to go on from") as caught:
+        drive(dataclasses.replace(spec, resume=True))
+    assert "drl train --resume ID --stop FIELD=N" in str(caught.value)
 
 
 def test_resume_keeps_the_earlier_best_when_nothing_better_comes(tmp_path):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from experiment_fakes import save_small
 
 from drl_cli import events
 from drl_cli.acting.preprocessing import NOTHING
@@ -207,9 +208,9 @@ def test_everything_wrong_with_a_file_is_told_together(write):
         "  gmma: unknown key (-s). Did you mean 'gamma'?",
         f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1' or 'phys2d/Pendulum-v0' or "
         f"'InvertedPendulum-v5'? ({path}:3).",
-        f"  stop: 'timestep_total' is no field of a result ({path}:4). Did you mean 'timesteps_total'?",
+        f"  stop: unknown result field 'timestep_total' ({path}:4). Did you mean 'timesteps_total'?",
         f'  stop: time_total_s: "x" is not allowed; it takes a number ({path}:4).',
-        "  checkpoint_score_attr: 'episode_reward_meen' is no field of a result (--checkpoint-score-attr). "
+        "  checkpoint_score_attr: unknown result field 'episode_reward_meen' (--checkpoint-score-attr). "
         "Did you mean "
         "'episode_reward_mean'?",
     ]
@@ -406,6 +407,7 @@ def test_resume_alone_takes_the_newest_unfinished_run(write, tmp_path):
     record(write, "SAC_Pendulum-v1_00000_2026-01-03_00-00-00_0123abcd", "finished")
     wanted = record(write, "SAC_Pendulum-v1_00000_2026-01-02_00-00-00_0123abcd", "failed")
     record(write, "SAC_Pendulum-v1_00000_2026-01-01_00-00-00_0123abcd", "interrupted")
+    save_small(wanted)
     flags = {"resume": True, "local_dir": str(tmp_path / "results"), "experiment_name": "old"}
     assert spec.from_flags(flags).resume == wanted
 
@@ -474,9 +476,7 @@ def test_demands_are_read_and_checked():
     one = spec.from_flags({**PENDULUM, "asserts": ["episode_reward_mean>=-200"]})
     assert [str(demand) for demand in one.demands] == ["episode_reward_mean >= -200"]
     text = message(spec.from_flags, {**PENDULUM, "asserts": ["episode_rewrd_mean>=-200"]})
-    assert (
-        text == "assert: 'episode_rewrd_mean' is no field of a result (--assert). Did you mean 'episode_reward_mean'?"
-    )
+    assert text == "assert: unknown result field 'episode_rewrd_mean' (--assert). Did you mean 'episode_reward_mean'?"
     flags = {**PENDULUM, "asserts": ["evaluation/episode_reward_mean>=-200"], "set": ["evaluation_interval=null"]}
     assert message(spec.from_flags, flags) == (
         "assert: evaluation/episode_reward_mean needs evaluations (--assert). Set evaluation_interval, or drop the rule."

@@ -1,5 +1,6 @@
 """Files to learn from are looked at before anything heavy is loaded."""
 
+import shlex
 import subprocess
 import sys
 
@@ -95,3 +96,21 @@ def test_refusal_loads_neither_tensorflow_nor_ray(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.split("\n")[:2] == ["ExperienceError", "[]"]
+
+
+@pytest.mark.parametrize("name", ["pendulum-cql", "pendulum-iql", "pendulum-marwil", "cartpole-marwil", "cartpole-bc"])
+def test_tuned_file_whose_input_is_missing_names_the_command_that_records_it(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ExperienceError, match="No such file") as caught:
+        spec.from_file(name, {})
+    command = shlex.split(str(caught.value).partition("To record what this file reads: ")[2])
+    assert command[:2] == ["drl", "train"] and any(word.startswith("output=recorded/") for word in command)
+    assert command[-2] == "--stop" and "timesteps_total" in command[-1]
+
+
+def test_file_without_such_a_command_only_says_what_is_missing(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine: {run: BC, env: CartPole-v1, config: {input: nowhere}}")
+    with pytest.raises(ExperienceError) as caught:
+        spec.from_file(str(path), {})
+    assert "To record" not in str(caught.value)

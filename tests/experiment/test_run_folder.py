@@ -3,9 +3,10 @@ import json
 import logging
 import os
 import re
+import shutil
 
 import pytest
-from experiment_fakes import Config, Spec
+from experiment_fakes import Config, Spec, save_small
 
 from drl_cli import __version__, events
 from drl_cli.errors import ResourcesExhausted, RunFolderError
@@ -124,6 +125,7 @@ def run_with(tmp_path, when, state):
     (path / "params.json").write_text("{}")
     if state:
         (path / "status.json").write_text(json.dumps({"state": state}))
+    save_small(path)
     return path
 
 
@@ -137,6 +139,16 @@ def test_find_unfinished_takes_the_newest_that_is_free_and_not_finished(tmp_path
     assert folders.find_unfinished(tmp_path, "default") == killed
     held.close()
     assert folders.find_unfinished(tmp_path, "default") == busy
+
+
+def test_find_unfinished_leaves_out_what_has_no_checkpoint_to_go_on_from(tmp_path):
+    older, newer = run_with(tmp_path, 1, "interrupted"), run_with(tmp_path, 2, "running")
+    shutil.rmtree(newer / "checkpoint_000001")
+    assert folders.find_unfinished(tmp_path, "default") == older
+    shutil.rmtree(older / "checkpoint_000001")
+    with pytest.raises(RunFolderError, match="died, without a checkpoint to go on from") as caught:
+        folders.find_unfinished(tmp_path, "default")
+    assert "interrupted, without a checkpoint to go on from" in str(caught.value)
 
 
 def test_find_unfinished_with_none_left_tells_what_is_there(tmp_path):

@@ -149,7 +149,7 @@ def test_point_whose_keys_do_not_go_together_is_named():
         ),
         (
             {"scheduler_config": "{metric: reward_mean}"},
-            "metric: 'reward_mean' is no field of a result (--scheduler-config).",
+            "metric: unknown result field 'reward_mean' (--scheduler-config).",
         ),
         ({"scheduler": "ASHA", "scheduler_config": "{grace_period: 200}"}, "grace_period: 200 is beyond max_t 100"),
         (

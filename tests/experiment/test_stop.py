@@ -66,11 +66,11 @@ def test_goal_is_the_threshold_of_the_evaluation():
     [
         (
             {"episode_reward_meen": 1},
-            "stop: 'episode_reward_meen' is no field of a result (--stop). Did you mean 'episode_reward_mean'?",
+            "stop: unknown result field 'episode_reward_meen' (--stop). Did you mean 'episode_reward_mean'?",
         ),
         (
             {"mean_q": 1},
-            "stop: 'mean_q' is no field of a result (--stop). Did you mean 'info/learner/default_policy/mean_q'?",
+            "stop: unknown result field 'mean_q' (--stop). Did you mean 'info/learner/default_policy/mean_q'?",
         ),
         ({"hostname": 1}, "stop: hostname is no number (--stop)."),
         ({"timesteps_total": "x"}, 'stop: timesteps_total: "x" is not allowed; it takes a number (--stop).'),

@@ -106,9 +106,7 @@ def test_description_says_what_goes_in_and_out(tmp_path):
             "start; scaling of bytes is inside",
         }
     ]
-    assert told["outputs"] == [
-        {"name": "action", "dtype": "int64", "shape": [], "meaning": "as the environment counts them"}
-    ]
+    assert told["outputs"] == [{"name": "action", "dtype": "int64", "shape": [], "meaning": "action index"}]
     assert (told["format"], told["kind"], told["frames"], told["action_space"]) == ("drl-policy-1", "onnx", 3, space)
     assert told["compared"]["samples"] == 64 and told["compared"]["tolerance"] == 1e-4
 

@@ -140,6 +140,24 @@ def test_join_before_the_first_row_or_without_files_leaves_none(tmp_path):
     assert [row[0] for row in table(tmp_path)] == ["training_iteration", "1"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timesteps_total": "many"},
+        {"episode_reward_mean": [1.0]},
+        {"info": [1]},
+        {"info": {"num_updates": {}}},
+        {"evaluation": {"training_iteration": "3"}},
+        {"training_iteration": None},
+    ],
+)
+def test_read_rows_leaves_out_rows_whose_numbers_are_none(tmp_path, wrong):
+    sound = {"training_iteration": 1, "timesteps_total": 5, "episode_reward_mean": None, "evaluation": {}, "note": "x"}
+    rows = [sound, {**sound, "training_iteration": 2, **wrong}]
+    (tmp_path / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert loggers.read_rows(tmp_path) == [sound]
+
+
 def test_read_rows_leaves_out_malformed_lines(tmp_path):
     good = json.dumps(result(1)).encode()
     (tmp_path / "result.json").write_bytes(b"\n".join([good, b"\xff{", b"[]", b"{}", b'{"training_iteration": 2']))

@@ -51,6 +51,14 @@ def test_read_all_of_a_root_that_is_missing_is_refused(tmp_path):
         finding.read_all([tmp_path / "nowhere"])
 
 
+def test_read_all_of_the_default_root_before_the_first_run_finds_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path / "nowhere"))
+    assert finding.read_all([tmp_path / "nowhere"]) == ([], [])
+    (tmp_path / "nowhere").write_text("")
+    with pytest.raises(RunFolderError, match="no such folder of results"):
+        finding.read_all([tmp_path / "nowhere"])
+
+
 def test_run_folders_leaves_links_and_hidden_folders_out(results):
     (results / ".hidden").symlink_to(results / "sac")
     (results / "link").symlink_to(results / "sac")
@@ -86,7 +94,9 @@ def test_find_run_names_what_comes_close(results):
 
 
 @pytest.mark.parametrize("word", ["", "..", "../results", "abc"])
-def test_find_run_never_leaves_the_roots_for_a_name(results, word):
+def test_find_run_never_leaves_the_roots_for_a_name(results, word, tmp_path, monkeypatch):
+    (tmp_path / "empty" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "empty" / "here")  # what lies above is looked at: not the checkout's surroundings
     with pytest.raises(RunFolderError):
         finding.find_run(word, [results / "sac"])
 

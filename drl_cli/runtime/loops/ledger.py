@@ -55,7 +55,7 @@ def pass_on(token, bad, sampled):
         events.report("warning", text=note)
     if bad > BAD_LEAST and bad > BAD_SHARE * sampled:
         last = f" The last: {token.notes[-1]}" if token.notes else ""
-        raise RunFailed(f"{bad} of {sampled + bad} env steps were spoilt by the environment.{last}")
+        raise RunFailed(f"{bad} of {sampled + bad} env steps were lost to environment errors.{last}")
 
 
 def milestone(name):

@@ -148,7 +148,7 @@ class Reading:
         if not read.steps:
             raise ExperienceError("input: the files hold no step that could be learnt from.")
         what = f"{read.episodes:,} episodes, mean return {read.mean:,.5g}" if read.episodes else "no whole episode"
-        events.report("notice", text=f"read {read.steps:,} steps, {what}; all is held")
+        events.report("notice", text=f"loaded {read.steps:,} steps ({what}) into memory")
 
     def added(self, token, steps):
         """``steps`` env steps of a fragment are in the replay."""
