@@ -5,8 +5,8 @@
 stderr. A stderr that breaks silences a watcher and never the training.
 """
 
-import os
 import threading
+from typing import TextIO
 
 import click
 
@@ -27,12 +27,16 @@ def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_st
     ``clock`` returns the seconds that the run has gone on for.
     """
     stream = terminal.private_stderr()
-    size = os.get_terminal_size(stream.fileno()) if terminal.is_terminal(stream) else (0, 0)
-    fits = min(size[0], terminal.width()) >= MIN_SCREEN[0] and size[1] >= MIN_SCREEN[1]
-    if plain or quiet or not fits or terminal.in_ci():
+    if plain or quiet or not fits_screen(stream) or terminal.in_ci():
         return PlainConsole(stream, view, clock, quiet=quiet, color=terminal.use_color(stream, session))
     picture = load("drl_cli.cli.screen:picture")
     return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture, clock)
+
+
+def fits_screen(stream: TextIO) -> bool:
+    """Whether ``stream`` is a terminal that is large enough to be drawn on."""
+    columns, lines = (terminal.is_terminal(stream) and terminal.size(stream)) or (0, 0)
+    return columns >= MIN_SCREEN[0] and lines >= MIN_SCREEN[1]
 
 
 class PlainConsole:

@@ -1,0 +1,124 @@
+"""The live screen on a terminal that is resized while a run goes on."""
+
+import fcntl
+import os
+import pty
+import struct
+import termios
+import time
+
+import emulated
+import pytest
+import watched
+
+from drl_cli.cli import screen, terminal
+from drl_cli.cli.live import LiveScreen
+from drl_cli.cli.view import RunView
+
+HEAD = "SAC · LunarLanderContinuous-v3"
+ABOVE = ["$ drl train --run SAC", "what stood here before"]
+
+
+class Window:
+    """A pty, the terminal that reads it, and the live screen that writes to it."""
+
+    def __init__(self, columns, lines, reflows):
+        self.reader, self.writer = pty.openpty()
+        os.set_blocking(self.reader, False)
+        self.terminal = emulated.Emulator(columns, lines, reflows)
+        self.resize(columns, lines)
+        self.stream = open(self.writer, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115 - see end
+        self.stream.write("\n".join([*ABOVE, ""]))
+        view = RunView("SAC", "LunarLanderContinuous-v3", checkpoint_freq=10)
+        for at, kind, fields in watched.SCRIPT:
+            view.take(kind, fields, at)
+        self.live = LiveScreen(terminal.rich_console(self.stream, None), view, screen.picture, lambda: 52.0)
+
+    def resize(self, columns, lines):
+        fcntl.ioctl(self.writer, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.terminal.resize(columns, lines)
+
+    def draw(self):
+        self.live("phase", {"text": "evaluating"})
+        self.read()
+
+    def read(self):
+        for _ in range(20):
+            try:
+                self.terminal.feed(os.read(self.reader, 1 << 20).decode().replace("\r\n", "\n"))
+            except BlockingIOError:
+                time.sleep(0.005)
+
+    def end(self):
+        self.live.close()
+        self.read()
+        self.stream.close()
+        os.close(self.writer)
+        os.close(self.reader)
+
+
+@pytest.fixture
+def open_window(monkeypatch):
+    for name in ("COLUMNS", "LINES", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    opened = []
+
+    def made(*size):
+        opened.append(Window(*size))
+        return opened[-1]
+
+    yield made
+    for window in opened:
+        window.end()
+
+
+def count(lines):
+    return sum(line.startswith(HEAD) for line in lines)
+
+
+@pytest.mark.parametrize("reflows", [True, False])
+def test_resizing_leaves_one_picture_of_the_new_width_and_no_scar(open_window, reflows):
+    window = open_window(100, 45, reflows)
+    window.draw()
+    for columns in (70, 120, 200, 71, 160, 80, 200, 70, 99):
+        window.resize(columns, 45)
+        window.draw()
+        shown = window.terminal.shown()
+        assert count(shown) == 1
+        head = next(line for line in shown if line.startswith(HEAD))
+        assert len(head) == columns - 1 and head.endswith("0:52")
+
+
+def test_resizing_leaves_what_stands_above_the_picture_and_nothing_in_the_history(open_window):
+    window = open_window(100, 45, True)
+    window.draw()
+    for columns in (70, 120, 80, 99):
+        window.resize(columns, 45)
+        window.draw()
+        assert window.terminal.shown()[:2] == ABOVE and window.terminal.scrolled() == []
+
+
+def test_a_screen_that_becomes_lower_than_its_picture_shows_one_that_fits(open_window):
+    window = open_window(100, 40, True)
+    window.draw()
+    window.resize(62, 16)
+    window.draw()
+    assert count(window.terminal.shown()) == 1 and len(window.terminal.shown()) <= 16
+
+
+def test_a_window_of_ten_columns_ends_nothing(open_window):
+    window = open_window(100, 40, True)
+    for columns, lines in ((10, 5), (1, 1), (100, 40)):
+        window.resize(columns, lines)
+        window.draw()
+    assert count(window.terminal.shown()) == 1
+
+
+def test_what_a_program_prints_stays_above_the_picture(open_window, monkeypatch):
+    window = open_window(100, 40, True)
+    window.draw()
+    window.live.above("printed by the environment")
+    window.draw()
+    shown = window.terminal.shown()
+    assert "printed by the environment" in shown and count(shown) == 1
