@@ -10,13 +10,14 @@ import math
 import os
 import shlex
 import sys
+from pathlib import Path
 
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, exports, group, options, plan, run_options, search_options, terminal
+from drl_cli.cli import console, exports, figures, group, options, plan, run_options, search_options, terminal
 from drl_cli.cli.view import RunView
-from drl_cli.errors import ConfigError
+from drl_cli.errors import ConfigError, InputError
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -172,17 +173,34 @@ def summary(outcome, view, imports=()):
     why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
     lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
     if outcome.best:
-        reward = "" if view.evaluation is None else f"  (reward {view.best:.1f})"
-        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{reward}")
+        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{_score(view.best)}")
     if outcome.final:
         lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
-    checkpoint = outcome.best or outcome.final
-    if checkpoint:
-        play, score = command("rollout", checkpoint, *extra, *trust), command("evaluate", checkpoint, *extra, *trust)
+    if outcome.best or outcome.final:
+        run = word_of(outcome.run_folder)
+        play, score = command("rollout", run, *extra, *trust), command("evaluate", run, *extra, *trust)
         lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
-    if outcome.state != "finished" and outcome.run_folder and outcome.final:
-        lines += [f"  Go on     {command('train', '--resume', outcome.run_folder, *extra)}"]
+        if outcome.state != "finished" and outcome.final:
+            lines += [f"  Go on     {command('train', '--resume', run, *extra)}"]
     return lines
+
+
+def _score(best: dict | None) -> str:
+    """The score of the best checkpoint as best.json holds it, which is what ``drl runs`` shows."""
+    if best is None or best.get("value") is None:
+        return ""
+    kind = "evaluation" if best.get("metric") == GOALS[0] else "training reward"
+    return f"  ({kind} {figures.reward(best['value'])})"
+
+
+def word_of(run_folder: os.PathLike | str) -> str:
+    """Return what the other commands call the run: its id where they find it by that, else its path."""
+    path = Path(run_folder).absolute()
+    try:
+        found = run_options.place(path.name.rpartition("_")[2])
+    except InputError:
+        return str(path)
+    return path.name.rpartition("_")[2] if Path(found) == path else str(path)
 
 
 def command(*words):
@@ -215,6 +233,7 @@ def _view_of(spec):
     return RunView(
         algorithm=spec.run,
         env=spec.env,
-        target=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
+        goal=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
         checkpoint_freq=spec.checkpoint_freq or 0,
+        stop=dict(spec.stop),
     )

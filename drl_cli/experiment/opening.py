@@ -4,6 +4,8 @@ User: ``experiment.driving``.
 """
 
 import dataclasses
+import os
+import time
 from pathlib import Path
 
 from drl_cli import checkpoint, events, loggers
@@ -140,3 +142,24 @@ def report_notices(opening):
     events.report("run", run=str(opening.folder.path))
     for text in opening.notices:
         events.report("notice", text=text)
+    if opening.exact:
+        events.report("history", **_history(opening))
+
+
+def _history(opening: Opening, now: float | None = None) -> dict:
+    """Return the fields of the event ``history`` of a resumed run."""
+    now = time.time() if now is None else now
+    rows, start = opening.rows, opening.start
+    last = rows[-1] if rows else {}
+    number = (last.get("evaluation") or {}).get("training_iteration")
+    scored = next((row for row in rows if (row.get("evaluation") or {}).get("training_iteration") == number), last)
+    ages = {
+        "evaluation": max(0.0, now - (scored.get("timestamp") or now)),
+        "checkpoint": max(0.0, now - os.stat(start.path).st_mtime),
+    }
+    return {
+        "rewards": [[row.get("timesteps_total"), row.get("episode_reward_mean")] for row in rows],
+        "result": last,
+        "checkpoint": {"path": str(start.path), "training_iteration": start.number, "reason": "resumed"},
+        "seconds_ago": ages,
+    }

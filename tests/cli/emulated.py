@@ -6,6 +6,7 @@ without it they are cut, as in xterm.
 
 import re
 
+MARK = "\x1b[99m"  # means nothing to a terminal
 ESCAPE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b\]8;[^\x1b]*\x1b\\")
 
 
@@ -22,6 +23,7 @@ class Emulator:
     def __init__(self, columns, lines, reflows):
         self.columns, self.lines, self._reflows = columns, lines, reflows
         self._rows, self._y, self._x = [Row()], 0, 0
+        self.marks = 0  # how often MARK has come
 
     @property
     def _top(self):
@@ -73,6 +75,8 @@ class Emulator:
             self._y = max(self._top, self._y - (count or 1))
         elif found[2] == "K" and count == 2:
             self._rows[self._y] = Row()
+        elif found[0] == MARK:
+            self.marks += 1
         elif found[2] not in ("m", "h", "l", None):
             raise AssertionError(f"an escape that this terminal does not know: {found[0]!r}")
 

@@ -1,10 +1,12 @@
 """The live screen on a terminal that is resized while a run goes on."""
 
+import codecs
 import fcntl
 import os
 import pty
 import struct
 import termios
+import threading
 import time
 
 import emulated
@@ -24,9 +26,11 @@ class Window:
 
     def __init__(self, columns, lines, reflows):
         self.reader, self.writer = pty.openpty()
-        os.set_blocking(self.reader, False)
         self.terminal = emulated.Emulator(columns, lines, reflows)
+        self._lock, self._marks = threading.Lock(), 0
         self.resize(columns, lines)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
         self.stream = open(self.writer, "w", encoding="utf-8", buffering=1, closefd=False)  # noqa: SIM115 - see end
         self.stream.write("\n".join([*ABOVE, ""]))
         view = RunView("SAC", "LunarLanderContinuous-v3", checkpoint_freq=10)
@@ -35,25 +39,39 @@ class Window:
         self.live = LiveScreen(terminal.rich_console(self.stream, None), view, screen.picture, lambda: 52.0)
 
     def resize(self, columns, lines):
-        fcntl.ioctl(self.writer, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.terminal.resize(columns, lines)
+        with self._lock:
+            fcntl.ioctl(self.writer, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            self.terminal.resize(columns, lines)
 
     def draw(self):
         self.live("phase", {"text": "evaluating"})
-        self.read()
+        self.wait()
 
-    def read(self):
-        for _ in range(20):
+    def wait(self):
+        """Until what was written has been read."""
+        self._marks += 1
+        self.stream.write(emulated.MARK)
+        self.stream.flush()
+        deadline = time.monotonic() + 20
+        while self.terminal.marks < self._marks and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def _read(self):
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        while True:
             try:
-                self.terminal.feed(os.read(self.reader, 1 << 20).decode().replace("\r\n", "\n"))
-            except BlockingIOError:
-                time.sleep(0.005)
+                data = os.read(self.reader, 1 << 16)
+            except OSError:  # the other end was closed
+                return
+            with self._lock:
+                self.terminal.feed(decoder.decode(data).replace("\r\n", "\n"))
 
     def end(self):
         self.live.close()
-        self.read()
+        self.wait()
         self.stream.close()
         os.close(self.writer)
+        self._thread.join(timeout=5)
         os.close(self.reader)
 
 
@@ -87,7 +105,7 @@ def test_resizing_leaves_one_picture_of_the_new_width_and_no_scar(open_window, r
         shown = window.terminal.shown()
         assert count(shown) == 1
         head = next(line for line in shown if line.startswith(HEAD))
-        assert len(head) == columns - 1 and head.endswith("0:52")
+        assert len(head) == min(columns, screen.WIDEST) - 1 and head.endswith("0:52")
 
 
 def test_resizing_leaves_what_stands_above_the_picture_and_nothing_in_the_history(open_window):
