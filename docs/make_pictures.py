@@ -75,7 +75,7 @@ class Page(io.StringIO):
 
 def lander():
     """Train the lander once; returns its run's folder and the pictures of its screen."""
-    view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", target=225)
+    view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", goal=225)
     camera = Camera(view)
     unsubscribe = events.subscribe(camera)
     drl("train", "-f", "lunarlander-continuous-sac", "--seed", 1)

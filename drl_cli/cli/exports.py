@@ -41,9 +41,9 @@ def comparison(found):
     elif found.differing:
         text = f"{found.differing} other choices, all between two values that are as good as equal"
     else:
-        text = "no other choice"
+        text = "identical actions"
     memory = f", of a memory {found.state:.2g}" if found.state is not None else ""
-    return f"{text}{memory}, over {found.samples:,} sampled observations"
+    return f"{text}{memory} on {found.samples:,} sampled observations"
 
 
 class Exports:

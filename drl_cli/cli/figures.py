@@ -130,7 +130,7 @@ def chart(values, width, height=1, ascii_only=False, goal=None):
         lines.append("".join(blocks[n] for n in filled))
     if goal is not None and columns:
         row, dash = level(goal, inside, height), "-" if ascii_only else "┄"
-        lines[row] = "".join(dash if block == " " else block for block in lines[row])
+        lines[row] = "".join(dash if block == " " else block for block in lines[row].ljust(width))
     return lines
 
 

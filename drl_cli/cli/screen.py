@@ -122,6 +122,7 @@ def _chart(view, width, height, plain):
     ]
     if axes:
         first, last = (figures.count(view.curve.points[place][0]) for place in (0, -1))
+        first = first if len(values) > 1 else ""
         end = f"{last} {'timesteps' if view.only_reads else 'env steps'}"
         rows.append(_row("", (f"{first}{end:>{max(1, width - LABEL - len(first))}}", "dim")))
     return rows

@@ -129,7 +129,9 @@ class RunView:
 
     def _take_learner(self, fields, seconds):
         self.compiling = fields["text"]
-        if self.compiling and not self.iteration:
+        if not self.compiling:
+            self.progress = {**self.progress, "learner": "learning"}
+        elif not self.iteration:
             self._note(seconds, self.compiling, "phase")
 
     def _take_progress(self, fields, seconds):
@@ -139,7 +141,8 @@ class RunView:
         self._add_to_curve(self.progress.get("env_steps"), fields.get("episode_reward_mean"))
         if self.time_total[1] is None:
             self.time_total = (self.time_total[0], seconds)
-        if not self.pace or seconds - self.pace[-1][0] >= PACE_EVERY_S:
+        is_learning = self.progress.get("learner") in (None, "learning")
+        if is_learning and (not self.pace or seconds - self.pace[-1][0] >= PACE_EVERY_S):
             self.pace.append((seconds, {name: self.progress.get(name) for name in COUNTERS}))
 
     def _take_result(self, fields, seconds):

@@ -53,7 +53,7 @@ def missed(demands, result):
     for one in demands:
         value = flat.get(one.field)
         if not isinstance(value, (int, float)):
-            lines.append(f"{one.field} has no value, and shall be {one.sign} {one.threshold:g}")
+            lines.append(f"{one.field} was never measured; required {one.sign} {one.threshold:g}")
         elif not COMPARE[one.sign](value, one.threshold):
-            lines.append(f"{one.field} is {value:.6g}, and shall be {one.sign} {one.threshold:g}")
+            lines.append(f"{one.field} is {value:.6g}; required {one.sign} {one.threshold:g}")
     return lines

@@ -67,4 +67,4 @@ def _action(action):
         return f"in the environment's units{clipped}"
     if action.kind == "MultiBinary":
         return "switches, 0 or 1"
-    return "as the environment counts them"
+    return "action index"

@@ -139,8 +139,8 @@ def test_score_that_misses_what_is_asserted_exits_4_behind_the_table(pendulum_ru
     out, err = evaluated(capsys, *words, "--assert", "iqm_low>=2", "--assert", "mean>0", code=4)
     assert "IQM" in out
     assert err.splitlines() == [
-        f"Error: {pendulum_run}/checkpoint_000010: iqm_low is 1, and shall be >= 2",
-        f"  {pendulum_run}/checkpoint_000020: iqm_low is 1, and shall be >= 2",
+        f"Error: {pendulum_run}/checkpoint_000010: iqm_low is 1; required >= 2",
+        f"  {pendulum_run}/checkpoint_000020: iqm_low is 1; required >= 2",
     ]
 
 

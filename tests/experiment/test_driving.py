@@ -95,7 +95,7 @@ def test_demand_that_is_missed_ends_a_finished_run_with_4(tmp_path):
     script = {3: {"reward": 150.0}}
     outcome = drive(Spec(tmp_path, demands=asked), trainer(script))
     assert (outcome.state, outcome.exit_code) == ("finished", 4)
-    assert outcome.text.endswith(", but episode_reward_mean is 150, and shall be >= 200")
+    assert outcome.text.endswith(", but episode_reward_mean is 150; required >= 200")
     assert drive(Spec(tmp_path, demands=asked), trainer({3: {"reward": 200.0}})).exit_code == 0
 
 

@@ -206,9 +206,9 @@ def test_journal_keeps_the_newest_progress_in_the_status_every_five_seconds(tmp_
     events.report("progress", env_steps=5)
     assert "progress" not in json.loads((made.path / "status.json").read_text())
     clock["now"] = 5.0
-    events.report("progress", env_steps=7, waiting="learner for samples")
+    events.report("progress", env_steps=7, waiting="learner is waiting for samples")
     told = json.loads((made.path / "status.json").read_text())["progress"]
-    assert told == {"env_steps": 7, "waiting": "learner for samples"}
+    assert told == {"env_steps": 7, "waiting": "learner is waiting for samples"}
     log.close()
     made.close()
 

@@ -111,7 +111,7 @@ def test_workers_sample_while_the_learner_loads_but_not_for_ever():
     run.steps(200)
     assert not run.loop.is_learning
     assert run.loop.sampled == 1900  # learning_starts and the lead: two fragments of each worker
-    assert run.loop.waiting() == "workers for the learner to load"
+    assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(500)
     assert run.loop.is_learning
     assert run.loop.updates > 0
@@ -203,7 +203,7 @@ def test_too_many_spoilt_steps_end_the_run_with_the_last_of_them():
     deliver(run, token_of(0, 0, 0, bad_transitions=100, notes=("a", "b failed in step 3")))
     with pytest.raises(RunFailed) as caught:
         deliver(run, token_of(0, 0, 1, bad_transitions=1, notes=("c", "d failed in step 4")))
-    assert str(caught.value) == ("101 of 301 env steps were spoilt by the environment. The last: d failed in step 4")
+    assert str(caught.value) == ("101 of 301 env steps were lost to environment errors. The last: d failed in step 4")
     assert caught.value.exit_code == 3
 
 

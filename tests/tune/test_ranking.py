@@ -91,11 +91,11 @@ def test_pass_criteria_are_demanded_of_the_mean_over_an_experiments_trials():
     trials = {0: trial(0, 0.1, 90.0), 1: trial(1, 0.2, 110.0), 2: trial(2, 0.2, 0.0, state="stopped")}
     assert ranking.missed(data, trials) == []
     trials[1] = trial(1, 0.2, 108.0)
-    assert ranking.missed(data, trials) == [f"cartpole: {METRIC} is 99 on average over 2 trials, and shall be >= 100"]
+    assert ranking.missed(data, trials) == [f"cartpole: {METRIC} is 99 on average over 2 trials; required >= 100"]
 
 
 def test_what_assert_demands_is_demanded_of_the_mean_over_an_experiments_trials():
     data = searches.data(demands=[[METRIC, "<", 95.0]])
     trials = {0: trial(0, 0.1, 90.0), 1: trial(1, 0.2, 110.0)}
-    assert ranking.missed(data, trials) == [f"cartpole: {METRIC} is 100 on average over 2 trials, and shall be < 95"]
+    assert ranking.missed(data, trials) == [f"cartpole: {METRIC} is 100 on average over 2 trials; required < 95"]
     assert ranking.missed(data | {"demands": [[METRIC, "<", 101.0]]}, trials) == []
