@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -146,8 +147,14 @@ def budget(found: Budget) -> str:
     """How far a run is within its stop rule (``budget.Budget``), and how long it will take."""
     limits = [clock(value) if found.unit is None else count(value) for value in (found.value, found.limit)]
     unit = f" {found.unit}" if found.unit else ""
-    left = "" if found.seconds is None else f", {clock(found.seconds)} left"
+    left = "" if found.seconds is None or found.share >= 1 else f", {clock(found.seconds)} left"
     return f"{limits[0]} of {limits[1]}{unit} ({100 * found.share:.0f} %){left}"
+
+
+def with_tilde(path: str) -> str:
+    """Return ``path`` with ``~`` for the home folder, as a shell takes it too."""
+    home = os.path.expanduser("~").rstrip("/")
+    return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
 
 
 def shorten(text, width, ascii_only=False):

@@ -5,7 +5,6 @@ and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At
 the chart more lines, and axes. From 120 columns on it stands at the left of the figures.
 """
 
-import os
 import textwrap
 
 from rich.console import Group
@@ -34,7 +33,8 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     beside = width + 1 >= WIDE
     left = min(width // 2, width - 60) if beside else width
     right = width - left - 2 if beside else width
-    numbers, learning = _figures(view, seconds, right, plain), _learning(view, seconds, left)
+    numbers = _figures(view, seconds, right, plain, 3 if beside and height >= ROOMY else 2)
+    learning = _learning(view, seconds, left)
     gaps = (2 if beside else 3) if height >= ROOMY else 0
     around = 3 + gaps + len(learning) + (0 if beside else len(numbers))  # with the title, its folder, and what goes on
     least = max(4 if height >= AXES else 2 if height >= ROOMY else 1, len(numbers) - len(learning) if beside else 1)
@@ -69,13 +69,8 @@ def _title(view, seconds, width, plain):
     head.truncate(width - 9)
     elapsed = figures.clock(seconds)
     head.append(" " * max(1, width - head.cell_len - len(elapsed)) + elapsed, style="not bold cyan")
-    folder = Text(figures.shorten(_with_tilde(view.run_folder), width, plain) or " ", style="dim", no_wrap=True)
+    folder = Text(figures.shorten(figures.with_tilde(view.run_folder), width, plain) or " ", style="dim", no_wrap=True)
     return Group(head, folder)
-
-
-def _with_tilde(path):
-    home = os.path.expanduser("~").rstrip("/")
-    return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
 
 
 def _row(name, *parts):
@@ -153,8 +148,8 @@ def _best(view):
     return [(f"{figures.reward(value):>8}", "green" if reached else ""), at, *goal]
 
 
-def _figures(view, seconds, width, plain):
-    """Return the rows of counters."""
+def _figures(view, seconds, width, plain, advice=2):
+    """Return the rows of counters; ``advice``: the most lines that what the run waits for may take."""
     now = view.progress
     steps = _counter(now.get("env_steps"), now.get("env_steps_per_s"))
     rows = [
@@ -165,7 +160,7 @@ def _figures(view, seconds, width, plain):
     ]
     if now.get("replay_capacity"):
         rows.append(_row("replay", *_replay(now, width, plain)))
-    rows += [_row("weights", *_weights(now)), *_slowest(now, width, plain)]
+    rows += [_row("weights", *_weights(now)), *_slowest(now, width, plain, advice)]
     rows.append(_row("checkpoint", *_checkpoint(view, seconds)))
     for row in rows:
         row.truncate(width, overflow="ellipsis")
@@ -183,9 +178,9 @@ def _budget(view, seconds, width, plain):
     return [_row("budget", *bar, text)]
 
 
-def _slowest(now, width, plain):
-    """Return the rows that name what the others wait for: one, or two where the advice is long."""
-    told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, 2, plain)
+def _slowest(now, width, plain, most):
+    """Return the rows, at most ``most``, that name what the others wait for."""
+    told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
     return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
 
 

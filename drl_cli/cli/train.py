@@ -171,7 +171,11 @@ def summary(outcome, view, imports=()):
     extra = [word for name in imports for word in ("--import", name)]
     trust = ["--env", view.env] if ":" in view.env else []  # a checkpoint may not name a module to import
     why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
-    lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
+    lines = [
+        "",
+        f"{view.algorithm} on {view.env} {outcome.state}{why}",
+        f"  Results   {figures.with_tilde(str(outcome.run_folder))}",
+    ]
     if outcome.best:
         lines.append(f"  Best      {os.path.basename(str(outcome.best))}{_score(view.best)}")
     if outcome.final:

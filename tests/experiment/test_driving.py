@@ -184,7 +184,7 @@ def test_evaluation_is_reported_once_though_every_result_repeats_it(tmp_path, he
 
 def test_missed_pass_criteria_end_with_exit_code_4(tmp_path):
     outcome = drive(Spec(tmp_path, pass_criteria={"episode_reward_mean": 10.0}), trainer({3: {"reward": 9.5}}))
-    assert outcome.exit_code == 4 and "below 10.0" in outcome.text
+    assert outcome.exit_code == 4 and "is 9.5; required >= 10.0" in outcome.text
 
 
 @pytest.mark.parametrize(("code", "name"), [(130, "SIGINT"), (143, "SIGTERM"), (129, "SIGHUP")])
