@@ -42,11 +42,12 @@ def nearest(view: RunView, seconds: float) -> Budget | None:
 
 def _counted(view: RunView, seconds: float, name: str, limit: float) -> Budget | None:
     counter, unit = COUNTED[name]
+    unit = "timesteps" if unit == "env steps" and view.only_reads else unit
     value = view.progress.get(counter)
     if value is None:
         return None
     left = None
-    if view.pace:
+    if view.pace and not view.finished:
         since, before = view.pace[0]
         passed, made = seconds - since, value - (before.get(counter) or 0)
         if passed >= MEASURED_S and made > 0:

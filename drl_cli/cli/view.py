@@ -141,8 +141,14 @@ class RunView:
         self._add_to_curve(self.progress.get("env_steps"), fields.get("episode_reward_mean"))
         if self.time_total[1] is None:
             self.time_total = (self.time_total[0], seconds)
-        is_learning = self.progress.get("learner") in (None, "learning")
-        if is_learning and (not self.pace or seconds - self.pace[-1][0] >= PACE_EVERY_S):
+        self._note_pace(seconds)
+
+    def _note_pace(self, seconds):
+        if self.progress.get("learner") not in (None, "learning"):
+            return
+        if self.pace and seconds <= self.pace[-1][0]:
+            self.pace.pop()  # rows of an earlier process, which all have the time of this one's start
+        if not self.pace or seconds - self.pace[-1][0] >= PACE_EVERY_S:
             self.pace.append((seconds, {name: self.progress.get(name) for name in COUNTERS}))
 
     def _take_result(self, fields, seconds):

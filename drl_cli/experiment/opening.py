@@ -158,8 +158,14 @@ def _history(opening: Opening, now: float | None = None) -> dict:
         "checkpoint": max(0.0, now - os.stat(start.path).st_mtime),
     }
     return {
-        "rewards": [[row.get("timesteps_total"), row.get("episode_reward_mean")] for row in rows],
+        "rewards": [[row.get("timesteps_total"), _reward(row)] for row in rows],
         "result": last,
         "checkpoint": {"path": str(start.path), "training_iteration": start.number, "reason": "resumed"},
         "seconds_ago": ages,
     }
+
+
+def _reward(row: dict) -> float | None:
+    """The mean reward of training episodes of a row, of evaluated ones where none are played but those."""
+    trained = row.get("episode_reward_mean")
+    return (row.get("evaluation") or {}).get("episode_reward_mean") if trained is None else trained

@@ -70,6 +70,21 @@ def test_run_folder_comes_from_the_events():
     assert taken(("run", {"run": "/results/a"})).run_folder == "/results/a"
 
 
+def test_pace_is_measured_from_the_last_of_the_rows_of_an_earlier_process():
+    view = RunView()
+    for seconds, steps in ((0.0, 1000), (0.0, 2000), (0.0, 300_000), (10.0, 310_000)):
+        view.take("progress", {"env_steps": steps}, seconds)
+    assert [(seconds, counters["env_steps"]) for seconds, counters in view.pace] == [(0.0, 300_000), (10.0, 310_000)]
+
+
+def test_pace_is_not_measured_while_the_learner_is_made_ready():
+    view = taken(("progress", {"env_steps": 1, "learner": "loading TensorFlow"}))
+    assert not view.pace
+    view.take("learner", {"text": ""}, 8.0)
+    view.take("progress", {"env_steps": 9}, 9.0)
+    assert view.pace[0][0] == 9.0
+
+
 def test_curve_halves_its_points_and_doubles_its_stride_when_full():
     curve = Curve(limit=4)
     for steps, value in ((0, 1), (1, 3), (2, 5), (3, 7)):
