@@ -158,9 +158,9 @@ class Show:
 
     def _after_failure(self, view):
         if view.run_folder and view.checkpoint and not self._quiet:
-            terminal.say(f"Last checkpoint: {view.checkpoint['path']}")
+            terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
             extra = [word for name in self._imports for word in ("--import", name)]
-            terminal.say(f"Go on with:      {command('train', '--resume', view.run_folder, *extra)}")
+            terminal.say(f"Go on with:      {command('train', '--resume', word_of(view.run_folder), *extra)}")
 
 
 def summary(outcome, view, imports=()):

@@ -184,6 +184,7 @@ class RunView:
         if fields["result"]:
             self._take_result({"result": fields["result"]}, seconds - fields["seconds_ago"]["evaluation"])
         self.time_total = (self.time_total[0], None)
+        self.best = fields["best"] or self.best
         self.checkpoint = {**fields["checkpoint"], "at": seconds - fields["seconds_ago"]["checkpoint"]}
 
     def _take_evaluation(self, fields, seconds):

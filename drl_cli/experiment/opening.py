@@ -157,7 +157,12 @@ def _history(opening: Opening, now: float | None = None) -> dict:
         "evaluation": max(0.0, now - (scored.get("timestamp") or now)),
         "checkpoint": max(0.0, now - os.stat(start.path).st_mtime),
     }
+    try:
+        best = opening.folder.read("best.json")
+    except RunFolderError:
+        best = None  # what is wrong with it is said by who takes it over
     return {
+        "best": best if isinstance(best, dict) and isinstance(best.get("value"), (int, float)) else None,
         "rewards": [[row.get("timesteps_total"), _reward(row)] for row in rows],
         "result": last,
         "checkpoint": {"path": str(start.path), "training_iteration": start.number, "reason": "resumed"},

@@ -159,7 +159,7 @@ def test_error_after_a_checkpoint_names_it_and_how_to_go_on(world, capsys):
     world.outcomes = [errors.WorkersFailed("no worker delivers")]
     assert cli.main(["train"]) == 3
     assert capsys.readouterr().err.splitlines()[-3:] == [
-        f"Last checkpoint: {watched.CHECKPOINT['path']}",
+        "Last checkpoint: checkpoint_000020",
         "Go on with:      drl train --resume /r/a",
         "Error: no worker delivers",
     ]

@@ -32,6 +32,7 @@ def test_resumed_run_shows_the_evaluation_checkpoint_and_curve_that_it_has():
     history = {
         "rewards": [[100, 1.0], [500, 5.0]],
         "result": last,
+        "best": {"metric": "evaluation/episode_reward_mean", "value": 21.0, "training_iteration": 3},
         "checkpoint": {"path": "/r/checkpoint_000005", "training_iteration": 5, "reason": "resumed"},
         "seconds_ago": {"evaluation": 60.0, "checkpoint": 30.0},
     }
@@ -40,6 +41,7 @@ def test_resumed_run_shows_the_evaluation_checkpoint_and_curve_that_it_has():
     assert view.curve.points == [(100, 1.0), (500, 5.0)]
     assert (view.evaluation["episode_reward_mean"], view.evaluation["seconds"]) == (20.0, -58.0)
     assert (view.checkpoint["training_iteration"], view.checkpoint["at"]) == (5, -28.0)
+    assert (view.best["value"], view.best["training_iteration"]) == (21.0, 3)
     assert (view.iteration, view.progress["env_steps"], view.time_total) == (5, 500, (33.0, None))
 
 
