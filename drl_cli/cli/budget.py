@@ -30,11 +30,12 @@ class Budget(NamedTuple):
 
 def nearest(view: RunView, seconds: float) -> Budget | None:
     """Return the stop rule that ends the run first by what is known ``seconds`` after the start; None without any."""
-    found = [_counted(view, seconds, name, limit) for name, limit in view.stop.items() if name in COUNTED]
-    if SECONDS in view.stop:
+    limits = {name: limit for name, limit in view.stop.items() if isinstance(limit, (int, float))}
+    found = [_counted(view, seconds, name, limit) for name, limit in limits.items() if name in COUNTED]
+    if SECONDS in limits:
         total, at = view.time_total
         total += 0.0 if at is None else max(0.0, seconds - at)
-        limit = view.stop[SECONDS]
+        limit = limits[SECONDS]
         found.append(Budget(total, limit, None, max(0.0, limit - total)))
     known = [one for one in found if one is not None]
     return min(known, key=lambda one: (one.seconds is None, one.seconds or 0.0, -one.share), default=None)

@@ -140,6 +140,8 @@ class PlainConsole:
             return _checkpoint_line(fields)
         if kind == "best":
             return _best_line(fields)
+        if kind == "history":
+            return _best_line(fields["best"]) if fields["best"] else ""
         if kind == "learner":
             return fields["text"]
         if kind == "finished":

@@ -42,12 +42,8 @@ class LiveScreen:
         """
         with self._lock:
             self.view.take(kind, fields, self._clock() if seconds is None else seconds)
-        if kind in ("phase", "stopping"):
+        if kind in ("phase", "learner", "stopping"):
             self._live.refresh()
-
-    def above(self, text: str) -> None:
-        """Print ``text`` above the picture, where it stays."""
-        self._console.print(text)
 
     def interrupt(self, _number):
         """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""

@@ -114,6 +114,15 @@ def test_iteration_line_has_the_share_of_the_stop():
     assert stream.getvalue().endswith("2,800 updates; 7,000 of 28.0k env steps (25 %)\n")
 
 
+def test_resumed_run_tells_its_best_so_far_once():
+    age = {"evaluation": 1.0, "checkpoint": 1.0}
+    started = {"path": f"{watched.RUN}/checkpoint_000030", "training_iteration": 30, "reason": "resumed"}
+    history = {"rewards": [], "result": {}, "best": watched.BEST, "checkpoint": started, "seconds_ago": age}
+    assert written([(1.0, "history", history), (2.0, "best", watched.BEST)]) == [
+        "   0:01  best so far: checkpoint_000020, evaluation 205.6"
+    ]
+
+
 def test_compiling_is_told_once():
     events = [(1.0, "learner", {"text": "compiling"}), (9.0, "learner", {"text": ""})]
     assert written(events) == ["   0:01  compiling"]

@@ -36,7 +36,8 @@ class Window:
         view = RunView("SAC", "LunarLanderContinuous-v3", checkpoint_freq=10)
         for at, kind, fields in watched.SCRIPT:
             view.take(kind, fields, at)
-        self.live = LiveScreen(terminal.rich_console(self.stream, None), view, screen.picture, lambda: 52.0)
+        self.console = terminal.rich_console(self.stream, None)
+        self.live = LiveScreen(self.console, view, screen.picture, lambda: 52.0)
 
     def resize(self, columns, lines):
         with self._lock:
@@ -133,10 +134,10 @@ def test_a_window_of_ten_columns_ends_nothing(open_window):
     assert count(window.terminal.shown()) == 1
 
 
-def test_what_a_program_prints_stays_above_the_picture(open_window, monkeypatch):
+def test_what_a_program_prints_stays_above_the_picture(open_window):
     window = open_window(100, 40, True)
     window.draw()
-    window.live.above("printed by the environment")
+    window.console.print("printed by the environment")
     window.draw()
     shown = window.terminal.shown()
     assert "printed by the environment" in shown and count(shown) == 1
