@@ -7,22 +7,23 @@ the chart more lines, and axes. From 120 columns on it stands at the left of the
 
 import textwrap
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
 from drl_cli.cli import budget, console, figures, terminal
+from drl_cli.cli.view import RunView
 
 WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
-AXES = (
-    30  # lines from which the chart has axes; of higher screens half is used, so that a narrowed one holds what wraps
-)
+# Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
+AXES = 30
 NOTICES_KEPT = 4  # lines that the chart leaves to them
 NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which there are blank ones
 LABEL = 12  # columns of the names on the left
 EVALUATED = "evaluation/episode_reward_mean"  # metric of a best that was evaluated
+Part = str | tuple[str, str]  # a text, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
 
@@ -47,7 +48,9 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
 
 
-def _body(learning, numbers, columns, gaps):
+def _body(
+    learning: list[Text], numbers: list[Text], columns: tuple[int, int] | None, gaps: int
+) -> list[RenderableType]:
     """Return what is learnt and the figures, side by side in two ``columns`` or one below the other."""
     gap = [Text("")] * (gaps > 0)
     if columns is None:
@@ -93,13 +96,13 @@ def _learning(view, seconds, width):
     return rows
 
 
-def _training(view):
+def _training(view: RunView) -> list[Part]:
     if view.reward is None:
         return [("no episode has ended yet", "dim")]
     return [(f"{figures.reward(view.reward):>8}", "bold"), ("   mean of the newest episodes", "dim")]
 
 
-def _chart(view, width, height, plain):
+def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
     """Return the lines of the curve; from three lines on with the values and the goal at its left, and env steps below."""
     axes = height >= 3 and bool(view.curve.points)
     lines = height - 1 if axes else height
@@ -136,7 +139,7 @@ def _evaluation(view, seconds):
     return parts
 
 
-def _best(view):
+def _best(view: RunView) -> list[Part]:
     """What best.json says: the checkpoint that is kept, and its score."""
     goal = [] if view.goal is None else [("   goal ", "dim"), f"{view.goal:,g}"]
     if view.best is None:
@@ -167,7 +170,7 @@ def _figures(view, seconds, width, plain, advice=2):
     return rows
 
 
-def _budget(view, seconds, width, plain):
+def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text]:
     """Return the row on the stop rule that ends the run first, none without such a rule."""
     found = budget.nearest(view, seconds)
     if found is None:

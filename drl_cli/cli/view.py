@@ -4,6 +4,7 @@ The screen and the plain lines both read it; it draws nothing. Rewards are raw r
 since the process started.
 """
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -235,5 +236,5 @@ class RunView:
         self.notices.append((seconds, text, kind))
 
     def _add_to_curve(self, steps, value):
-        if steps is not None and value is not None:
+        if steps is not None and value is not None and math.isfinite(value):
             self.curve.add(steps, value)

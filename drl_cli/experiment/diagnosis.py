@@ -155,7 +155,7 @@ class Diagnosis:
     def see(self, result):
         """Look at one nested result and report what looks wrong."""
         self._remember(result)
-        if self._has_reached():
+        if self._has_reached() or self._is_perfect():
             return
         stats = ((result.get("info") or {}).get("learner") or {}).get("default_policy") or {}
         for name, text in (
@@ -292,13 +292,16 @@ class Diagnosis:
             return None
         if not trained or max(trained) - min(trained) > 0.02 * max(1.0, abs(max(trained, key=abs))):
             return None
-        score = scores.pop()
-        if self._may_be_perfect(score):
-            return None
         return (
-            f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {score:g}, and training "
+            f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {scores.pop():g}, and training "
             "does not move either: what would be rewarded may never have been seen. Explore more, or longer."
         )
+
+    def _is_perfect(self) -> bool:
+        """Whether the newest evaluations all scored what may be all that there is to get."""
+        newest = list(self._evaluations)[-IN_A_ROW:]
+        scores = {value for _, _, least, largest, _, _ in newest for value in (least, largest)}
+        return len(newest) == IN_A_ROW and len(scores) == 1 and None not in scores and self._may_be_perfect(*scores)
 
     def _may_be_perfect(self, score: float) -> bool:
         """Whether ``score``, the same in all evaluations, may be all that there is to get in this environment.

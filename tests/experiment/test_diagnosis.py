@@ -163,6 +163,13 @@ def test_every_evaluation_at_the_highest_return_ever_seen_is_not_stuck_where_nob
     assert told == []
 
 
+def test_a_perfect_policy_that_no_longer_tries_anything_is_not_stuck(told):
+    seen = Diagnosis(Situation(choices=math.log(4)), Clock())
+    for number in range(1, 41):
+        seen.see(result(10_000 * number, 1.0, (number, 1.0, 1.0, 1.0), entropy=0.001))
+    assert told == []
+
+
 def test_nothing_in_every_evaluation_is_stuck_where_nobody_says_what_is_solved(told):
     perfect(Diagnosis(Situation(), Clock()), 0.0)
     assert names(told) == ["one score"]
