@@ -36,7 +36,7 @@ def nearest(view: RunView, seconds: float) -> Budget | None:
         total, at = view.time_total
         total += 0.0 if at is None else max(0.0, seconds - at)
         limit = limits[SECONDS]
-        found.append(Budget(total, limit, None, max(0.0, limit - total)))
+        found.append(Budget(total, limit, None, None if view.finished else max(0.0, limit - total)))
     known = [one for one in found if one is not None]
     return min(known, key=lambda one: (one.seconds is None, one.seconds or 0.0, -one.share), default=None)
 

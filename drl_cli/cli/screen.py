@@ -220,7 +220,8 @@ def _weights(now):
     if version is None:
         return [("not pushed yet", "dim")]
     lag = None if now.get("only_reads") else now.get("weight_lag")
-    age = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", on-policy (current weights)"
+    current = ", current samples" if now.get("replay_capacity") else ", on-policy (current weights)"
+    age = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else current
     return [f"version {figures.count(version)}", (age, "dim")]
 
 

@@ -55,8 +55,19 @@ def test_a_best_of_training_rewards_is_called_so():
 
 
 def test_weights_of_this_version_are_called_on_policy():
-    script = [(1.0, "progress", watched.progress(weight_lag=0.0))]
+    script = [(1.0, "progress", watched.progress(weight_lag=0.0, replay_capacity=None))]
     assert "weights     version 490, on-policy (current weights)" in drawn(80, 24, script=script)
+
+
+def test_newest_samples_of_an_algorithm_with_a_replay_are_current_and_not_on_policy():
+    script = [(1.0, "progress", watched.progress(weight_lag=0.0))]
+    assert "weights     version 490, current samples" in drawn(80, 24, script=script)
+
+
+def test_finished_run_has_no_time_left():
+    ended = (60.0, "finished", {"state": "finished", "text": ""})
+    lines = drawn(80, 24, 60.0, [*watched.SCRIPT, ended], stop={"time_total_s": 100})
+    assert any(line.startswith("budget ") and line.endswith("%)") for line in lines)
 
 
 def test_from_30_lines_on_the_chart_has_axes_and_the_goal():
