@@ -129,7 +129,7 @@ class RunView:
         self.progress = {**self.progress, "bottleneck": fields["text"]}
 
     def _take_learner(self, fields, seconds):
-        self.compiling = fields["text"]
+        self.compiling, self.phase = fields["text"], ""
         if not self.compiling:
             self.progress = {**self.progress, "learner": "learning"}
         elif not self.iteration:

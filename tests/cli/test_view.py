@@ -13,6 +13,11 @@ def test_phase_ends_with_progress():
     assert view.phase == ""
 
 
+def test_loading_ends_when_the_learner_says_more():
+    view = taken(("phase", {"text": "loading TensorFlow"}), ("learner", {"text": "compiling"}))
+    assert (view.phase, view.compiling) == ("", "compiling")
+
+
 def test_phases_of_the_start_are_kept_as_notices_and_later_ones_are_not():
     view = taken(("phase", {"text": "starting Ray"}), ("progress", {"env_steps": 1}), ("phase", {"text": "evaluating"}))
     assert [text for _, text, _ in view.notices] == ["starting Ray"]
