@@ -129,6 +129,8 @@ def log_line(kind, fields):
         level = logging.ERROR
     if kind == "result":
         return level, _result_line(fields["result"]), component
+    if kind == "learner":
+        return level, f"learner {fields['text'] or 'is ready'}", component
     rest = {key: value for key, value in plain(fields).items() if key not in ("text", "worker", "incarnation")}
     text = " ".join([kind, str(fields.get("text", "")), *(f"{key}={value}" for key, value in rest.items())])
     return level, " ".join(text.split(" ")).replace("  ", " ").strip(), component

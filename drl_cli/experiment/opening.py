@@ -146,10 +146,9 @@ def report_notices(opening):
         events.report("history", **_history(opening))
 
 
-def _history(opening: Opening, now: float | None = None) -> dict:
+def _history(opening: Opening) -> dict:
     """Return the fields of the event ``history`` of a resumed run."""
-    now = time.time() if now is None else now
-    rows, start = opening.rows, opening.start
+    rows, start, now = opening.rows, opening.start, time.time()
     last = rows[-1] if rows else {}
     number = (last.get("evaluation") or {}).get("training_iteration")
     scored = next((row for row in rows if (row.get("evaluation") or {}).get("training_iteration") == number), last)

@@ -13,7 +13,7 @@ import emulated
 import pytest
 import watched
 
-from drl_cli.cli import screen, terminal
+from drl_cli.cli import live, screen, terminal
 from drl_cli.cli.live import LiveScreen
 from drl_cli.cli.view import RunView
 
@@ -81,6 +81,9 @@ def open_window(monkeypatch):
     for name in ("COLUMNS", "LINES", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(
+        live, "REFRESHES_PER_SECOND", 0.001
+    )  # only when asked to, so that none meets a resizing half-way
     opened = []
 
     def made(*size):

@@ -274,3 +274,8 @@ def test_journal_writes_its_log_as_json_lines(tmp_path):
         ("ERROR", "driver", "two\nlines"),
     ]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"]) for line in lines)
+
+
+@pytest.mark.parametrize(("text", "line"), [("compiling", "learner compiling"), ("", "learner is ready")])
+def test_log_says_what_the_learner_is_at(text, line):
+    assert journal.log_line("learner", {"text": text}) == (logging.INFO, line, "driver")
