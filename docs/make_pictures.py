@@ -111,7 +111,7 @@ def write_text(name: str, path: Path, command: str) -> None:
 
 def lander(folder: Path) -> Path:
     """Train the lander once and write its screen and its summary; returns its run's folder."""
-    view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", target=225)
+    view = RunView(algorithm="SAC", env="LunarLanderContinuous-v3", goal=225)
     camera = Camera(view)
     unsubscribe = events.subscribe(camera)
     with stdout_in(folder / "summary"):

@@ -18,7 +18,11 @@ Kinds and their fields:
     evaluation   training_iteration, timesteps_total, episode_reward_mean, episode_len_mean, episodes, confirmed
                  (``confirmed``: mean of the fresh episodes of the same weights, None when none were asked for)
     estimates    off_policy_estimator of a result: what recorded episodes say of the weights of the evaluation before it
-    best_before  value                            a resumed run's best mean of greedy episodes until now
+    best         checkpoint, metric, value, training_iteration, timesteps_total   what best.json says from now on
+    history      rewards, result, best, checkpoint, seconds_ago   what a resumed run has: [env steps, episode_reward_mean] of
+                 its iterations, its last result, what best.json holds (or None), the checkpoint that it goes on from, and the
+                 age of its evaluation and of that checkpoint
+    learner      text                             what the learner is at before it can learn, empty when it can
     goal         metric, target, value, confirmed, seconds, timesteps_total, num_updates   the touch
     held         target, value, evaluations       mean of the evaluations after the touch
     checkpoint   path, training_iteration, reason ("periodic" | "best" | "final"), seconds, replay (bool)

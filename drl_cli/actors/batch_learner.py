@@ -10,8 +10,9 @@ import time
 
 import numpy as np
 
+from drl_cli import events
 from drl_cli.acting.brought import called
-from drl_cli.actors.trained import Trained
+from drl_cli.actors.trained import COMPILING, Trained
 from drl_cli.data.trajectories import join, padded_shape
 from drl_cli.errors import PluginFailed
 from drl_cli.tf1.tensorflow import function, tf
@@ -63,7 +64,13 @@ class BatchLearner:
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
         if self._postprocess is not None:
             batch |= self._added(batch)
-        out = self._run(batch, (*batch["mask"].shape, len(batch["end_at"])), env_steps)
+        shape = (*batch["mask"].shape, len(batch["end_at"]))
+        is_new = shape not in self._calls
+        if is_new and self._config.xla:
+            events.report("learner", text=f"{COMPILING} for batches of {shape[0]} by {shape[1]} steps")
+        out = self._run(batch, shape, env_steps)
+        if is_new and self._config.xla:
+            events.report("learner", text="")
         self._trained.made(out.updates, out.finite)
         self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
         self._learnt += 1

@@ -6,7 +6,7 @@ Used by ``learner`` and ``batch_learner``, which say what is done with them. Ten
 import operator
 import threading
 
-from drl_cli import plugins
+from drl_cli import events, plugins
 from drl_cli.acting.brought import called
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.actors.observed import Observed
@@ -20,6 +20,7 @@ from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
 
 SCOPE = DEFAULT_POLICY + "/"
+COMPILING = "compiling the update (XLA)"
 
 
 class Trained:
@@ -44,6 +45,7 @@ class Trained:
         them. Afterwards the variables have their first values, whatever ``warm`` did.
         """
         config = self._config
+        events.report("learner", text="building the graph")
         custom.check(self._spec)
         self.graph = tf.Graph()
         with custom.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
@@ -61,6 +63,7 @@ class Trained:
         beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
         if beside:
             beside.start()
+        events.report("learner", text=COMPILING if config.xla else "preparing the first update")
         with custom.blamed(self._spec, config.xla):
             warm()
         self.session.run(start)
@@ -73,6 +76,7 @@ class Trained:
             self._published = Weights(self.session, published, self._identity["with_ray"])
             filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
+        events.report("learner", text="")
 
     def observe(self, seen):
         """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""

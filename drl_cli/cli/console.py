@@ -5,12 +5,14 @@
 stderr. A stderr that breaks silences a watcher and never the training.
 """
 
+import math
 import os
 import threading
+from typing import TextIO
 
 import click
 
-from drl_cli.cli import figures, terminal
+from drl_cli.cli import budget, figures, terminal
 from drl_cli.loading import load
 from drl_cli.process import seconds_since_start
 
@@ -18,6 +20,8 @@ MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
 METRICS_WIDTH = 60  # columns of a line for callbacks' metrics
 STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
+AGAIN_S = {"best": 10.0, "checkpoint": 10.0, "evaluation": 30.0}  # between two lines that say nothing new
+EVALUATED = "evaluation/episode_reward_mean"
 COLORS = {"warning": "yellow", "goal": "green"}
 
 
@@ -27,12 +31,16 @@ def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_st
     ``clock`` returns the seconds that the run has gone on for.
     """
     stream = terminal.private_stderr()
-    size = os.get_terminal_size(stream.fileno()) if terminal.is_terminal(stream) else (0, 0)
-    fits = min(size[0], terminal.width()) >= MIN_SCREEN[0] and size[1] >= MIN_SCREEN[1]
-    if plain or quiet or not fits or terminal.in_ci():
+    if plain or quiet or not fits_screen(stream) or terminal.in_ci():
         return PlainConsole(stream, view, clock, quiet=quiet, color=terminal.use_color(stream, session))
     picture = load("drl_cli.cli.screen:picture")
     return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture, clock)
+
+
+def fits_screen(stream: TextIO) -> bool:
+    """Whether ``stream`` is a terminal that is large enough to be drawn on."""
+    columns, lines = (terminal.is_terminal(stream) and terminal.size(stream)) or (0, 0)
+    return columns >= MIN_SCREEN[0] and lines >= MIN_SCREEN[1]
 
 
 class PlainConsole:
@@ -50,6 +58,7 @@ class PlainConsole:
         self._color = color
         self._last_iteration = -MIN_SECONDS_BETWEEN_ITERATIONS
         self._held_back = None
+        self._scored, self._said_at = None, {}  # the newest evaluation; kind -> when a line of it was written
         self._interrupted = False
         self._lock = threading.Lock()
 
@@ -57,12 +66,14 @@ class PlainConsole:
         """Take one event, of now or of ``seconds`` on this clock, and write its line, if it has one."""
         seconds = self._clock() if seconds is None else seconds
         with self._lock:
-            best_before = self.view.best if self.view.is_scored else None
+            best_before = self.view.best
             self.view.take(kind, fields, seconds)
             if kind == "result":
                 self._iteration(fields["result"], seconds)
                 return
-            text = self._text(kind, fields, best_before)
+            if self._is_no_news(kind, fields, seconds, best_before):
+                return
+            text = self._text(kind, fields)
             tone = "warning" if kind in ("worker_lost", "checkpoint_failed", "diagnosis") else kind
             if kind == "finished" and self._held_back:
                 self._write(self._held_back, seconds)
@@ -84,14 +95,31 @@ class PlainConsole:
                 self._write(self._held_back, self._clock())
 
     def _iteration(self, result, seconds):
-        line = _iteration_line(result)
+        line = _iteration_line(result, budget.nearest(self.view, seconds))
         if seconds - self._last_iteration < MIN_SECONDS_BETWEEN_ITERATIONS:
             self._held_back = line
             return
         self._last_iteration, self._held_back = seconds, None
         self._write(line, seconds)
 
-    def _text(self, kind, fields, best_before):
+    def _is_no_news(self, kind: str, fields: dict, seconds: float, best_before: dict | None) -> bool:
+        """Whether what there is to say was said just before: the same score again, or one more checkpoint of many."""
+        if kind == "best":
+            known = (best_before or {}).get("value")
+            if fields["metric"] == EVALUATED:
+                return fields["value"] == known
+        elif kind == "evaluation":
+            if fields.get("confirmed") is not None or fields.get("episode_reward_mean") != self._scored:
+                self._scored, self._said_at[kind] = fields.get("episode_reward_mean"), seconds
+                return False
+        elif kind != "checkpoint" or fields["reason"] != "periodic":
+            return False
+        if seconds - self._said_at.get(kind, -math.inf) < AGAIN_S[kind]:
+            return True
+        self._said_at[kind] = seconds
+        return False
+
+    def _text(self, kind, fields):
         if kind in ("phase", "notice", "diagnosis"):
             return fields["text"]
         if kind == "bottleneck":
@@ -103,13 +131,19 @@ class PlainConsole:
         if kind == "worker_started":
             return self.view.notices[-1][1] if fields.get("incarnation") else ""
         if kind == "evaluation":
-            return _evaluation_line(fields, best_before)
+            return _evaluation_line(fields)
         if kind == "estimates":
             return f"by recorded episodes: {figures.estimates(fields)}"
         if kind == "held":
-            return f"held: mean {fields['value']:.1f} over {fields['evaluations']} evaluations after the target"
+            return f"held: mean {fields['value']:.1f} over {fields['evaluations']} evaluations after the goal"
         if kind == "checkpoint":
-            return f"checkpoint ({fields['reason']}) at iteration {fields['training_iteration']}: {fields['path']}"
+            return _checkpoint_line(fields)
+        if kind == "best":
+            return _best_line(fields)
+        if kind == "history":
+            return _best_line(fields["best"]) if fields["best"] else ""
+        if kind == "learner":
+            return fields["text"]
         if kind == "finished":
             return fields["state"]  # why is said by the command, once
         return ""
@@ -123,12 +157,13 @@ class PlainConsole:
         self._stream.flush()
 
 
-def _iteration_line(result):
+def _iteration_line(result, spent=None):
     info = result.get("info") or {}
     elapsed = result.get("time_this_iter_s") or 0
     steps = result.get("timesteps_this_iter") or 0
     speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
     updates = f"{figures.count(info.get('num_updates'))} updates{_custom(result)}"
+    updates += f"; {figures.budget(spent)}" if spent else ""
     if "num_passes" in info:  # nothing but files is learnt from
         passes = "" if info["num_passes"] is None else f", {info['num_passes']:,.3g} passes over the data"
         return (
@@ -147,11 +182,19 @@ def _custom(result):
     return f"; {figures.custom_metrics(found, METRICS_WIDTH)}" if found else ""
 
 
-def _evaluation_line(fields, best_before):
+def _evaluation_line(fields):
     value = fields.get("episode_reward_mean")
     text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes"
     if fields.get("confirmed") is not None:
-        text += f", fresh ones {figures.reward(fields['confirmed'])}"
-    if value is not None and (best_before is None or value >= best_before):
-        text += " (best so far)"
+        text += f"; confirmed: {figures.reward(fields['confirmed'])}"
     return text
+
+
+def _checkpoint_line(fields):
+    reason = fields["reason"]
+    return "" if reason == "best" else f"{os.path.basename(str(fields['path']))} ({reason})"  # the best says so itself
+
+
+def _best_line(fields):
+    kind = "evaluation" if fields["metric"] == EVALUATED else "training reward"
+    return f"best so far: {fields['checkpoint']}, {kind} {figures.reward(fields['value'])}"

@@ -67,7 +67,7 @@ def listing(found, width, color=False):
         sets = list(dict.fromkeys(tuple(one["fits"]) for one in good))
         letters = dict(zip(sets, string.ascii_uppercase, strict=False))
         rows = [[one["id"], *_about(one), letters.get(tuple(one["fits"]), "?")] for one in good]
-        headings = ["environment", "observes", "actions", "steps", "solved", "fits"]
+        headings = ["environment", "observes", "actions", "steps", "goal", "fits"]
         lines += tables.grid(headings, rows, width, (3, 4), color)
         lines.append("")
         for names, letter in letters.items():

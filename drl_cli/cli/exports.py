@@ -38,9 +38,9 @@ def comparison(found):
     """Return in words how far an exported policy is from the original (``export.comparing.Comparison``)."""
     samples = f"{found.samples:,} sampled observations"
     if found.difference is not None:
-        text = f"largest difference of an action {found.difference:.2g}, over {samples}"
+        text = f"largest difference of an action {found.difference:.2g} on {samples}"
     elif found.differing:
-        text = f"{found.differing} other choices, all between two values that are as good as equal, over {samples}"
+        text = f"{found.differing} other choices, all between two values that are as good as equal, on {samples}"
     else:
         text = f"identical actions on {samples}"
     return text if found.state is None else f"{text}; largest difference of the memory {found.state:.2g}"

@@ -3,8 +3,16 @@
 Used by the screen, the plain lines and the summaries.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drl_cli.cli.budget import Budget
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_BLOCKS = " .:-=+*#@"
@@ -104,22 +112,49 @@ def _columns(values, width):
     return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
 
 
-def chart(values, width, height=1, ascii_only=False):
+def chart(values, width, height=1, ascii_only=False, goal=None):
     """Draw ``values`` as ``height`` lines of at most ``width`` columns, the top line first.
 
-    The lowest value shows as one eighth of a block, the highest as a full column; equal values as half a column.
+    The lowest value shows as one eighth of a block, the highest as a full column; equal values as half a column. ``goal``: a
+    value that is inside the chart too, as a line behind the columns.
     """
     values = [v for v in values if v is not None and math.isfinite(v)]
     blocks = ASCII_BLOCKS if ascii_only else BLOCKS
     columns = _columns(values, max(1, width))
-    low, high = (min(columns), max(columns)) if columns else (0, 0)
+    inside = [*columns, *([] if goal is None else [goal])] if columns else [0]
+    low, high = min(inside), max(inside)
     steps = height * (len(blocks) - 1)
     heights = [1 + round((v - low) / (high - low) * (steps - 1)) if high > low else steps // 2 for v in columns]
     lines = []
     for row in range(height - 1, -1, -1):
         filled = (max(0, min(len(blocks) - 1, h - row * (len(blocks) - 1))) for h in heights)
         lines.append("".join(blocks[n] for n in filled))
+    if goal is not None and columns:
+        row, dash = level(goal, inside, height), "-" if ascii_only else "┄"
+        lines[row] = "".join(dash if block == " " else block for block in lines[row].ljust(width))
     return lines
+
+
+def level(value: float, inside: Sequence[float], height: int) -> int:
+    """Return the line, 0 at the top, on which ``value`` lies in a chart of the values ``inside``."""
+    low, high = min(inside), max(inside)
+    if high <= low:
+        return height // 2
+    return min(height - 1, int((high - value) / (high - low) * height))
+
+
+def budget(found: Budget) -> str:
+    """How far a run is within its stop rule (``budget.Budget``), and how long it will take."""
+    limits = [clock(value) if found.unit is None else count(value) for value in (found.value, found.limit)]
+    unit = f" {found.unit}" if found.unit else ""
+    left = "" if found.seconds is None or found.share >= 1 else f", {clock(found.seconds)} left"
+    return f"{limits[0]} of {limits[1]}{unit} ({100 * found.share:.0f} %){left}"
+
+
+def with_tilde(path: str) -> str:
+    """Return ``path`` with ``~`` for the home folder, as a shell takes it too."""
+    home = os.path.expanduser("~").rstrip("/")
+    return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
 
 
 def shorten(text, width, ascii_only=False):

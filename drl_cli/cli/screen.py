@@ -1,49 +1,65 @@
 """The live screen: one look at a run, redrawn in place on stderr at most four times a second.
 
 Opened by ``console.open_watcher`` on a terminal. ``picture(view, …)`` turns a RunView into something rich can print
-and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; from 120
-columns on the reward gets a chart of its own on the left.
+and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; higher ones give
+the chart more lines, and axes. From 120 columns on it stands at the left of the figures.
 """
 
-import os
 import textwrap
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import console, figures, terminal
+from drl_cli.cli import budget, console, figures, terminal
+from drl_cli.cli.view import RunView
 
-WIDE = 120  # columns from which the chart stands beside the figures
+WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
+# Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
+AXES = 30
+NOTICES_KEPT = 4  # lines that the chart leaves to them
 NOTICE_LINES = 3  # of one notice
-ROOMY = 24  # lines from which the sparkline is two lines high
+ROOMY = 24  # lines from which there are blank ones
 LABEL = 12  # columns of the names on the left
+EVALUATED = "evaluation/episode_reward_mean"  # metric of a best that was evaluated
+Part = str | tuple[str, str]  # a text, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
 
 def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     """Return the renderable for ``view`` at ``seconds`` since the start, fitted to the console's width and height."""
     plain = not terminal.is_unicode(rich_console.file)
-    width = rich_console.width - 1
-    if width + 1 >= WIDE:
-        left = min(width // 2, width - 60)
-        body = Table.grid(padding=(0, 2, 0, 0))
-        body.add_column(width=left)
-        body.add_column(width=width - left - 2)
-        right = _figures(view, seconds, width - left - 2, plain)
-        body.add_row(_learning(view, seconds, left, len(right.plain.splitlines()) - 2, plain), right)
-    else:
-        chart_height = 2 if rich_console.height >= ROOMY else 1
-        body = Group(
-            _learning(view, seconds, width, chart_height, plain), Text(""), _figures(view, seconds, width, plain)
-        )
-    rows = [_title(view, seconds, width, plain), Text(""), body, Text(""), _now(view, spinner, interrupted)]
-    used = 13 if width + 1 >= WIDE else 16 if rich_console.height >= ROOMY else 15
-    used += (bool(view.estimates) + bool(view.custom_metrics)) * (width + 1 < WIDE)
-    used += len(_slowest(view.progress, width, plain)) - 1 if width + 1 < WIDE else 0
-    space = max(0, min(6, rich_console.height - used - 2))  # the line below belongs to the cursor
+    width, height = min(rich_console.width, WIDEST) - 1, rich_console.height
+    beside = width + 1 >= WIDE
+    left = min(width // 2, width - 60) if beside else width
+    right = width - left - 2 if beside else width
+    numbers = _figures(view, seconds, right, plain, 3 if beside and height >= ROOMY else 2)
+    learning = _learning(view, seconds, left)
+    gaps = (2 if beside else 3) if height >= ROOMY else 0
+    around = 3 + gaps + len(learning) + (0 if beside else len(numbers))  # with the title, its folder, and what goes on
+    least = max(4 if height >= AXES else 2 if height >= ROOMY else 1, len(numbers) - len(learning) if beside else 1)
+    notes = min(len(view.notices), NOTICES_KEPT)
+    chart = _chart(view, left, max(1, min(height - around - 1, max(least, height // 2 - around - notes))), plain)
+    learning[0 if view.only_reads else 1 : 0 if view.only_reads else 1] = chart
+    rows = [_title(view, seconds, width, plain), *_body(learning, numbers, (left, right) if beside else None, gaps)]
+    rows += [*[Text("")] * (gaps > 0), _now(view, spinner, interrupted)]
+    space = max(0, min(6, height - around - len(chart) - 1))  # the line below belongs to the cursor
     return Constrain(Group(*rows, *_notices(view, width, space, plain)), width)
+
+
+def _body(
+    learning: list[Text], numbers: list[Text], columns: tuple[int, int] | None, gaps: int
+) -> list[RenderableType]:
+    """Return what is learnt and the figures, side by side in two ``columns`` or one below the other."""
+    gap = [Text("")] * (gaps > 0)
+    if columns is None:
+        return [*gap, *learning, *gap, *numbers]
+    body = Table.grid(padding=(0, 2, 0, 0))
+    for width in columns:
+        body.add_column(width=width)
+    body.add_row(Group(*learning), Group(*numbers))
+    return [*gap, body]
 
 
 def _title(view, seconds, width, plain):
@@ -56,13 +72,8 @@ def _title(view, seconds, width, plain):
     head.truncate(width - 9)
     elapsed = figures.clock(seconds)
     head.append(" " * max(1, width - head.cell_len - len(elapsed)) + elapsed, style="not bold cyan")
-    folder = Text(figures.shorten(_with_tilde(view.run_folder), width, plain) or " ", style="dim", no_wrap=True)
+    folder = Text(figures.shorten(figures.with_tilde(view.run_folder), width, plain) or " ", style="dim", no_wrap=True)
     return Group(head, folder)
-
-
-def _with_tilde(path):
-    home = os.path.expanduser("~").rstrip("/")
-    return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
 
 
 def _row(name, *parts):
@@ -74,65 +85,106 @@ def _row(name, *parts):
     return line
 
 
-def _learning(view, seconds, width, chart_height, plain):
-    reached = view.target is not None and view.best is not None and view.best >= view.target
-    parts = [
-        (f"{figures.reward(view.reward):>8}", "bold"),
-        ("   best ", "dim"),
-        (figures.reward(view.best), "green" if reached else ""),
-    ]
-    if view.target is not None:
-        parts += [("   target ", "dim"), f"{view.target:,g}"]
-    lines = figures.chart(view.curve.points, width - LABEL, max(1, chart_height), plain)
-    rows = [_row("reward", *parts)]
-    bounds = [""] * len(lines)
-    if len(lines) > 2 and view.curve.points:
-        bounds[0], bounds[-1] = figures.reward(max(view.curve.points)), figures.reward(min(view.curve.points))
-    rows += [_row(f"{bound:>{LABEL - 2}}", (line, "cyan")) for bound, line in zip(bounds, lines, strict=True)]
-    rows.append(_row("evaluation", *_evaluation(view, seconds)))
+def _learning(view, seconds, width):
+    """Return the rows on rewards: training, evaluation and best each in a line of its own."""
+    rows = [] if view.only_reads else [_row("training", *_training(view))]
+    rows += [_row("evaluation", *_evaluation(view, seconds)), _row("best", *_best(view))]
     if view.estimates:
         rows.append(_row("recorded", f"   {figures.estimates(view.estimates)}"))
     if view.custom_metrics:
         rows.append(_row("metrics", f"   {figures.custom_metrics(view.custom_metrics, width - LABEL - 3)}"))
-    return Group(*rows)
+    return rows
+
+
+def _training(view: RunView) -> list[Part]:
+    if view.reward is None:
+        return [("no episode has ended yet", "dim")]
+    return [(f"{figures.reward(view.reward):>8}", "bold"), ("   mean of the newest episodes", "dim")]
+
+
+def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
+    """Return the lines of the curve; from three lines on with the values and the goal at its left, and env steps below."""
+    axes = height >= 3 and bool(view.curve.points)
+    lines = height - 1 if axes else height
+    values = view.curve.columns(width - LABEL)
+    drawn = figures.chart(values, width - LABEL, lines, plain, view.goal if axes else None)
+    labels = [""] * lines
+    if axes:
+        low, high = min(values), max(values)
+        known = [low, high] + [view.goal] * (view.goal is not None)
+        labels[0], labels[-1] = figures.reward(max(known)), figures.reward(min(known))
+        if view.goal is not None:
+            labels[figures.level(view.goal, known, lines)] = f"goal {view.goal:g}"
+    rows = [
+        _row(f"{label:>{LABEL - 2}}"[: LABEL - 1], (line, "cyan")) for label, line in zip(labels, drawn, strict=True)
+    ]
+    if axes:
+        first, last = (figures.count(view.curve.points[place][0]) for place in (0, -1))
+        first = first if len(values) > 1 else ""
+        end = f"{last} {'timesteps' if view.only_reads else 'env steps'}"
+        rows.append(_row("", (f"{first}{end:>{max(1, width - LABEL - len(first))}}", "dim")))
+    return rows
 
 
 def _evaluation(view, seconds):
     if view.evaluation is None:
-        return [("none yet", "dim")]
+        return [("not measured yet", "dim")]
     done = view.evaluation
     parts = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
     parts.append((f"   {done.get('episodes')} episodes, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim"))
     if done.get("confirmed") is not None:
-        fresh = done["confirmed"]
-        good = view.target is None or fresh >= view.target
-        parts.append((f", fresh ones {figures.reward(fresh)}", "green" if good else "yellow"))
+        value = done["confirmed"]
+        good = view.goal is None or value >= view.goal
+        parts.append((f"; confirmed: {figures.reward(value)}", "green" if good else "yellow"))
     return parts
 
 
-def _figures(view, seconds, width, plain):
+def _best(view: RunView) -> list[Part]:
+    """What best.json says: the checkpoint that is kept, and its score."""
+    goal = [] if view.goal is None else [("   goal ", "dim"), f"{view.goal:,g}"]
+    if view.best is None:
+        return [("not measured yet", "dim"), *goal]
+    value = view.best.get("value")
+    kind = "" if view.best.get("metric") == EVALUATED else " of training"
+    reached = view.goal is not None and value is not None and value >= view.goal
+    at = (f"   iteration {view.best.get('training_iteration')}{kind}", "dim")
+    return [(f"{figures.reward(value):>8}", "green" if reached else ""), at, *goal]
+
+
+def _figures(view, seconds, width, plain, advice=2):
+    """Return the rows of counters; ``advice``: the most lines that what the run waits for may take."""
     now = view.progress
+    steps = _counter(now.get("env_steps"), now.get("env_steps_per_s"))
     rows = [
         _row("read" if view.only_reads else "episodes", *_episodes(view, now)),
-        _row(
-            "timesteps" if view.only_reads else "env steps", *_counter(now.get("env_steps"), now.get("env_steps_per_s"))
-        ),
-        _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(now)),
-        _row("replay", *_replay(now, width, plain)),
-        _row("weights", *_weights(now)),
-        *_slowest(now, width, plain),
-        _row("checkpoint", *_checkpoint(view, seconds)),
+        _row("timesteps" if view.only_reads else "env steps", *steps),
+        *_budget(view, seconds, width, plain),
+        _row("updates", *_counter(now.get("updates"), now.get("updates_per_s")), *_learner(view)),
     ]
-    text = Text("\n").join(rows)
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+    if now.get("replay_capacity"):
+        rows.append(_row("replay", *_replay(now, width, plain)))
+    rows += [_row("weights", *_weights(now)), *_slowest(now, width, plain, advice)]
+    rows.append(_row("checkpoint", *_checkpoint(view, seconds)))
+    for row in rows:
+        row.truncate(width, overflow="ellipsis")
+    return rows
 
 
-def _slowest(now, width, plain):
-    """Return the rows that name what the others wait for: one, or two where the advice is long."""
-    name = "bottleneck" if now.get("bottleneck") else "waiting"
-    told = _wrapped(now.get(name) or "-", width - LABEL, 2, plain)
-    return [_row(name if number == 0 else "", line) for number, line in enumerate(told)]
+def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text]:
+    """Return the row on the stop rule that ends the run first, none without such a rule."""
+    found = budget.nearest(view, seconds)
+    if found is None:
+        return []
+    text = figures.budget(found)
+    room = min(20, width - LABEL - len(text) - 3)
+    bar = [(figures.bar(found.share, room, plain) + "  ", "cyan")] if room >= 4 else []
+    return [_row("budget", *bar, text)]
+
+
+def _slowest(now, width, plain, most):
+    """Return the rows, at most ``most``, that name what the others wait for."""
+    told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
+    return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
 
 
 def _episodes(view, now):
@@ -151,15 +203,13 @@ def _counter(value, per_second):
     return [f"{figures.count(value):>8}", (speed, "dim")]
 
 
-def _learner(now):
-    state = now.get("learner") or ""
+def _learner(view):
+    state = view.compiling or view.progress.get("learner") or ""
     return [] if state in ("", "learning") else [(f"   {state}", "yellow")]
 
 
 def _replay(now, width, plain):
     size, capacity = now.get("replay_size"), now.get("replay_capacity")
-    if not capacity:
-        return ["-"]
     text = f"  {figures.count(size)} of {figures.count(capacity)}"
     room = max(4, min(30, width - LABEL - len(text) - 1))
     return [(figures.bar((size or 0) / capacity, room, plain), "cyan"), text]
@@ -168,10 +218,11 @@ def _replay(now, width, plain):
 def _weights(now):
     version = now.get("weight_version")
     if version is None:
-        return ["-"]
+        return [("not pushed yet", "dim")]
     lag = None if now.get("only_reads") else now.get("weight_lag")
-    behind = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else ", on-policy (current weights)"
-    return [f"version {figures.count(version)}", (behind, "dim")]
+    current = ", current samples" if now.get("replay_capacity") else ", on-policy (current weights)"
+    age = "" if lag is None else f", samples are {lag:.1f} versions old" if lag else current
+    return [f"version {figures.count(version)}", (age, "dim")]
 
 
 def _checkpoint(view, seconds):
@@ -188,10 +239,11 @@ def _now(view, spinner, interrupted):
     if view.finished:
         good = view.finished.get("state") == "finished"
         return Text(view.finished.get("state", ""), style="bold green" if good else "bold yellow")
-    if view.phase:
+    doing = view.phase or view.compiling
+    if doing:
         if spinner is None:
-            return Text(view.phase)
-        spinner.text = Text(console.STOPPING if interrupted else view.phase, style="yellow" if interrupted else "")
+            return Text(doing)
+        spinner.text = Text(console.STOPPING if interrupted else doing, style="yellow" if interrupted else "")
         return spinner
     return Text(console.STOPPING if interrupted else " ", style="yellow")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drl_cli import events, process
 from drl_cli.cli import console, figures, search_screen, search_view, terminal
-from drl_cli.cli.train import command, json_line
+from drl_cli.cli.train import command, json_line, word_of
 from drl_cli.errors import ConfigError, RunFolderError
 from drl_cli.loading import load
 
@@ -155,8 +155,9 @@ def summary(outcome, record, view):
     for number, scores, _ in again:
         lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
     best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
-    folders = [record.trials[number].get("run_folder") for number in best]
-    lines += ["", f"  Results   {record.path}", *(f"  Best      {folder}" for folder in folders)]
+    folders = [word_of(record.trials[number]["run_folder"]) for number in best]
+    lines += ["", f"  Results   {figures.with_tilde(str(record.path))}"]
+    lines += [f"  Best      {_best(record, number, word)}" for number, word in zip(best, folders, strict=True)]
     if outcome.written:
         lines.append(f"  Written   {outcome.written}")
         lines.append(f"  Run it    {command('train', '-f', outcome.written)}")
@@ -166,6 +167,12 @@ def summary(outcome, record, view):
     if outcome.state != "finished":
         lines.append(f"  Go on     {command('train', '--resume', record.path)}")
     return lines
+
+
+def _best(record, number: int, word: str) -> str:
+    """The best trial, what the other commands call its run, and its score."""
+    metric, result = record.data["metric"], record.trials[number].get("result") or {}
+    return f"trial {number}: {word}  ({metric} {figures.reward(result.get(metric))})"
 
 
 def _groups(record):

@@ -1,6 +1,5 @@
 """How a search is watched: a live table on a terminal, plain lines elsewhere; both on stderr."""
 
-import os
 import threading
 
 import click
@@ -17,9 +16,7 @@ COLORS = {"failed": "red", "finished": "green"}
 def open_watcher(view, session, plain=False, quiet=False):
     """Return a live table when stderr is a terminal to draw on, else plain lines; quiet ones only show failures."""
     stream = terminal.private_stderr()
-    size = os.get_terminal_size(stream.fileno()) if terminal.is_terminal(stream) else (0, 0)
-    fits = min(size[0], terminal.width()) >= console.MIN_SCREEN[0] and size[1] >= console.MIN_SCREEN[1]
-    if plain or quiet or not fits or terminal.in_ci():
+    if plain or quiet or not console.fits_screen(stream) or terminal.in_ci():
         return Lines(stream, view, quiet, terminal.use_color(stream, session))
     picture = load("drl_cli.cli.search_table:picture")
     return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture)

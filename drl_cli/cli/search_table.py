@@ -29,7 +29,11 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     notices = _notices(view, width, plain)
     room = max(3, rich_console.height - AROUND - len(notices))
     shown = view.rows(room)
-    rows = [head, Text(figures.shorten(view.record, width, plain), style="dim", no_wrap=True), Text("")]
+    rows = [
+        head,
+        Text(figures.shorten(figures.with_tilde(view.record), width, plain), style="dim", no_wrap=True),
+        Text(""),
+    ]
     rows.append(_table(view, shown, width, plain))
     left = len(view.trials) - len(shown)
     below = view.counts() + (f"; {left} more not shown" if left > 0 else "")

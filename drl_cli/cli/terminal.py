@@ -211,6 +211,17 @@ def use_color(stream, session=None):
     return is_terminal(stream)
 
 
+def size(stream):
+    """Columns and lines of the terminal that ``stream`` writes to, COLUMNS and LINES first; None when it is none."""
+    try:
+        columns, lines = os.get_terminal_size(stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+    asked = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    asked = [int(text) if text.isdecimal() else 0 for text in asked]
+    return asked[0] or columns, asked[1] or lines
+
+
 def width():
     """Columns to write in: COLUMNS, else the terminal's, else 80; never below 20."""
     return max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)

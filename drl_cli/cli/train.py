@@ -10,13 +10,14 @@ import math
 import os
 import shlex
 import sys
+from pathlib import Path
 
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, exports, group, options, plan, run_options, search_options, terminal
+from drl_cli.cli import console, exports, figures, group, options, plan, run_options, search_options, terminal
 from drl_cli.cli.view import RunView
-from drl_cli.errors import ConfigError
+from drl_cli.errors import ConfigError, InputError
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -157,9 +158,9 @@ class Show:
 
     def _after_failure(self, view):
         if view.run_folder and view.checkpoint and not self._quiet:
-            terminal.say(f"Last checkpoint: {view.checkpoint['path']}")
+            terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
             extra = load("drl_cli.experiment.next_steps:needed")(self._imports, view.env)
-            terminal.say(f"Go on with:      {command('train', '--resume', view.run_folder, *extra)}")
+            terminal.say(f"Go on with:      {command('train', '--resume', word_of(view.run_folder), *extra)}")
 
 
 def summary(outcome, view, imports=()):
@@ -170,22 +171,43 @@ def summary(outcome, view, imports=()):
     next_steps = load("drl_cli.experiment.next_steps")
     extra = next_steps.needed(imports, view.env)
     why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
-    lines = ["", f"{view.algorithm} on {view.env} {outcome.state}{why}", f"  Results   {outcome.run_folder}"]
+    lines = [
+        "",
+        f"{view.algorithm} on {view.env} {outcome.state}{why}",
+        f"  Results   {figures.with_tilde(str(outcome.run_folder))}",
+    ]
     if outcome.best:
-        reward = "" if view.evaluation is None else f"  (reward {view.best:.1f})"
-        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{reward}")
+        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{_score(view.best)}")
     if outcome.final:
         lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
-    checkpoint = outcome.best or outcome.final
-    if checkpoint:
-        play, score = command("rollout", checkpoint, *extra), command("evaluate", checkpoint, *extra)
+    if outcome.best or outcome.final:
+        run = word_of(outcome.run_folder)
+        play, score = command("rollout", run, *extra), command("evaluate", run, *extra)
         lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
-    if outcome.state != "finished" and outcome.run_folder and outcome.final:
-        lines += [f"  Go on     {command('train', '--resume', outcome.run_folder, *extra)}"]
+        if outcome.state != "finished" and outcome.final:
+            lines += [f"  Go on     {command('train', '--resume', run, *extra)}"]
     if modules := next_steps.modules_of_this_folder(imports, view.env):
         where = shlex.quote(os.getcwd())
         lines.append(f"  Needs     {', '.join(modules)} of {where}; elsewhere put PYTHONPATH={where} before drl")
     return lines
+
+
+def _score(best: dict | None) -> str:
+    """The score of the best checkpoint as best.json holds it, which is what ``drl runs`` shows."""
+    if best is None or best.get("value") is None:
+        return ""
+    kind = "evaluation" if best.get("metric") == GOALS[0] else "training reward"
+    return f"  ({kind} {figures.reward(best['value'])})"
+
+
+def word_of(run_folder: os.PathLike | str) -> str:
+    """Return what the other commands call the run: its id where they find it by that, else its path."""
+    path = Path(run_folder).absolute()
+    try:
+        found = run_options.place(path.name.rpartition("_")[2])
+    except InputError:
+        return str(path)
+    return path.name.rpartition("_")[2] if Path(found) == path else str(path)
 
 
 def command(*words):
@@ -218,6 +240,7 @@ def _view_of(spec):
     return RunView(
         algorithm=spec.run,
         env=spec.env,
-        target=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
+        goal=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
         checkpoint_freq=spec.checkpoint_freq or 0,
+        stop=dict(spec.stop),
     )

@@ -4,48 +4,74 @@ The screen and the plain lines both read it; it draws nothing. Rewards are raw r
 since the process started.
 """
 
+import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 CURVE_POINTS = 1_000  # more than any screen has columns
 NOTICES = 6
+PACE_MARKS, PACE_EVERY_S = 13, 5.0  # of the last minute
+COUNTERS = ("env_steps", "updates", "episodes", "training_iteration")
 
 
 class Curve:
-    """A value over time in bounded memory: points are means of ``stride`` values, and the stride doubles when full."""
+    """A value over env steps in bounded memory: points are means of ``stride`` values; the stride doubles when full."""
 
-    def __init__(self, limit=CURVE_POINTS):
-        self.points = []
+    def __init__(self, limit: int = CURVE_POINTS) -> None:
+        self.points: list[tuple[float, float]] = []  # (env steps, value)
         self._limit = limit
         self._stride = 1
-        self._pending = []
+        self._pending: list[tuple[float, float]] = []
 
-    def add(self, value):
-        """Add the next value of an evenly sampled series."""
-        self._pending.append(value)
+    def add(self, steps: float, value: float) -> None:
+        """Add the value after so many env steps."""
+        self._pending.append((steps, value))
         if len(self._pending) < self._stride:
             return
-        self.points.append(sum(self._pending) / len(self._pending))
+        self.points.append(_middle(self._pending))
         self._pending = []
         if len(self.points) >= self._limit:
-            pairs = zip(self.points[::2], self.points[1::2], strict=False)
-            self.points = [(a + b) / 2 for a, b in pairs]
+            self.points = [_middle(pair) for pair in zip(self.points[::2], self.points[1::2], strict=False)]
             self._stride *= 2
+
+    def columns(self, width: int) -> list[float]:
+        """Return the values in ``width`` equal spans of env steps; a span without one has that of the span before."""
+        if not self.points:
+            return []
+        first, last = self.points[0][0], self.points[-1][0]
+        if last <= first:
+            return [self.points[-1][1]]
+        spans: list[list[float]] = [[] for _ in range(width)]
+        for steps, value in self.points:
+            spans[min(width - 1, int((steps - first) / (last - first) * width))].append(value)
+        values = [self.points[0][1]]
+        for span in spans:
+            values.append(sum(span) / len(span) if span else values[-1])
+        return values[1:]
+
+
+def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    steps, values = zip(*points, strict=True)
+    return sum(steps) / len(points), sum(values) / len(points)
 
 
 @dataclass
 class RunView:
     """The state of one run, as far as its events tell.
 
-    algorithm, env, target, checkpoint_freq: known before it starts; target is the reward at which it stops, or None.
-    progress: the newest ``progress`` fields. curve: episode_reward_mean over time. phase: what takes time just now,
-    empty when nothing does. notices: the last lines, as (seconds, text, kind).
+    algorithm, env, goal, checkpoint_freq, stop: known before it starts; goal is the reward at which it stops, or None, stop
+    all of its stop rules. progress: the newest ``progress`` fields. curve: episode_reward_mean over env steps. phase: what
+    takes time just now, empty when nothing does. compiling: what the learner is at before it can learn, or an empty string.
+    evaluation: the newest one. best: what best.json says, or None. notices: the last lines, as (seconds, text, kind).
+    pace: (seconds, counters) of the last minute.
     """
 
     algorithm: str = ""
     env: str = ""
-    target: float | None = None
+    goal: float | None = None
     checkpoint_freq: int = 0
+    stop: dict = field(default_factory=dict)
     run_folder: str = ""
     progress: dict = field(default_factory=dict)
     curve: Curve = field(default_factory=Curve)
@@ -55,8 +81,10 @@ class RunView:
     evaluation: dict | None = None
     estimates: dict | None = None
     custom_metrics: dict = field(default_factory=dict)
-    best: float | None = None
-    is_scored: bool = False  # whether best means greedy evaluations, as it does in best.json
+    best: dict | None = None
+    compiling: str = ""
+    time_total: tuple = (0.0, None)  # time_total_s, and when it was that
+    pace: deque = field(default_factory=lambda: deque(maxlen=PACE_MARKS))
     checkpoint: dict | None = None
     stopping: bool = False
     finished: dict | None = None
@@ -100,15 +128,31 @@ class RunView:
     def _take_bottleneck(self, fields, _seconds):
         self.progress = {**self.progress, "bottleneck": fields["text"]}
 
-    def _take_progress(self, fields, _seconds):
+    def _take_learner(self, fields, seconds):
+        self.compiling, self.phase = fields["text"], ""
+        if not self.compiling:
+            self.progress = {**self.progress, "learner": "learning"}
+        elif not self.iteration:
+            self._note(seconds, self.compiling, "phase")
+
+    def _take_progress(self, fields, seconds):
         self.phase = ""
         self.progress = {**self.progress, **fields}
         self.iteration = fields.get("training_iteration") or self.iteration
-        if fields.get("episode_reward_mean") is not None:
-            self.curve.add(fields["episode_reward_mean"])
-        self._see_best(fields.get("episode_reward_mean"), from_training=True)
+        self._add_to_curve(self.progress.get("env_steps"), fields.get("episode_reward_mean"))
+        if self.time_total[1] is None:
+            self.time_total = (self.time_total[0], seconds)
+        self._note_pace(seconds)
 
-    def _take_result(self, fields, _seconds):
+    def _note_pace(self, seconds):
+        if self.progress.get("learner") not in (None, "learning"):
+            return
+        if self.pace and seconds <= self.pace[-1][0]:
+            self.pace.pop()  # rows of an earlier process, which all have the time of this one's start
+        if not self.pace or seconds - self.pace[-1][0] >= PACE_EVERY_S:
+            self.pace.append((seconds, {name: self.progress.get(name) for name in COUNTERS}))
+
+    def _take_result(self, fields, seconds):
         result = fields["result"]
         self.phase = ""
         self.iteration = result.get("training_iteration") or self.iteration
@@ -121,28 +165,45 @@ class RunView:
         }
         self.progress = {**self.progress, **{k: v for k, v in known.items() if v is not None}}
         self.custom_metrics = result.get("custom_metrics") or {}
-        self._see_best(result.get("episode_reward_mean"), from_training=True)
+        self.time_total = (result.get("time_total_s") or 0.0, seconds)
+        self._see_evaluation_of(result, seconds)
+
+    def _see_evaluation_of(self, result, seconds):
+        """Take the evaluation that a row holds, where it was not an event of this process."""
+        held = result.get("evaluation") or {}
+        number = held.get("training_iteration")
+        known = (self.evaluation or {}).get("training_iteration")
+        if number is None or (known is not None and known >= number):
+            return
+        told = {name: held.get(name) for name in ("training_iteration", "timesteps_total", "episode_reward_mean")}
+        more = {"episodes": held.get("episodes_this_iter"), "confirmed": held.get("confirmed_reward_mean")}
+        self.evaluation = told | more | {"seconds": seconds}
+
+    def _take_history(self, fields, seconds):
+        for steps, value in fields["rewards"]:
+            self._add_to_curve(steps, value)
+        if fields["result"]:
+            self._take_result({"result": fields["result"]}, seconds - fields["seconds_ago"]["evaluation"])
+        self.time_total = (self.time_total[0], None)
+        self.best = fields["best"] or self.best
+        self.checkpoint = {**fields["checkpoint"], "at": seconds - fields["seconds_ago"]["checkpoint"]}
 
     def _take_evaluation(self, fields, seconds):
         self.phase = ""
-        value = fields.get("episode_reward_mean")
-        if not self.is_scored:
-            self.best, self.is_scored = None, True
         self.evaluation = {**fields, "seconds": seconds}
-        if self.only_reads and value is not None:
-            self.curve.add(value)
-        self._see_best(value, from_training=False)
+        if self.only_reads:
+            self._add_to_curve(fields.get("timesteps_total"), fields.get("episode_reward_mean"))
+
+    def _take_best(self, fields, _seconds):
+        self.best = fields
 
     def _take_estimates(self, fields, _seconds):
         self.estimates = fields
 
-    def _take_best_before(self, fields, _seconds):
-        self.best, self.is_scored = fields["value"], True
-
     def _take_goal(self, fields, seconds):
         fresh = fields.get("confirmed")
         sure = "" if fresh is None else f", confirmed by {fresh:.1f} over fresh episodes"
-        self._note(seconds, f"target {fields['target']:g} reached: {fields['value']:.1f}{sure}", "goal")
+        self._note(seconds, f"goal {fields['target']:g} reached: {fields['value']:.1f}{sure}", "goal")
 
     def _take_checkpoint(self, fields, seconds):
         self.phase = ""
@@ -174,7 +235,6 @@ class RunView:
     def _note(self, seconds, text, kind):
         self.notices.append((seconds, text, kind))
 
-    def _see_best(self, value, from_training):
-        if value is None or (from_training and self.is_scored):
-            return
-        self.best = value if self.best is None else max(self.best, value)
+    def _add_to_curve(self, steps, value):
+        if steps is not None and value is not None and math.isfinite(value):
+            self.curve.add(steps, value)

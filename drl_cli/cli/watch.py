@@ -67,12 +67,17 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
 def view_of(run):
     """Return the RunView of a Run before any of its events."""
     stop, freq = run.params.get("stop") or {}, run.params.get("checkpoint_freq")
+    best = {"checkpoint": run.best_checkpoint, "metric": run.best_metric, "value": run.best}
+    number = (run.best_checkpoint or "").rpartition("_")[2]
+    best["training_iteration"] = int(number) if number.isdecimal() else None
     return RunView(
         algorithm=run.algorithm,
         env=run.env,
-        target=next((stop[field] for field in GOALS if field in stop), None),
+        goal=next((stop[field] for field in GOALS if field in stop), None),
         checkpoint_freq=freq or 0,
+        stop=dict(stop),
         run_folder=str(run.path),
+        best=best if run.best_checkpoint else None,
     )
 
 
@@ -132,9 +137,7 @@ def _close(session, run, ended, as_json):
     if told["state"] not in ("finished", "interrupted"):
         terminal.say(f"The run {told['state']}: {told['text']}", session, "red")
     outcome = SimpleNamespace(**told, run_folder=paths["run"], final=paths["final"], best=paths["best"])
-    shown = view_of(run)
-    shown.best, shown.evaluation = run.best, None if run.best is None else {}
-    for line in summary(outcome, shown, run.params.get("imports") or ()):
+    for line in summary(outcome, view_of(run), run.params.get("imports") or ()):
         output.line(line)
 
 

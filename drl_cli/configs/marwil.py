@@ -40,7 +40,9 @@ class ImitationKeys(
         "train_batch_size": default(512, rllib=2000, why="more and smaller steps in the same time"),
         "training_intensity": default(1.0),
         "updates_per_call": default(100),
-        "timesteps_per_iteration": default(100_000, rllib=0, why="about 200 updates of 512 steps"),
+        "timesteps_per_iteration": default(
+            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is looked at after each"
+        ),
         "rollout_fragment_length": default(200),
         "evaluation_interval": default(
             1,

@@ -42,14 +42,16 @@ class Situation(NamedTuple):
     """What is known of a run before it starts.
 
     gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; target: the reward that
-    is wanted, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action;
-    scaled: rewards are learnt from in other units than they are told in; reads: all is read from files, nobody plays.
+    is wanted, or None; threshold: that at which the registry calls the environment solved, or None; choices: ln of the number
+    of choices of Discrete actions, None for Box; dims: numbers of an action; scaled: rewards are learnt from in other units
+    than they are told in; reads: all is read from files, nobody plays.
     """
 
     gamma: float = 0.99
     streams: int = 1
     limit: int | None = None
     target: float | None = None
+    threshold: float | None = None
     choices: float | None = None
     dims: int = 1
     scaled: bool = False
@@ -61,11 +63,13 @@ def situation(spec, goal=None):
     config = spec.config
     choices, dims = _choices((spec.env_facts.get("spaces") or {}).get("action") or {})
     limits = [getattr(config, "horizon", None), _registered(envs.time_limit, spec.env)]
+    threshold = _registered(envs.reward_threshold, spec.env)
     return Situation(
         gamma=config.gamma,
         streams=max(1, config.num_workers) * getattr(config, "num_envs_per_worker", 1),
         limit=min((limit for limit in limits if limit), default=None),
-        target=goal if goal is not None else _registered(envs.reward_threshold, spec.env),
+        target=goal if goal is not None else threshold,
+        threshold=threshold,
         choices=choices,
         dims=dims,
         reads=reads_only(config),
@@ -102,6 +106,7 @@ class Diagnosis:
         self._rewards = deque(maxlen=20)  # episode_reward_mean of the newest results
         self._lowest = self._highest = None  # of them all
         self._largest = 0.0  # return of an episode, without its sign
+        self._most, self._least = -math.inf, math.inf  # returns of episodes, those of evaluations too
         self._ended = (0, 0)  # (episodes, env steps) when an episode last ended
         self._held = {}  # name of a rule -> results in a row for which it held
         self._evaluations = deque(maxlen=FALLEN)  # (iteration, mean, least, largest, env steps, training reward)
@@ -109,6 +114,7 @@ class Diagnosis:
         self._first = self._best = None  # mean of the first; the best mean, its iteration and training reward
         self._moved = None  # (env steps and updates, when they last changed)
         self._longest = 0.0
+        self._compiling = False
         self._heard = clock()  # any news
 
     # -- between results ----------------------------------------------------------------------------------------
@@ -117,9 +123,11 @@ class Diagnosis:
         """Listen to ``progress``: a run in which nothing moves has no results."""
         if kind != "diagnosis":
             self._heard = self._clock()
-        if kind == "result":
-            self._moved = None  # what follows may be an evaluation or a checkpoint
-        if kind != "progress":
+        if kind in ("result", "learner"):
+            self._moved = None  # what follows may be an evaluation, a checkpoint or the compiler's work
+        if kind == "learner":
+            self._compiling = bool(fields["text"])
+        if kind != "progress" or self._compiling:
             return
         now, seen = self._clock(), (fields.get("env_steps"), fields.get("updates"))
         if self._moved is None or seen != self._moved[0]:
@@ -130,7 +138,7 @@ class Diagnosis:
         still = now - self._moved[1]
         if still >= max(STILL_S, 3 * self._longest) and fields.get("learner") == "learning":
             waiting = fields.get("waiting")
-            who = f" (what waits: {waiting})" if waiting else ""
+            who = f" ({waiting})" if waiting else ""
             text = f"Looks stuck: no env step and no update for {still:.0f} s{who}. Does env.step hang?"
             self._say("no movement", text)
 
@@ -147,7 +155,7 @@ class Diagnosis:
     def see(self, result):
         """Look at one nested result and report what looks wrong."""
         self._remember(result)
-        if self._has_reached():
+        if self._has_reached() or self._is_perfect():
             return
         stats = ((result.get("info") or {}).get("learner") or {}).get("default_policy") or {}
         for name, text in (
@@ -178,6 +186,7 @@ class Diagnosis:
         for name in ("episode_reward_max", "episode_reward_min"):
             if result.get(name) is not None:
                 self._largest = max(self._largest, abs(result[name]))
+                self._most, self._least = max(self._most, result[name]), min(self._least, result[name])
         episodes, steps = result.get("episodes_total") or 0, result.get("timesteps_total") or 0
         if episodes != self._ended[0]:
             self._ended = (episodes, steps)
@@ -287,6 +296,24 @@ class Diagnosis:
             f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {scores.pop():g}, and training "
             "does not move either: what would be rewarded may never have been seen. Explore more, or longer."
         )
+
+    def _is_perfect(self) -> bool:
+        """Whether the newest evaluations all scored what may be all that there is to get."""
+        newest = list(self._evaluations)[-IN_A_ROW:]
+        scores = {value for _, _, least, largest, _, _ in newest for value in (least, largest)}
+        return len(newest) == IN_A_ROW and len(scores) == 1 and None not in scores and self._may_be_perfect(*scores)
+
+    def _may_be_perfect(self, score: float) -> bool:
+        """Whether ``score``, the same in all evaluations, may be all that there is to get in this environment.
+
+        It is where the environment counts as solved; where nobody says when, it may be if no episode ever got more, and some
+        got less or it is more than nothing.
+        """
+        if self._facts.threshold is not None:
+            return score >= self._facts.threshold
+        if self._facts.target is not None or score < self._most:
+            return False
+        return score > 0 or score > self._least
 
     def _fallen(self):
         if self._scored < FALLEN + 2:

@@ -18,7 +18,8 @@ from drl_cli.loggers import plain
 
 LOG_BYTES, LOG_FILES = 10 * 2**20, 3
 STATUS_SECONDS = 5.0  # status.json is rewritten at most this often while nothing but the counters changes
-UNRECORDED = ("progress", "result")  # several a second, and in result.json, respectively
+UNRECORDED = ("progress", "result", "history")  # several a second, and in result.json, respectively
+UNLOGGED = ("progress", "history")
 WARNINGS = ("warning", "checkpoint_failed", "worker_lost", "diagnosis")
 
 
@@ -49,7 +50,7 @@ class Journal:
         self.handler.handle(record)
 
     def _hear(self, kind, fields):
-        if kind != "progress":
+        if kind not in UNLOGGED:
             self.log(*log_line(kind, fields))
         if kind not in UNRECORDED and self._events is not None:
             _write_line(self._events, {"time": now(), "kind": kind, **plain(fields)})
@@ -128,6 +129,8 @@ def log_line(kind, fields):
         level = logging.ERROR
     if kind == "result":
         return level, _result_line(fields["result"]), component
+    if kind == "learner":
+        return level, f"learner {fields['text'] or 'is ready'}", component
     rest = {key: value for key, value in plain(fields).items() if key not in ("text", "worker", "incarnation")}
     text = " ".join([kind, str(fields.get("text", "")), *(f"{key}={value}" for key, value in rest.items())])
     return level, " ".join(text.split(" ")).replace("  ", " ").strip(), component

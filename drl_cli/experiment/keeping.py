@@ -166,6 +166,7 @@ class Keeping:
             self._quietly(lambda: checkpoint.remove(self.best))
         self.best, self._best_value, self._best_at = path, value, scored.get("training_iteration")
         self._only_best, self._earlier_best = only, None
+        _report_best(data)
 
     def _take_over_best(self):
         """Go on from the best.json of the run that is resumed."""
@@ -181,8 +182,7 @@ class Keeping:
             events.report("warning", text=f"the best checkpoint so far cannot be used: {error}")
             return
         self._best_value, self._best_at = value, number
-        if self._evaluating:
-            events.report("best_before", value=value)
+        _report_best(data)
         self._only_best = data.get("only_best") is True
         if self._saved_at is not None and number > self._saved_at:
             self._earlier_best = number
@@ -205,6 +205,12 @@ class Keeping:
             if not self._warned:
                 events.report("warning", text=f"old checkpoints could not be tidied up: {error}")
             self._warned = True
+
+
+def _report_best(data: dict) -> None:
+    """Report the content of best.json."""
+    names = ("checkpoint", "metric", "value", "training_iteration", "timesteps_total")
+    events.report("best", **{name: data.get(name) for name in names})
 
 
 def _evaluated(evaluation):

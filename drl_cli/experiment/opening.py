@@ -4,7 +4,9 @@ User: ``experiment.driving``.
 """
 
 import dataclasses
+import os
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +164,34 @@ def report_notices(opening):
     events.report("run", run=str(opening.folder.path))
     for text in opening.notices:
         events.report("notice", text=text)
+    if opening.exact:
+        events.report("history", **_history(opening))
+
+
+def _history(opening: Opening) -> dict:
+    """Return the fields of the event ``history`` of a resumed run."""
+    rows, start, now = opening.rows, opening.start, time.time()
+    last = rows[-1] if rows else {}
+    number = (last.get("evaluation") or {}).get("training_iteration")
+    scored = next((row for row in rows if (row.get("evaluation") or {}).get("training_iteration") == number), last)
+    ages = {
+        "evaluation": max(0.0, now - (scored.get("timestamp") or now)),
+        "checkpoint": max(0.0, now - os.stat(start.path).st_mtime),
+    }
+    try:
+        best = opening.folder.read("best.json")
+    except RunFolderError:
+        best = None  # what is wrong with it is said by who takes it over
+    return {
+        "best": best if isinstance(best, dict) and isinstance(best.get("value"), (int, float)) else None,
+        "rewards": [[row.get("timesteps_total"), _reward(row)] for row in rows],
+        "result": last,
+        "checkpoint": {"path": str(start.path), "training_iteration": start.number, "reason": "resumed"},
+        "seconds_ago": ages,
+    }
+
+
+def _reward(row: dict) -> float | None:
+    """The mean reward of training episodes of a row, of evaluated ones where none are played but those."""
+    trained = row.get("episode_reward_mean")
+    return (row.get("evaluation") or {}).get("episode_reward_mean") if trained is None else trained

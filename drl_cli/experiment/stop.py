@@ -57,7 +57,7 @@ def unmet(criteria, result):
     """Return one line for each of ``criteria`` (field → threshold) that the nested ``result`` does not reach."""
     flat = flatten(result)
     return [
-        f"{field} is {_told(flat.get(field))}, below {threshold}"
+        f"{field} {_told(flat.get(field))}; required >= {threshold}"
         for field, threshold in criteria.items()
         if not _reached(flat.get(field), threshold)
     ]
@@ -102,7 +102,9 @@ def _reached(value, threshold):
 
 
 def _told(value):
-    return _short(value) if isinstance(value, float) else value
+    if value is None:
+        return "was never measured"
+    return f"is {_short(value) if isinstance(value, float) else value}"
 
 
 def _short(value):

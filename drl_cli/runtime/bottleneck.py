@@ -12,6 +12,7 @@ from drl_cli import events
 WINDOW_S = 5.0
 SAID_AGAIN_S = 60.0  # a verdict that came and went is not news twice a minute
 IDLE, BUSY = 0.4, 0.6  # shares: idle for so much of the time, at work for so much
+SHOWN = 0.03  # a smaller share goes into the others
 HOLDS_UP = 0.3  # share of the time that an evaluation or a checkpoint may take
 
 
@@ -46,6 +47,8 @@ class Verdict(NamedTuple):
 
 def judge(shares, setting):
     """Return the Verdict on the Shares of a window."""
+    if setting.loop == "sync" and max(shares.checkpoints, shares.evaluations) < HOLDS_UP:
+        return _in_turn(shares, setting)
     if shares.checkpoints >= HOLDS_UP:
         text = f"checkpoints take {_percent(shares.checkpoints)} of the time; raise checkpoint_freq"
         return Verdict("checkpoints", text)
@@ -54,8 +57,6 @@ def judge(shares, setting):
         return Verdict("evaluations", text)
     if setting.loop == "evolution":
         return _evolution(shares, setting)
-    if setting.loop == "sync":
-        return _in_turn(shares, setting)
     return _side_by_side(shares, setting)
 
 
@@ -79,17 +80,38 @@ def _side_by_side(shares, setting):
 
 
 def _in_turn(shares, setting):
-    """Workers and learner take turns: whoever takes longer is what could be shortened."""
+    """Workers and learner take turns: the largest part of the time is what could be shortened, and all parts add up."""
+    parts = {
+        "sampling": shares.workers,
+        "learning": shares.learner,
+        "evaluations": shares.evaluations,
+        "checkpoints": shares.checkpoints,
+    }
     if shares.workers >= 2 * shares.learner and shares.workers >= IDLE:
-        text = f"learner idle {_percent(1 - shares.learner)}: sampling takes {_percent(shares.workers)} of the time"
-        return Verdict("sampling", f"{text}; {_sample_faster(shares, setting)}")
+        return Verdict("sampling", f"{_parted(parts)}; {_sample_faster(shares, setting)}")
     if shares.learner >= 2 * shares.workers and shares.learner >= IDLE:
-        text = f"workers idle {_percent(1 - shares.workers)}: learning takes {_percent(shares.learner)} of the time"
-        return Verdict("learning", f"{text}; fewer passes or larger minibatches take less")
+        return Verdict("learning", f"{_parted(parts)}; fewer passes or larger minibatches take less")
     if shares.workers + shares.learner < BUSY:
-        text = f"sampling takes {_percent(shares.workers)}, learning {_percent(shares.learner)} of the time"
-        return Verdict("driver", f"{text}; raise train_batch_size and rollout_fragment_length")
-    return _balanced(shares)
+        between = 1.0 - sum(parts.values())
+        if max(shares.evaluations, shares.checkpoints) <= between:
+            return Verdict("driver", f"{_parted(parts)}; raise train_batch_size and rollout_fragment_length")
+        if shares.evaluations >= shares.checkpoints:
+            return Verdict("evaluations", f"{_parted(parts)}; raise evaluation_interval")
+        return Verdict("checkpoints", f"{_parted(parts)}; raise checkpoint_freq")
+    return Verdict("balanced", f"balanced: {_parted(parts)}")
+
+
+def _parted(parts: dict[str, float]) -> str:
+    """Return the shares in percent, the largest first, and as "other" what is left of the time: they add up to 100."""
+    shown = {name: round(100 * share) for name, share in parts.items() if share >= SHOWN}
+    over = sum(shown.values()) - 100
+    if over > 0:  # clocks of several processes
+        shown = {name: round(100 * value / (100 + over)) for name, value in shown.items()}
+    shown = dict(sorted(shown.items(), key=lambda part: -part[1]))
+    other = 100 - sum(shown.values())
+    if other >= 1:
+        shown["other"] = other
+    return ", ".join(f"{name} {value} %" for name, value in shown.items())
 
 
 def _evolution(shares, setting):

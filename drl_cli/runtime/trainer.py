@@ -316,8 +316,14 @@ class Trainer:
             workers=self.parts.pool.healthy if self.config.num_workers else 0,  # 0: the only one is in this process
             read=meters.read and meters.read.info(),
             only_reads=reads_only(self.config),
-            learner="learning" if self.loop.is_learning else "loading TensorFlow",
+            learner="learning" if self.loop.is_learning else self._loading(),
         )
+
+    def _loading(self):
+        """What the learner is at before it says more (event ``learner``), which in a process of its own it cannot."""
+        if self.config.learner_actor:
+            return "starting in a process of its own"
+        return "loading TensorFlow" if self.row.tensorflow else "starting"
 
     def _spent(self):
         """Return the seconds that went into each thing so far, None before the first update."""

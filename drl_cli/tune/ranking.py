@@ -96,8 +96,8 @@ def missed(data, trials):
             values = [row[field] for row in done if isinstance(row.get(field), (int, float))]
             mean = statistics.fmean(values) if values else None
             if mean is None or not COMPARE[sign](mean, asked):
-                told = "unknown" if mean is None else f"{mean:.6g} on average over {len(values)} trials"
-                lines.append(f"{experiment['name']}: {field} is {told}; required {sign} {asked:g}")
+                told = "was never measured" if mean is None else f"is {mean:.6g} on average over {len(values)} trials"
+                lines.append(f"{experiment['name']}: {field} {told}; required {sign} {asked:g}")
     return lines
 
 

@@ -4,6 +4,7 @@ Deviations from Tune: values that PBT changes stay inside the bounds that they a
 median rule know the results of the trials that are over, HyperBand and PBT what ``remembering`` kept.
 """
 
+import warnings
 from types import SimpleNamespace
 
 from ray import tune
@@ -27,7 +28,7 @@ def make(data, rows, kept=None):
     if name == "MedianStoppingRule":
         made = schedulers.MedianStoppingRule(**config, **compared)
     elif name == "AsyncHyperBand":
-        made = schedulers.AsyncHyperBandScheduler(**config, **compared)
+        made = Halving(**config, **compared)
     elif name == "HyperBand":
         made = schedulers.HyperBandScheduler(**config, **compared)
     else:
@@ -36,6 +37,22 @@ def make(data, rows, kept=None):
         _remember(made, rows)
     remembering.recall(made, kept or {})
     return made
+
+
+class Halving(schedulers.AsyncHyperBandScheduler):
+    """ASHA, which NumPy does not warn of: at a rung where no trial has been evaluated yet, nothing is halved."""
+
+    def on_trial_result(self, tune_controller: object, trial: object, result: dict) -> str:
+        """As Tune's."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN slice encountered", RuntimeWarning)
+            return super().on_trial_result(tune_controller, trial, result)
+
+    def on_trial_complete(self, tune_controller: object, trial: object, result: dict) -> None:
+        """As Tune's."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN slice encountered", RuntimeWarning)
+            super().on_trial_complete(tune_controller, trial, result)
 
 
 def _population(data, config, compared):

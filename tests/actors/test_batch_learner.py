@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from parts import server
 
+from drl_cli import events
 from drl_cli.actors.batch_learner import BatchLearner
 from drl_cli.algorithms import actor_critic_nets
 from drl_cli.configs.a2c import A2CConfig
@@ -157,3 +158,18 @@ def test_rates_follow_their_schedules_in_env_steps():
     learner.learn(150, None, _fragment(), _fragment(1))
     moved, name = learner.state(), "default_policy/policy/logits/kernel"
     assert np.array_equal(before[name], still[name]) and not np.array_equal(still[name], moved[name])
+
+
+@pytest.mark.parametrize(("xla", "text"), [(True, "compiling the update (XLA)"), (False, "preparing the first update")])
+def test_what_the_learner_is_at_before_it_can_learn_is_reported_and_that_it_can(xla, text):
+    heard = []
+    stop = events.subscribe(lambda kind, fields: heard.append(fields["text"]) if kind == "learner" else None)
+    try:
+        learner, _ = _learner(xla=xla)
+        assert heard == ["building the graph", text, ""]
+        learner.learn(0, None, _fragment(0), _fragment(1))
+        learner.learn(0, None, _fragment(2))
+    finally:
+        stop()
+    later = ["compiling the update (XLA) for batches of 2 by 6 steps", ""] if xla else []
+    assert heard[3:] == later

@@ -62,8 +62,8 @@ def test_envs_lists_what_works_and_groups_what_does_not(drl, monkeypatch):
     code, out, err = drl("envs")
     assert (code, err) == (0, "an old id\n")
     assert out.splitlines() == [
-        "environment  observes  actions  steps  solved  fits",
-        "Pendulum-v1  Box 3     Box 1      200       -  A",
+        "environment  observes  actions  steps  goal  fits",
+        "Pendulum-v1  Box 3     Box 1      200     -  A",
         "",
         "A   SAC, TD3",
         "",

@@ -79,7 +79,7 @@ def test_export_says_what_goes_in_and_out_and_how_far_it_is(pendulum_run, capsys
         "  in   obs     float32 [N, 3]: the observation",
         "  out  action  float32 [N, 1]: in the environment's units, clipped to its bounds",
     ]
-    assert re.fullmatch(r"  largest difference of an action [\d.e-]+, over 1,024 sampled observations", lines[3])
+    assert re.fullmatch(r"  largest difference of an action [\d.e-]+ on 1,024 sampled observations", lines[3])
     told = json.loads(typed(capsys, "export", pendulum_run, "--latest", "-o", tmp_path / "b.onnx", "--json")[0])
     assert told["checkpoint"].endswith("checkpoint_000020") and 0 <= told["difference"] < 1e-5
     listed = typed(capsys, "export", "-h")[0]

@@ -29,11 +29,11 @@ def test_script_gives_one_line_for_each_thing_worth_knowing():
     assert written(watched.SCRIPT) == [
         "   0:00  LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3.",
         "   0:00  starting Ray, 2 workers",
-        "   0:40  evaluation: reward 214.4 over 10 greedy episodes, fresh ones 205.6 (best so far)",
-        f"   0:40  checkpoint (best) at iteration 20: {watched.RUN}/checkpoint_000020",
+        "   0:40  evaluation: reward 214.4 over 10 greedy episodes; confirmed: 205.6",
+        "   0:40  best so far: checkpoint_000020, evaluation 205.6",
         "   0:45  Warning: worker 1 lost: killed by signal 9",
         "   0:47  worker 1 started again",
-        "   0:50  target 200 reached: 214.4, confirmed by 205.6 over fresh episodes",
+        "   0:50  goal 200 reached: 214.4, confirmed by 205.6 over fresh episodes",
     ]
 
 
@@ -62,9 +62,9 @@ def test_iterations_come_at_most_every_two_seconds_and_the_last_is_not_lost():
     ]
 
 
-def test_holding_the_target_is_told():
+def test_holding_the_goal_is_told():
     assert written([(9.0, "held", {"target": 200.0, "value": 231.26, "evaluations": 3})]) == [
-        "   0:09  held: mean 231.3 over 3 evaluations after the target"
+        "   0:09  held: mean 231.3 over 3 evaluations after the goal"
     ]
 
 
@@ -79,10 +79,53 @@ def test_estimates_are_one_line():
     ]
 
 
-def test_worse_evaluation_is_not_called_best():
-    worse = {**watched.EVALUATION, "episode_reward_mean": 100.0, "confirmed": None}
-    lines = written([(1.0, "evaluation", watched.EVALUATION), (2.0, "evaluation", worse)])
-    assert lines[1] == "   0:02  evaluation: reward 100.0 over 10 greedy episodes"
+def test_the_same_perfect_evaluation_every_second_is_told_once_and_its_checkpoints_too():
+    events = []
+    for second in range(20):
+        number = {"training_iteration": second, "path": f"{watched.RUN}/checkpoint_{second:06d}"}
+        events += [
+            (second, "evaluation", {**watched.EVALUATION, **number, "episode_reward_mean": 500.0, "confirmed": None}),
+            (second, "checkpoint", {**watched.CHECKPOINT, **number}),
+            (second, "best", {**watched.BEST, "checkpoint": f"checkpoint_{second:06d}", "value": 500.0}),
+        ]
+    assert written(events) == [
+        "   0:00  evaluation: reward 500.0 over 10 greedy episodes",
+        "   0:00  best so far: checkpoint_000000, evaluation 500.0",
+    ]
+
+
+def test_periodic_checkpoints_are_told_by_name_and_not_every_second():
+    made = {**watched.CHECKPOINT, "reason": "periodic"}
+    lines = written([(second, "checkpoint", made) for second in range(12)])
+    assert lines == ["   0:00  checkpoint_000020 (periodic)", "   0:10  checkpoint_000020 (periodic)"]
+
+
+def test_final_checkpoint_is_always_told():
+    made = [
+        (second, "checkpoint", {**watched.CHECKPOINT, "reason": why}) for second, why in ((1, "periodic"), (2, "final"))
+    ]
+    assert written(made)[1] == "   0:02  checkpoint_000020 (final)"
+
+
+def test_iteration_line_has_the_share_of_the_stop():
+    stream = io.StringIO()
+    plain = console.PlainConsole(stream, RunView(stop={"timesteps_total": 28_000}), lambda: 3.0)
+    plain("result", watched.result(7))
+    assert stream.getvalue().endswith("2,800 updates; 7,000 of 28.0k env steps (25 %)\n")
+
+
+def test_resumed_run_tells_its_best_so_far_once():
+    age = {"evaluation": 1.0, "checkpoint": 1.0}
+    started = {"path": f"{watched.RUN}/checkpoint_000030", "training_iteration": 30, "reason": "resumed"}
+    history = {"rewards": [], "result": {}, "best": watched.BEST, "checkpoint": started, "seconds_ago": age}
+    assert written([(1.0, "history", history), (2.0, "best", watched.BEST)]) == [
+        "   0:01  best so far: checkpoint_000020, evaluation 205.6"
+    ]
+
+
+def test_compiling_is_told_once():
+    events = [(1.0, "learner", {"text": "compiling"}), (9.0, "learner", {"text": ""})]
+    assert written(events) == ["   0:01  compiling"]
 
 
 def test_quiet_shows_warnings_only():
@@ -160,7 +203,7 @@ def kind_opened(**options):
 
 def test_terminal_gets_the_live_screen(a_terminal):
     assert kind_opened() == "LiveScreen"
-    assert "reward" in a_terminal.getvalue()
+    assert "training" in a_terminal.getvalue()
 
 
 @pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("TERM", "dumb"), ("COLUMNS", "40")])

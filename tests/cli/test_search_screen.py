@@ -170,7 +170,7 @@ def test_end_names_the_best_where_it_is_and_what_comes_next(world, capsys):
         "  1      running   0.002    8     7     3  2,048  1:01       120.5",
         "",
         f"  Results   {world.path}",
-        "  Best      /r/0",
+        "  Best      trial 0: /r/0  (evaluation/episode_reward_mean 480.0)",
         "  Play it   drl rollout /r/0",
         "  Score it  drl evaluate /r/0",
     ]

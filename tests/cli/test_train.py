@@ -131,15 +131,15 @@ def test_end_names_results_and_the_next_commands(world, capsys):
         "  Best      checkpoint_000020",
         "  Final     checkpoint_000030",
         "",
-        "  Play it   drl rollout '/r/my run/checkpoint_000020'",
-        "  Score it  drl evaluate '/r/my run/checkpoint_000020'",
+        "  Play it   drl rollout '/r/my run'",
+        "  Score it  drl evaluate '/r/my run'",
     ]
 
 
 def test_next_commands_carry_what_the_environment_needs(world, capsys):
     world.specs[0].env = "mine:My-v0"
     cli.main(["train", "--import", "mine"])
-    assert "drl rollout '/r/my run/checkpoint_000020' --import mine --env mine:My-v0\n" in capsys.readouterr().out
+    assert "drl rollout '/r/my run' --import mine --env mine:My-v0\n" in capsys.readouterr().out
 
 
 def test_interruption_tells_how_to_go_on(world, capsys):
@@ -159,7 +159,7 @@ def test_error_after_a_checkpoint_names_it_and_how_to_go_on(world, capsys):
     world.outcomes = [errors.WorkersFailed("no worker delivers")]
     assert cli.main(["train"]) == 3
     assert capsys.readouterr().err.splitlines()[-3:] == [
-        f"Last checkpoint: {watched.CHECKPOINT['path']}",
+        "Last checkpoint: checkpoint_000020",
         "Go on with:      drl train --resume /r/a",
         "Error: no worker delivers",
     ]
@@ -252,18 +252,25 @@ def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monk
     assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
 
 
-def test_goal_among_the_stops_is_the_target_on_the_screen():
+def test_goal_among_the_stops_is_on_the_screen():
     spec = SimpleNamespace(
         run="SAC", env="X-v0", stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200}, checkpoint_freq=None
     )
     view = train._view_of(spec)
-    assert (view.algorithm, view.env, view.target, view.checkpoint_freq) == ("SAC", "X-v0", 200, 0)
+    assert (view.algorithm, view.env, view.goal, view.checkpoint_freq) == ("SAC", "X-v0", 200, 0)
 
 
-def test_best_shows_the_reward_of_its_evaluation(world, capsys):
-    world.reports = [("evaluation", watched.EVALUATION)]
+def test_end_pairs_the_best_checkpoint_with_the_score_that_best_json_has(world, capsys):
+    lucky = {**watched.EVALUATION, "training_iteration": 15, "episode_reward_mean": 248.3, "confirmed": None}
+    world.reports = [("evaluation", lucky), ("evaluation", watched.EVALUATION), ("best", watched.BEST)]
     cli.main(["train"])
-    assert "  Best      checkpoint_000020  (reward 214.4)\n" in capsys.readouterr().out
+    assert "  Best      checkpoint_000020  (evaluation 205.6)\n" in capsys.readouterr().out
+
+
+def test_end_calls_a_best_that_no_evaluation_scored_one_of_training(world, capsys):
+    world.reports = [("best", {**watched.BEST, "metric": "episode_reward_mean"})]
+    cli.main(["train"])
+    assert "  Best      checkpoint_000020  (training reward 205.6)\n" in capsys.readouterr().out
 
 
 def test_reader_that_left_does_not_stop_the_training():

@@ -17,7 +17,7 @@ def progress(**changes):
         "replay_capacity": 1_000_000,
         "weight_version": 490,
         "weight_lag": 1.2,
-        "waiting": "learner for samples",
+        "waiting": "learner is waiting for samples",
         "training_iteration": 24,
         "workers": 2,
         "learner": "learning",
@@ -53,6 +53,12 @@ CHECKPOINT = {
     "seconds": 0.2,
     "replay": False,
 }
+BEST = {
+    "checkpoint": "checkpoint_000020",
+    "metric": "evaluation/episode_reward_mean",
+    "value": 205.6,
+    "training_iteration": 20,
+}
 GOAL = {
     "metric": "evaluation/episode_reward_mean",
     "target": 200.0,
@@ -64,11 +70,12 @@ SCRIPT = [
     (0.4, "notice", {"text": "LunarLanderContinuous-v2 is retired and runs as LunarLanderContinuous-v3."}),
     (0.5, "run", {"run": RUN}),
     (0.6, "phase", {"text": "starting Ray, 2 workers"}),
-    (13.0, "progress", progress(episode_reward_mean=-180.0)),
-    (14.0, "progress", progress(episode_reward_mean=-20.0)),
+    (13.0, "progress", progress(env_steps=1_000, episode_reward_mean=-180.0)),
+    (14.0, "progress", progress(env_steps=30_000, episode_reward_mean=-20.0)),
     (15.0, "progress", progress()),
     (40.0, "evaluation", EVALUATION),
     (40.5, "checkpoint", CHECKPOINT),
+    (40.5, "best", BEST),
     (45.0, "worker_lost", {"worker": 1, "incarnation": 0, "text": "killed by signal 9"}),
     (47.0, "worker_started", {"worker": 1, "incarnation": 1}),
     (50.0, "goal", GOAL),

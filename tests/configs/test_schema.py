@@ -293,7 +293,7 @@ _IMITATION = {
     "train_batch_size": 512,
     "training_intensity": 1.0,
     "updates_per_call": 100,
-    "timesteps_per_iteration": 100_000,
+    "timesteps_per_iteration": 51_200,
     "evaluation_interval": 1,
     "lr": 1e-3,
     "bc_logstd_coeff": 0.0,
@@ -808,3 +808,10 @@ def test_min_iter_seconds_null_depends_on_workers():
     assert min_iter_seconds(SACConfig()) == 0.0
     assert min_iter_seconds(SACConfig(num_workers=2)) == 1.0
     assert min_iter_seconds(SACConfig(min_iter_time_s=3.5)) == 3.5
+
+
+@pytest.mark.parametrize("name", ["BC", "MARWIL"])
+def test_a_stop_of_imitation_ends_after_one_call_of_the_learner_and_not_after_two(name):
+    config = SCHEMAS[name]()
+    steps = config.updates_per_call * config.train_batch_size / config.training_intensity
+    assert config.timesteps_per_iteration == steps

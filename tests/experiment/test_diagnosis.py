@@ -143,6 +143,56 @@ def test_evaluations_of_one_score_are_told_after_many_steps(told):
     assert names(told) == ["one score"] and "exactly -200" in told[0]["text"]
 
 
+def perfect(seen, score, lower=None, first=1):
+    """Ten evaluations of one score; ``lower``: the least return of training episodes at first."""
+    for number in range(1, 11):
+        row = result(10_000 * number, score, (number, score, score, score))
+        if lower is not None and number == first:
+            row["episode_reward_min"] = lower
+        seen.see(row)
+
+
+def test_every_evaluation_at_what_counts_as_solved_is_not_stuck_though_the_goal_is_beyond(told):
+    perfect(Diagnosis(Situation(target=501.0, threshold=475.0), Clock()), 500.0)
+    assert told == []
+
+
+def test_every_evaluation_at_the_highest_return_ever_seen_is_not_stuck_where_nobody_says_what_is_solved(told):
+    perfect(Diagnosis(Situation(), Clock()), 1.0)
+    perfect(Diagnosis(Situation(), Clock()), -20.0, lower=-90.0)
+    assert told == []
+
+
+def test_a_perfect_policy_that_no_longer_tries_anything_is_not_stuck(told):
+    seen = Diagnosis(Situation(choices=math.log(4)), Clock())
+    for number in range(1, 41):
+        seen.see(result(10_000 * number, 1.0, (number, 1.0, 1.0, 1.0), entropy=0.001))
+    assert told == []
+
+
+def test_nothing_in_every_evaluation_is_stuck_where_nobody_says_what_is_solved(told):
+    perfect(Diagnosis(Situation(), Clock()), 0.0)
+    assert names(told) == ["one score"]
+
+
+def test_standing_still_below_what_counts_as_solved_is_stuck_though_nothing_was_ever_better(told):
+    perfect(Diagnosis(Situation(target=90.0, threshold=90.0), Clock()), 0.0, lower=-40.0)
+    assert names(told) == ["one score"]
+
+
+def test_a_long_compilation_in_the_midst_of_a_run_is_not_taken_for_a_hanging_step(told):
+    clock = Clock()
+    seen = Diagnosis(Situation(), clock)
+    seen.hear("progress", progress(5))
+    seen.hear("learner", {"text": "compiling the update (XLA)"})
+    for clock.now in (100.0, 200.0):
+        seen.hear("progress", progress(5))
+    seen.hear("learner", {"text": ""})
+    clock.now = 210.0
+    seen.hear("progress", progress(5))
+    assert told == []
+
+
 def test_evaluations_of_one_score_while_training_moves_are_no_news(told):
     seen = Diagnosis(Situation(target=-110.0), Clock())
     for number in range(1, 9):
@@ -184,7 +234,7 @@ def test_finding_is_told_again_only_after_ten_minutes(told):
 
 
 def progress(steps, updates=0):
-    return {"env_steps": steps, "updates": updates, "learner": "learning", "waiting": "learner for samples"}
+    return {"env_steps": steps, "updates": updates, "learner": "learning", "waiting": "learner is waiting for samples"}
 
 
 def test_no_step_and_no_update_for_a_minute_is_told(told):
@@ -196,7 +246,7 @@ def test_no_step_and_no_update_for_a_minute_is_told(told):
     assert told == []
     clock.now = 66.0
     seen.hear("progress", progress(20))
-    assert names(told) == ["no movement"] and "61 s (what waits: learner for samples)" in told[0]["text"]
+    assert names(told) == ["no movement"] and "61 s (learner is waiting for samples)" in told[0]["text"]
 
 
 def test_long_steps_that_are_usual_are_no_news(told):

@@ -134,6 +134,14 @@ def test_best_prefers_the_confirmed_mean(tmp_path):
     assert (outcome.best.name, best(outcome)["value"]) == ("checkpoint_000002", 160.0)
 
 
+def test_each_best_is_reported_as_best_json_has_it(tmp_path, heard):
+    script = {1: {"evaluation": 300.0, "confirmed": 150.0}, 2: {"evaluation": 160.0}}
+    outcome = drive(Spec(tmp_path), trainer(script))
+    told = fields(heard, "best")
+    assert [(f["checkpoint"], f["value"]) for f in told] == [("checkpoint_000001", 150.0), ("checkpoint_000002", 160.0)]
+    assert told[-1] == {name: best(outcome)[name] for name in told[-1]}
+
+
 def test_best_without_evaluation_is_the_training_mean_every_tenth_iteration_and_at_the_end(tmp_path):
     script = {i: {"reward": float(i)} for i in range(1, 26)}
     made = trainer(script)
@@ -185,7 +193,7 @@ def test_evaluation_is_reported_once_though_every_result_repeats_it(tmp_path, he
 
 def test_missed_pass_criteria_end_with_exit_code_4(tmp_path):
     outcome = drive(Spec(tmp_path, pass_criteria={"episode_reward_mean": 10.0}), trainer({3: {"reward": 9.5}}))
-    assert outcome.exit_code == 4 and "below 10.0" in outcome.text
+    assert outcome.exit_code == 4 and "is 9.5; required >= 10.0" in outcome.text
 
 
 @pytest.mark.parametrize(("code", "name"), [(130, "SIGINT"), (143, "SIGTERM"), (129, "SIGHUP")])
@@ -361,6 +369,21 @@ def test_resume_without_a_name_takes_the_newest_run_that_can_go_on(tmp_path):
     with pytest.raises(RunFolderError, match="failed, without a checkpoint to go on from") as caught:
         drive(dataclasses.replace(spec, resume=True))
     assert "drl train --resume ID --stop FIELD=N" in str(caught.value)
+
+
+def test_resume_reports_the_curve_the_evaluation_the_checkpoint_and_the_best_that_the_run_has(tmp_path, heard):
+    spec = Spec(tmp_path, stop={"training_iteration": 6})
+    first = interrupted(spec, evaluations(5.0, 9.0, 1.0))
+    heard.clear()
+    drive(dataclasses.replace(spec, resume=True), trainer({}))
+    history = fields(heard, "history")[0]
+    assert len(history["rewards"]) == 3 and history["result"]["training_iteration"] == 3
+    assert history["result"]["evaluation"]["episode_reward_mean"] == 1.0
+    assert history["checkpoint"]["path"] == str(first.run_folder / "checkpoint_000003")
+    assert min(history["seconds_ago"].values()) >= 0 and history["best"]["value"] == 9.0
+    assert (fields(heard, "best")[0]["checkpoint"], fields(heard, "best")[0]["value"]) == ("checkpoint_000002", 9.0)
+    assert "history" not in (first.run_folder / "drl.log").read_text()
+    assert "history" not in (first.run_folder / "events.jsonl").read_text()
 
 
 def test_resume_keeps_the_earlier_best_when_nothing_better_comes(tmp_path):

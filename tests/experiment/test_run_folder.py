@@ -218,9 +218,9 @@ def test_journal_keeps_the_newest_progress_in_the_status_every_five_seconds(tmp_
     events.report("progress", env_steps=5)
     assert "progress" not in json.loads((made.path / "status.json").read_text())
     clock["now"] = 5.0
-    events.report("progress", env_steps=7, waiting="learner for samples")
+    events.report("progress", env_steps=7, waiting="learner is waiting for samples")
     told = json.loads((made.path / "status.json").read_text())["progress"]
-    assert told == {"env_steps": 7, "waiting": "learner for samples"}
+    assert told == {"env_steps": 7, "waiting": "learner is waiting for samples"}
     log.close()
     made.close()
 
@@ -286,3 +286,8 @@ def test_journal_writes_its_log_as_json_lines(tmp_path):
         ("ERROR", "driver", "two\nlines"),
     ]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"]) for line in lines)
+
+
+@pytest.mark.parametrize(("text", "line"), [("compiling", "learner compiling"), ("", "learner is ready")])
+def test_log_says_what_the_learner_is_at(text, line):
+    assert journal.log_line("learner", {"text": text}) == (logging.INFO, line, "driver")

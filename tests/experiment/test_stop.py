@@ -87,4 +87,6 @@ def test_rule_that_cannot_be_is_told(rules, line):
 
 
 def test_unmet_lists_what_was_missed():
-    assert unmet({"timesteps_total": 1, "episode_reward_mean": 3}, RESULT) == ["episode_reward_mean is None, below 3"]
+    assert unmet({"timesteps_total": 1, "episode_reward_mean": 3}, RESULT) == [
+        "episode_reward_mean was never measured; required >= 3"
+    ]

@@ -124,7 +124,7 @@ def test_status_brings_counters_that_are_newer_than_the_rows(living):
     path, _ = living
     follower = Follower(path)
     follower.poll()
-    newer = {"training_iteration": 1, "env_steps": 1500, "waiting": "learner for samples"}
+    newer = {"training_iteration": 1, "env_steps": 1500, "waiting": "learner is waiting for samples"}
     set_status(path, progress=newer)
     assert [(kind, fields) for kind, fields, _ in follower.poll()] == [("progress", newer)]
     assert follower.poll() == []
@@ -132,9 +132,9 @@ def test_status_brings_counters_that_are_newer_than_the_rows(living):
 
 def test_status_brings_no_counters_that_are_older_than_the_rows(living):
     path, _ = living
-    set_status(path, progress={"training_iteration": 0, "env_steps": 500, "waiting": "learner for samples"})
+    set_status(path, progress={"training_iteration": 0, "env_steps": 500, "waiting": "learner is waiting for samples"})
     told = [fields for kind, fields, _ in Follower(path).poll() if kind == "progress"]
-    assert told[-1] == {"waiting": "learner for samples"} and told[0]["env_steps"] == 1000
+    assert told[-1] == {"waiting": "learner is waiting for samples"} and told[0]["env_steps"] == 1000
 
 
 def test_damaged_lines_are_left_out(tmp_path):

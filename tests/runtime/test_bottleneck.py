@@ -1,5 +1,7 @@
 """The verdicts on measured shares, and when they are told."""
 
+import re
+
 import pytest
 
 from drl_cli import events
@@ -40,14 +42,30 @@ def told():
         (
             Shares(0.2, 0.7),
             Setting("sync", 1, 4),
-            "learner idle 80 %: sampling takes 70 % of the time; raise num_workers",
+            "sampling 70 %, learning 20 %, other 10 %; raise num_workers",
         ),
         (
             Shares(0.8, 0.2),
             Setting("sync", 2, 4),
-            "workers idle 80 %: learning takes 80 % of the time; fewer passes or larger minibatches take less",
+            "learning 80 %, sampling 20 %; fewer passes or larger minibatches take less",
         ),
-        (Shares(0.5, 0.45), Setting("sync", 2, 4), "balanced: learner 50 % busy, workers 45 %"),
+        (Shares(0.5, 0.45), Setting("sync", 2, 4), "balanced: learning 50 %, sampling 45 %, other 5 %"),
+        (
+            Shares(0.15, 0.58, evaluations=0.22, checkpoints=0.02),
+            Setting("sync", 0, 2),
+            "sampling 58 %, evaluations 22 %, learning 15 %, other 5 %; set num_workers",
+        ),
+        (
+            Shares(0.28, 0.25, evaluations=0.25, checkpoints=0.12),
+            Setting("sync", 0, 2),
+            "learning 28 %, sampling 25 %, evaluations 25 %, checkpoints 12 %, other 10 %; raise evaluation_interval",
+        ),
+        (
+            Shares(0.2, 0.15, evaluations=0.1, checkpoints=0.1),
+            Setting("sync", 0, 2),
+            "learning 20 %, sampling 15 %, evaluations 10 %, checkpoints 10 %, other 45 %; "
+            "raise train_batch_size and rollout_fragment_length",
+        ),
         (Shares(0.01, 0.97), Setting("evolution", 1, 4), "episodes take 97 % of the time; raise num_workers"),
         (
             Shares(0.01, 0.5),
@@ -65,6 +83,12 @@ def told():
 )  # fmt: skip
 def test_verdict_names_who_waits_and_the_key_that_helps(shares, setting, text):
     assert judge(shares, setting).text == text
+
+
+@pytest.mark.parametrize("shares", [Shares(0.333, 0.333, 0.333), Shares(0.9, 0.9), Shares(0.145, 0.585, 0.025, 0.245)])
+def test_shares_of_a_loop_that_takes_turns_add_up_to_a_hundred(shares):
+    told = judge(shares, Setting("sync", 0, 2)).text
+    assert 99 <= sum(int(number) for number in re.findall(r"(\d+) %", told)) <= 101 or "of the time" in told
 
 
 def totals(learn, sample, evaluate=0.0, save=0.0, policy=0.0):

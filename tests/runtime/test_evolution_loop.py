@@ -271,7 +271,7 @@ def test_rounds_and_unperturbed_returns_go_on_behind_a_checkpoint(start):
 
 def test_what_waits_for_what_is_said(start):
     run = start(worker_takes=None, learner_takes=5.0)
-    assert run.loop.waiting() == "learner for episodes"
+    assert run.loop.waiting() == "learner is waiting for episodes"
     run.steps(1)
     assert run.loop.waiting() == ""
     while not run.learner.rounds:
@@ -279,4 +279,4 @@ def test_what_waits_for_what_is_said(start):
             if worker.open:
                 worker.deliver()
         run.steps(1)
-    assert run.loop.waiting() == "workers for the learner"
+    assert run.loop.waiting() == "workers are waiting for the learner"

@@ -168,7 +168,7 @@ def test_while_the_learner_loads_each_worker_computes_one_gradient():
     run = Run(workers=2, prepare=10.0)
     run.steps(8)
     assert [len(worker.asked) for worker in run.makes.made] == [1, 1]
-    assert not run.loop.is_learning and run.loop.waiting() == "workers for the learner to load"
+    assert not run.loop.is_learning and run.loop.waiting() == "workers are waiting for the learner to load"
     assert run.loop.stored == 200 and run.loop.updates == 0
     run.steps(60)
     assert run.loop.is_learning and run.loop.updates > 2

@@ -30,7 +30,7 @@ def test_files_are_read_as_fast_as_they_come_and_learnt_from_when_they_are_over(
     assert one.asked(0, 0) == (0, frozenset())
     assert one.owed(0) == one.owed(10_000) == CALL  # nothing has to be waited for any more
     assert (one.is_whole, one.stored) == (True, 306)
-    assert reports[-1] == ("notice", {"text": "loaded 300 steps (6 episodes, mean return 6) into memory"})
+    assert reports[-1] == ("notice", {"text": "loaded 300 steps into memory: 6 episodes, mean return 6"})
 
 
 def test_timestep_stands_for_the_transitions_that_one_step_read_is_learnt_from_in():

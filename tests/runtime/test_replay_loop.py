@@ -111,7 +111,7 @@ def test_workers_sample_while_the_learner_loads_but_not_for_ever():
     run.steps(200)
     assert not run.loop.is_learning
     assert run.loop.sampled == 1900  # learning_starts and the lead: two fragments of each worker
-    assert run.loop.waiting() == "workers for the learner to load"
+    assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(500)
     assert run.loop.is_learning
     assert run.loop.updates > 0

@@ -33,7 +33,7 @@ def test_slow_learner_holds_sampling_back_and_is_never_without_work():
     run.steps(3000, assert_bounded)
     assert len(run.learner.batches) > 100
     assert len(run.learner.batches) * 0.1 >= 0.95 * run.seconds
-    assert run.loop.waiting() in ("workers for the learner", "")
+    assert run.loop.waiting() in ("workers are waiting for the learner", "")
 
 
 def test_slow_workers_are_never_without_work():
@@ -178,7 +178,7 @@ def test_workers_fill_the_queue_while_the_learner_loads():
     run.steps(100)
     assert not run.loop.is_learning
     assert (run.loop.stored, run.pool.outstanding) == (100 * ROOM, 0)
-    assert run.loop.waiting() == "workers for the learner to load"
+    assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(300)
     assert run.loop.is_learning
     assert run.loop.updates > 10

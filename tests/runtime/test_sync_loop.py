@@ -62,7 +62,7 @@ def test_the_first_batch_is_collected_while_the_learner_loads_and_no_second():
     run = sync(worker_takes=0.1, prepare=60.0)
     run.steps(50)
     assert (run.loop.sampled, run.loop.is_learning, run.pool.outstanding) == (400, False, 0)
-    assert run.loop.waiting() == "workers for the learner to load"
+    assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(300)
     assert run.loop.is_learning and run.loop.updates > 0
     assert run.learner.batches[0][0].sequence == 0

@@ -39,12 +39,24 @@ def live(number, values=None):
     return Live(number, values)
 
 
+@pytest.mark.filterwarnings("error")
+def test_asha_before_the_first_evaluations_goes_on_and_numpy_warns_of_nothing():
+    made = schedulers.make(data("AsyncHyperBand", grace_period=1, max_t=100), NOTHING)
+    trials = [live(number) for number in range(3)]
+    for trial in trials:
+        made.on_trial_add(None, trial)
+    for iteration in (1, 2, 4):
+        for trial in trials:
+            assert made.on_trial_result(None, trial, result(iteration, float("nan"))) == tunes.TrialScheduler.CONTINUE
+    made.on_trial_complete(None, trials[0], result(5, float("nan")))
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("FIFO", tunes.FIFOScheduler),
         ("MedianStoppingRule", tunes.MedianStoppingRule),
-        ("AsyncHyperBand", tunes.AsyncHyperBandScheduler),
+        ("AsyncHyperBand", schedulers.Halving),
         ("HyperBand", tunes.HyperBandScheduler),
     ],
 )

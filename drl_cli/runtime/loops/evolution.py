@@ -91,8 +91,8 @@ class EvolutionLoop:
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
         if self._running is not None:
-            return "workers for the learner"
-        return "" if self._pool.outstanding else "learner for episodes"
+            return "workers are waiting for the learner"
+        return "" if self._pool.outstanding else "learner is waiting for episodes"
 
     def info(self):
         """Return what a result says of this loop."""

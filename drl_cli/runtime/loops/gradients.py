@@ -85,10 +85,10 @@ class GradientLoop:
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
-            return "" if self._pool.outstanding else "workers for the learner to load"
+            return "" if self._pool.outstanding else "workers are waiting for the learner to load"
         if self._applying:
-            return "" if self._pool.outstanding else "workers for the learner"
-        return "learner for gradients"
+            return "" if self._pool.outstanding else "workers are waiting for the learner"
+        return "learner is waiting for gradients"
 
     def info(self):
         """Return what a result says of the gradients applied since the last time: how stale they were, in versions."""

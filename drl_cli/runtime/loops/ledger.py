@@ -1,4 +1,4 @@
-"""What a loop counts and reports, whoever waits for whom: env steps, updates, first times, spoilt steps.
+"""What a loop counts and reports, whoever waits for whom: env steps, updates, first times, steps lost to environment errors.
 
 Used by the loops; that over a replay, which counts what the replay has stored, takes the reports alone.
 """
@@ -7,7 +7,7 @@ from drl_cli import events, process
 from drl_cli.errors import RunFailed
 from drl_cli.runtime.meters import Meters
 
-BAD_SHARE, BAD_LEAST = 0.01, 100  # more spoilt steps than this end the run
+BAD_SHARE, BAD_LEAST = 0.01, 100  # more lost steps than this end the run
 
 
 class Ledger:
@@ -18,7 +18,7 @@ class Ledger:
         self.sampled = self.updates = self.trained = 0  # env steps, gradient steps, env steps learnt from
 
     def took(self, token):
-        """Count a fragment of a worker; RunFailed when the environment has spoilt too much of what was sampled."""
+        """Count a fragment of a worker; RunFailed when environment errors have cost too much of what was sampled."""
         if not self.meters.has_sampled:
             milestone("first_sample")
         self.sampled += token.steps

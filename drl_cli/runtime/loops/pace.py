@@ -73,8 +73,8 @@ class Sampling:
     def waiting(self, learns, outstanding):
         """Say in a few words what waits for what, while the learner ``learns`` or not and fragments are ``outstanding``."""
         if not learns:
-            return "learner for samples"
-        return "" if outstanding else "workers for the learner"
+            return "learner is waiting for samples"
+        return "" if outstanding else "workers are waiting for the learner"
 
     def behind(self, index):
         """Return how many fragments a successor of worker ``index`` need not bring again: what was sampled stays new."""

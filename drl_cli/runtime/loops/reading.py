@@ -120,7 +120,7 @@ class Reading:
     def waiting(self, learns, outstanding):
         """As ``Sampling.waiting``."""
         del outstanding
-        return "" if learns or self.is_whole else "learner for files to be read"
+        return "" if learns or self.is_whole else "learner is waiting for files to be read"
 
     def behind(self, index):
         """Return how many fragments a successor of worker ``index`` need not bring again."""
@@ -148,7 +148,7 @@ class Reading:
         if not read.steps:
             raise ExperienceError("input: the files hold no step that could be learnt from.")
         what = f"{read.episodes:,} episodes, mean return {read.mean:,.5g}" if read.episodes else "no whole episode"
-        events.report("notice", text=f"loaded {read.steps:,} steps ({what}) into memory")
+        events.report("notice", text=f"loaded {read.steps:,} steps into memory: {what}")
 
     def added(self, token, steps):
         """``steps`` env steps of a fragment are in the replay."""

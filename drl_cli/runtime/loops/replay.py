@@ -89,7 +89,7 @@ class ReplayLoop:
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
-            return "" if self._pool.outstanding else "workers for the learner to load"
+            return "" if self._pool.outstanding else "workers are waiting for the learner to load"
         return self.pace.waiting(self._running is not None, self._pool.outstanding)
 
     def info(self):

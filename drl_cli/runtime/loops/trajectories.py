@@ -87,10 +87,10 @@ class TrajectoryLoop:
     def waiting(self):
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
-            return "" if self._pool.outstanding else "workers for the learner to load"
+            return "" if self._pool.outstanding else "workers are waiting for the learner to load"
         if self._running is None:
-            return "learner for samples"
-        return "" if self._pool.outstanding else "workers for the learner"
+            return "learner is waiting for samples"
+        return "" if self._pool.outstanding else "workers are waiting for the learner"
 
     def info(self):
         """Return what a result says of this loop."""
