@@ -207,13 +207,14 @@ def _how_exact(trainer, kept: str, differing: int) -> tuple[str, str]:
         return "warning", f"Resumed: {lost}." if differing else ""
     if kept:
         first = f"{lost}. " if differing else ""
-        text = f"{first}{name} keeps something over a reset with a seed: {kept}. A run with fresh_envs: true does not"
+        text = f"{first}{name} keeps something over a reset with a seed: {kept}. Runs with fresh_envs: true resume bit for bit"
         return "warning", f"Resumed, but not bit for bit: {text}."
     if differing:
         text = f"{lost}. {name} does not repeat itself for a seed, or is another version than it was"
         return "warning", f"Resumed, but not bit for bit: {text}."
-    why = "every episode has a new one" if config.fresh_envs else "a reset with a seed forgets all that was before"
-    return "notice", f"Resumed bit for bit: of {name}, {why}."
+    if config.fresh_envs:
+        return "notice", f"Resumed bit for bit: every episode has a new {name}."
+    return "notice", f"Resumed bit for bit: a reset of {name} with a seed forgets all that was before."
 
 
 def _carried_over(trainer) -> str:

@@ -48,7 +48,7 @@ def told():
     stop()
 
 
-FORGETS = "a reset with a seed forgets all that was before"
+FORGETS = "a reset of {} with a seed forgets all that was before"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ FORGETS = "a reset with a seed forgets all that was before"
     [
         ("Pendulum-v1", False, FORGETS),
         ("LunarLanderContinuous-v3", False, FORGETS),
-        ("BipedalWalker-v3", True, "every episode has a new one"),
+        ("BipedalWalker-v3", True, "every episode has a new {}"),
     ],
 )
 def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run, tmp_path, told, env_id, fresh, why):
@@ -74,7 +74,7 @@ def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run,
 
     assert told() == []
     resumed = run(env_id, config, restore=(checkpoint.load(path), True))
-    assert told() == [("notice", f"Resumed bit for bit: of {env_id}, {why}.")]
+    assert told() == [("notice", f"Resumed bit for bit: {why.format(env_id)}.")]
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), end)
 
