@@ -116,10 +116,10 @@ def place_of(error: BaseException) -> str:
     """Return ``FILE:LINE, in FUNCTION`` of the last line of the user's code that ``error`` came through.
 
     Without such a line, of an installed package; an empty string where all code was ours. An error that was raised in another
-    process brings its own ``place``.
+    process brings its own, ``drl_place``.
     """
-    if hasattr(error, "place"):
-        return error.place
+    if hasattr(error, "drl_place"):
+        return error.drl_place
     foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_foreign(frame.filename)]
     own = [frame for frame in foreign if not _is_installed(frame.filename)]
     called = [frame for frame in foreign if not any(f"{os.sep}{name}{os.sep}" in frame.filename for name in _LIBRARIES)]

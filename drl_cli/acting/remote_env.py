@@ -125,7 +125,7 @@ class RemoteEnv:
             raise EnvError(f"its process died{self._how()}") from None
         if answer[:1] == b"E":
             told = json.loads(answer[1:])
-            raise type(told["type"], (Exception,), {"place": told["place"]})(told["text"])
+            raise type(told["type"], (Exception,), {"drl_place": told["place"]})(told["text"])
         return answer[1:]
 
     def _how(self):
