@@ -109,8 +109,9 @@ class RemoteEnv:
     def await_made(self):
         """Wait until the environment is made. Raises what making it raised."""
         if not self._is_made:
+            self.is_new = False  # where it cannot be made, it is to be made again
             self._answer()
-            self._is_made = True
+            self._is_made = self.is_new = True
 
     def _send(self, message):
         try:
