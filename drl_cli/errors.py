@@ -22,6 +22,13 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
 """
 
 import difflib
+import os
+import traceback
+
+_OWN = os.path.dirname(os.path.abspath(__file__))
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__))
+_INSTALLED = ("site-packages", "dist-packages")
+_LIBRARIES = ("gymnasium", "numpy")  # what an environment calls, and what calls it
 
 
 class DrlError(Exception):
@@ -94,6 +101,38 @@ class ClusterUnavailable(DrlError):
     """A cluster cannot be reached, or did not grant the resources in time; trying again may help."""
 
     exit_code = 75
+
+
+def failure(error: BaseException) -> str:
+    """Return in one line what foreign code raised, and the file and line of it; of our own errors what they say."""
+    text = " ".join(str(error).split())[:300]
+    if isinstance(error, DrlError):
+        return text
+    place = place_of(error)
+    return f"{type(error).__name__}: {text}{f' ({place})' if place else ''}."
+
+
+def place_of(error: BaseException) -> str:
+    """Return ``FILE:LINE, in FUNCTION`` of the last line of the user's code that ``error`` came through.
+
+    Without such a line, of an installed package; an empty string where all code was ours. An error that was raised in another
+    process brings its own, ``drl_place``.
+    """
+    if hasattr(error, "drl_place"):
+        return error.drl_place
+    foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_foreign(frame.filename)]
+    own = [frame for frame in foreign if not _is_installed(frame.filename)]
+    called = [frame for frame in foreign if not any(f"{os.sep}{name}{os.sep}" in frame.filename for name in _LIBRARIES)]
+    frames = own or called or foreign
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+
+
+def _is_foreign(path: str) -> bool:
+    return "<frozen" not in path and not path.startswith(_OWN + os.sep)
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_STANDARD + os.sep) or any(f"{os.sep}{name}{os.sep}" in path for name in _INSTALLED)
 
 
 def nearest(word, choices, count=3):

@@ -9,7 +9,7 @@ have none. What is registered in one process is carried to the others of a run (
 import threading
 from importlib.metadata import entry_points
 
-from drl_cli.errors import InputError, suggestion
+from drl_cli.errors import InputError, failure, suggestion
 
 GROUP = "drl_cli.plugins"
 _lock = threading.RLock()
@@ -75,7 +75,7 @@ def discover():
                 if callable(found):
                     found()
             except Exception as error:
-                _failures.append(f"The plug-in {entry.name} ({entry.value}) failed: {type(error).__name__}: {error}.")
+                _failures.append(f"The plug-in {entry.name} ({entry.value}) failed: {failure(error)}")
 
 
 def failures():

@@ -8,7 +8,7 @@ ENV = {"id": "Scripted-v0", "env_config": {}, "imports": ()}
 
 
 class Scripted(gymnasium.Env):
-    """Every new object is the next entry of ``plan``; when that is used up, an episode without end.
+    """Every reset begins the next entry of ``plan``; when that is used up, an episode without end.
 
     An entry is a dict: ``ends`` (step, "terminated" | "truncated" | both), ``breaks`` (step, how), ``reset`` how. Obs
     are [episode, step], rewards 100·episode + step.
@@ -18,25 +18,27 @@ class Scripted(gymnasium.Env):
     action_space = gymnasium.spaces.Box(LOW, HIGH, (1,), np.float32)
     metadata = {"render_modes": []}
     plan = []
-    made = 0
+    made = begun = 0
     seeds = []
     actions = []
 
     @classmethod
     def begin(cls, *plan):
         """Forget everything and play ``plan`` from now on."""
-        cls.plan, cls.made, cls.seeds, cls.actions = list(plan), 0, [], []
+        cls.plan, cls.made, cls.begun, cls.seeds, cls.actions = list(plan), 0, 0, [], []
 
     def __init__(self, render_mode=None):
-        self.script = self.plan[self.made] if self.made < len(self.plan) else {}
-        self.episode, self.at = self.made, 0
         type(self).made += 1
+        self.is_closed = False
 
     def _obs(self):
         return np.float32([self.episode, self.at])
 
     def reset(self, *, seed=None, options=None):
         self.seeds.append(seed)
+        self.script = self.plan[self.begun] if self.begun < len(self.plan) else {}
+        self.episode, self.at = self.begun, 0
+        type(self).begun += 1
         how = self.script.get("reset")
         if how == "raise":
             raise RuntimeError(f"no start for episode {self.episode}")
@@ -65,6 +67,9 @@ class Scripted(gymnasium.Env):
         reward = np.array([reward]) if self.script.get("reward") == "array" else reward
         obs = self._obs() if obs is None else obs
         return obs, reward, ended and "terminated" in kind, ended and "truncated" in kind, {}
+
+    def close(self):
+        self.is_closed = True
 
 
 gymnasium.register("Scripted-v0", entry_point=Scripted)

@@ -1,20 +1,22 @@
 """N environments stepped side by side: the one type of environment that workers see.
 
-``step_all`` and ``step`` reset ended environments in the same step. A new environment object is made for every episode and
-seeded by (seed, worker, env, episode), so that an episode can be replayed from its actions: ``reset(seed)`` on a used
-BipedalWalker differs from a fresh one in 4 of 10 cases. Where it is known that nothing of the past is left after it
-(``preprocessing.forgets``), the object is used again: making a CartPole takes as long as 100 of its steps. A game whose
-lives are episodes goes on in its object, and games that are slow to make keep theirs for some thousand steps (the plan's
-``fresh_after``); all actions since the object was as new are kept then (4 bytes a step and number, see ``actions``).
+``step_all`` and ``step`` reset ended environments in the same step. The object is used again for the next episode, which is
+seeded by (seed, worker, env, episode), so that it can be replayed from its actions; with ``fresh_envs`` every episode has a new
+object. What a reset with a seed does not forget lives on: ``reset(seed)`` on a used BipedalWalker differs from a new one in 4
+of 10 cases. A game whose lives are episodes goes on in its object, and games that are slow to seed go on without a seed for
+some thousand steps (the plan's ``fresh_after``); all actions since the last seed are kept (4 bytes a step and number, see
+``actions``).
 
 Observations are kept as they come, uint8 images as uint8, all else as float32, in stacks of the plan's ``frames``.
 
 An environment that raises, or whose observation or reward is not finite, spoils only its running episode: the step is
-not stored, a new episode begins, the stream is cut. Failures in a row beyond a limit end the run with their first cause.
+not stored, the object is closed, a new episode begins in a new one, the stream is cut. Failures in a row beyond a limit end
+the run with their first cause.
 The same goes for an observation of another shape and for an environment that exits.
 """
 
 import math
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +28,9 @@ from drl_cli.acting.numbers import as_number, is_finite
 from drl_cli.acting.remote_env import renewed
 from drl_cli.acting.showing import Unseen
 from drl_cli.acting.spaces import seen_dtype
+from drl_cli.acting.trial import close
 from drl_cli.data.randomness import number
-from drl_cli.errors import CheckpointError, PluginFailed, WorkersFailed
+from drl_cli.errors import CheckpointError, PluginFailed, WorkersFailed, failure
 
 FOREIGN = (Exception, SystemExit)  # an environment is foreign code: whatever it raises costs an episode, not the run
 MAX_FAILURES = 10  # in a row, of one environment, before the run is given up
@@ -45,8 +48,9 @@ class EnvBatch:
     """The environments of one worker."""
 
     def __init__(self, name, count, key, horizon=None, soft=False, seen_by=None, watch=None):
-        """``name``: dict(id, env_config, preprocessing, imports, remote: whether each has a process of its own where there
-        are several); ``count``: N; ``key``: (seed, worker index); ``horizon``: steps.
+        """``name``: dict(id, env_config, preprocessing, imports, fresh_envs: whether every episode has a new object, remote:
+        whether each has a process of its own where there are several); ``count``: N; ``key``: (seed, worker index);
+        ``horizon``: steps.
 
         ``soft``: at the horizon an episode ends, but its environment goes on from where it is. ``seen_by``: who looks at
         the first environment (see ``acting.showing``), or None. ``watch``: the Watch of callbacks, or None.
@@ -58,13 +62,14 @@ class EnvBatch:
         self.count = count
         self.notes = []  # texts about what broke, taken by the worker
         self.bad_steps = 0
+        self.making_s = 0.0  # that went into new objects, the first ones left out; taken by the worker
         self._failures = [0] * count
         self._first_failures = [None] * count  # of the present row of failures
         self._envs = [None] * count
         self._is_remote, self._spaces = bool(name.get("remote")) and count > 1, None
-        self._forgets = [False] * count  # whether a reset with a seed makes the object as new
-        self._episode = [0] * count  # fresh environment objects so far: the last part of the next one's seed
-        self._logs = None  # ActionLogs of what was done since the object was as new, for exact resume
+        self._is_spent = [True] * count  # whether the next seed needs a new object: there is none yet, or it raised
+        self._episode = [0] * count  # seeds so far: the last part of the next one's key
+        self._logs = None  # ActionLogs of what was done since the last seed, for exact resume
         self._began = np.zeros(count, np.int64)  # after how many of these actions the running episode began
         self._mid_game = [False] * count
         self._frames = None  # FrameStack, made when the shape is known
@@ -74,6 +79,7 @@ class EnvBatch:
         self._start()
         for index in range(self.count):
             self._fresh(index)
+        self.making_s = 0.0
         return self.obs()
 
     def _start(self):
@@ -181,7 +187,7 @@ class EnvBatch:
     def _break(self, index, error):
         """Begin a new episode in a new object behind a step that broke the running one."""
         self.bad_steps += 1
-        self._forgets[index] = False
+        self._is_spent[index] = True
         self._seen_by[index].spoilt()
         self._note(index, error, f"step {self._logs.lengths[index]}")
         self._fresh(index)
@@ -218,7 +224,7 @@ class EnvBatch:
         return obs, reward, bool(terminated), bool(truncated) or cut, self._soft and cut and not truncated
 
     def _begin(self, index, goes_on=False):
-        """Begin an episode: the next life or game in the same environment where that is kept, else in a fresh one.
+        """Begin an episode: the next life or game where that goes on, else one from a seed of its own.
 
         ``goes_on``: it begins where the last one stopped, without a reset.
         """
@@ -235,6 +241,7 @@ class EnvBatch:
             try:
                 self._again(index)
             except FOREIGN as error:
+                self._is_spent[index] = True
                 self._note(index, error, "a later reset")
             else:
                 if not self._mid_game[index]:
@@ -255,8 +262,10 @@ class EnvBatch:
             self._watch.ended(index)
 
     def _keeps(self, index):
-        env, taken = self._envs[index], self._logs.lengths[index]
-        return preprocessing.goes_on(env) or taken < self._plan["fresh_after"]
+        """Whether the next episode goes on from the present one without a seed."""
+        if preprocessing.goes_on(self._envs[index]):
+            return True
+        return not self._is_spent[index] and bool(self._logs.lengths[index] < self._plan["fresh_after"])
 
     def _again(self, index):
         mid_game = preprocessing.goes_on(self._envs[index])
@@ -264,17 +273,17 @@ class EnvBatch:
         self._mid_game[index] = mid_game
 
     def _fresh(self, index):
+        """Begin an episode from the next seed, in a new object where the present one is spent."""
         while True:
             seed = self._seed(index)
             try:
-                if self._forgets[index]:
-                    self._logs.clear(index)
-                else:
+                if self._is_spent[index]:
                     self._replace(index)
+                self._logs.clear(index)
                 self._first(index, self._envs[index].reset(seed=seed)[0])
                 break
             except FOREIGN as error:
-                self._forgets[index] = False
+                self._is_spent[index] = True
                 self._note(index, error, "reset")
         self._seen_by[index].began(self._envs[index], self._episode[index], self.notes)
         self._episode[index] += 1
@@ -292,27 +301,29 @@ class EnvBatch:
         self._began[index] = self._logs.lengths[index]
 
     def _replace(self, index):
-        name = self._name
+        name, began = self._name, time.perf_counter()
         if self._is_remote:
             self._envs[index] = renewed(self._envs[index], name, self._spaces)
+            self._envs[index].await_made()
         else:
-            if self._envs[index] is not None:
-                self._envs[index].close()
+            old, self._envs[index] = self._envs[index], None
+            if old is not None:
+                close(old)
             mode = self._seen_by[index].render_mode
             self._envs[index] = envs.make(name["id"], name["env_config"], mode, name.get("preprocessing"))
-        self._forgets[index] = preprocessing.forgets(self._envs[index])
+        self._is_spent[index] = bool(name.get("fresh_envs"))
         if self._logs is None:
             self._logs = ActionLogs(self.count, self._envs[index].action_space)
-        self._logs.clear(index)
+        self.making_s += time.perf_counter() - began
 
     def _seed(self, index):
         return number(self._key[0], "env", self._key[1], index, self._episode[index])
 
     def _note(self, index, error, where):
-        # _episode counts begun objects, so the running one in a step is the one before, and in a reset the next one.
+        # _episode counts seeds, so the running one in a step is the one before, and in a reset the next one.
         episode = self._episode[index] - (0 if where == "reset" else 1)
         seed = number(self._key[0], "env", self._key[1], index, max(episode, 0))
-        text = f"{self._name['id']} failed in {where} of an episode with seed {seed}: {type(error).__name__}: {error}"
+        text = f"{self._name['id']} failed in {where} of an episode with seed {seed}: {failure(error)}"
         if self._failures[index] == 0 or self._first_failures[index] is None:
             self._first_failures[index] = text
         self._failures[index] += 1
@@ -332,9 +343,10 @@ class EnvBatch:
         return arrays, {"episode": list(self._episode), "failures": list(self._failures)}
 
     def load(self, arrays, facts):
-        """Replay the running episodes of ``state`` in fresh environments.
+        """Replay the running episodes of ``state`` in new environments; returns the indices of those that came out otherwise.
 
-        Raises CheckpointError when an observation differs: the environment is not reproducible, or another version.
+        There the environment keeps something over a reset, is not reproducible, or is another version than the one that the
+        checkpoint was made with; ``restart`` them. Raises CheckpointError for what is no state of these environments.
         """
         try:
             episodes, failures = list(facts["episode"]), list(facts["failures"])
@@ -348,39 +360,39 @@ class EnvBatch:
                 f"{self._name['id']}: {len(episodes)} environments were saved; this run has {self.count}."
             )
         self._episode = [episode - 1 for episode in episodes]
+        self._is_spent = [True] * self.count
         self._start()
-        for index, (actions, obs) in enumerate(running):
-            self._fresh(index)
-            self._seen_by[index].spoilt()  # a film of what was played before the run was resumed is there already
-            self._replay(index, actions)
-            if not np.array_equal(self.one_obs(index)[0], obs):
-                raise CheckpointError(self._differs(index, len(actions)))
+        differing = [index for index, (actions, obs) in enumerate(running) if not self._replayed(index, actions, obs)]
         self._failures = failures
+        self.making_s = 0.0
+        return differing
 
-    def _replay(self, index, actions):
+    def _replayed(self, index, actions, obs):
+        """Play the running episode of environment ``index`` again; returns whether it ends with ``obs``."""
+        self._fresh(index)
+        self._seen_by[index].spoilt()  # a film of what was played before the run was resumed is there already
         if len(actions) and not self._logs.fits(actions):
-            raise CheckpointError(self._differs(index, 0))
-        for step, action in enumerate(self._logs.as_given(actions)):
+            raise CheckpointError(
+                f"{self._name['id']}: the actions of its running episodes do not fit its action space."
+            )
+        for action in self._logs.as_given(actions):
             try:
                 _, reward, terminated, truncated, goes_on = self._take(index, action)
                 self._tell_step(index, action, reward)
-                ended = terminated or truncated
-                lost = ended and not goes_on and not self._keeps(index)
-                if ended and not lost:
+                if terminated or truncated:
+                    if not goes_on and not self._keeps(index):
+                        return False
                     self._begin(index, goes_on)
             except PluginFailed:
                 raise
-            except FOREIGN as error:
-                raise CheckpointError(self._differs(index, step)) from error
-            if lost:
-                raise CheckpointError(self._differs(index, step))
+            except FOREIGN:
+                self._is_spent[index] = True
+                return False
+        return np.array_equal(self.one_obs(index)[0], obs)
 
-    def _differs(self, index, step):
-        return (
-            f"{self._name['id']}: replaying the running episode of environment {index} gave another observation at step "
-            f"{step}. The environment is not reproducible from its seed, or not the version that the checkpoint was made "
-            "with. Continue without its running episodes: drl train --restore CHECKPOINT"
-        )
+    def restart(self, index):
+        """Begin another episode in place of one that ``load`` could not bring back."""
+        self._fresh(index)
 
 
 def _not_finite(reward):

@@ -19,8 +19,8 @@ from drl_cli import plugins
 from drl_cli.acting import own_creators
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
-from drl_cli.acting.trial import close, failure, try_out
-from drl_cli.errors import DrlError, EnvError, nearest, suggestion
+from drl_cli.acting.trial import close, try_out
+from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.loading import load
 
 gymnasium.register(

@@ -1,8 +1,8 @@
 """Whole episodes side by side, each from a seed of its own to its own end. User: ``actors.evolution_worker``.
 
 ``EnvBatch`` steps streams that never end; here nothing begins behind an end, and what an episode is depends on its key alone,
-not on who plays it or what was played before. Environments are used again where ``preprocessing.forgets`` says that nothing
-of the past is left after a reset with a seed, and made anew otherwise.
+not on who plays it or what was played before, as far as a reset with a seed forgets that. Environments are used again; with
+``fresh_envs`` every episode has a new one.
 
 An environment that raises, or whose observation or reward is not finite, spoils its episode: it begins again from another
 seed of the same key. Failures in a row beyond a limit end the run with their first cause.
@@ -16,23 +16,24 @@ from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.actions import as_action, as_actions
 from drl_cli.acting.env_batch import FOREIGN, MAX_FAILURES
 from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.kept_envs import KeptEnvs
 from drl_cli.acting.numbers import as_number, is_finite
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.data.randomness import number
-from drl_cli.errors import WorkersFailed
+from drl_cli.errors import WorkersFailed, failure
 
 
 class Episodes:
     """The environments of one worker, one for each episode that is under way."""
 
     def __init__(self, name, horizon=None, watch=None):
-        """``name``: dict(id, env_config, preprocessing); ``horizon``: most steps of an episode, or None.
+        """``name``: dict(id, env_config, preprocessing, fresh_envs); ``horizon``: most steps of an episode, or None.
 
         ``watch``: the Watch of callbacks, or None.
         """
         self._name, self._horizon, self._watch = name, horizon, watch
         self._plan = name.get("preprocessing") or preprocessing.NOTHING
-        self._envs, self._stacks = [], None
+        self._envs, self._stacks = KeptEnvs(self._make, bool(name.get("fresh_envs"))), None
         self._keys, self._attempts = [], []
         self.lengths = np.zeros(0, np.int64)  # steps of each episode so far
         self.terminated = np.zeros(0, bool)  # whether each has come to a real end, not to a time limit
@@ -42,7 +43,6 @@ class Episodes:
         """Begin an episode for each of ``keys``, (seed, whole numbers …); whatever was under way is forgotten."""
         self._keys, self._attempts = list(keys), [0] * len(keys)
         self.lengths, self.terminated = np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
-        self._envs += [None] * (len(keys) - len(self._envs))
         for index in range(len(keys)):
             self._begin(index)
 
@@ -94,10 +94,12 @@ class Episodes:
 
     def close(self):
         """Close all environments."""
-        for env in self._envs:
-            if env is not None:
-                env.close()
-        self._envs = []
+        self._envs.close()
+
+    def take_making_s(self):
+        """Return the seconds that went into new objects since the last time, the first ones left out."""
+        seconds, self._envs.making_s = self._envs.making_s, 0.0
+        return seconds
 
     def _again(self, index, error, where):
         """Begin an episode again whose environment broke."""
@@ -118,18 +120,16 @@ class Episodes:
             self._watch.began(index, self._envs[index], lambda: self._stacks.newest(slice(index, index + 1))[0])
 
     def _reset(self, index):
-        env = self._envs[index]
-        if env is None or not preprocessing.forgets(env):
-            if env is not None:
-                env.close()
-            name = self._name
-            env = envs.make(name["id"], name["env_config"], preprocessing=name.get("preprocessing"))
-            self._envs[index] = env
+        env = self._envs.begin(index)
         self._make_room(env.observation_space)
         obs = self._stacks.seen(env.reset(seed=self._seed(index))[0])
         if not is_finite(obs, 0.0):
             raise FloatingPointError("the first observation is not finite")
         return obs
+
+    def _make(self):
+        name = self._name
+        return envs.make(name["id"], name["env_config"], preprocessing=name.get("preprocessing"))
 
     def _make_room(self, space):
         rows = len(self._keys)
@@ -143,9 +143,9 @@ class Episodes:
 
     def _failed(self, index, error, where):
         name = self._name["id"]
-        text = f"{name} failed in {where} of an episode with seed {self._seed(index)}: {type(error).__name__}: {error}"
+        text = f"{name} failed in {where} of an episode with seed {self._seed(index)}: {failure(error)}"
         self.notes.append(text)
-        self._envs[index] = None  # what is left of it may be in any state
+        self._envs.discard(index)
         self._attempts[index] += 1
         if self._attempts[index] > MAX_FAILURES:
             raise WorkersFailed(

@@ -27,8 +27,8 @@ NOTHING = {"frames": 1, "dim": None, "grayscale": False, "atari": None, "scale_b
 frames: observations in a stack. dim: height and width that images are resized to, or None. grayscale: whether they lose
 their colours. atari: None, or {"noop_max": most no-ops at the start of a game, "frame_skip": frames per action where the
 game skips none itself, "fire": press FIRE where a game waits for it, "lives": a lost life ends the episode}.
-scale_bytes: vectors of bytes are stretched to [-1, 1]. fresh_after: steps after which the next game is played in a new
-environment, 0 for a new one for every episode.
+scale_bytes: vectors of bytes are stretched to [-1, 1]. fresh_after: steps after which the next game begins from a
+seed of its own, 0 where every episode does.
 """
 _BOUNDS = {
     "frames": (1, 16),
@@ -37,31 +37,8 @@ _BOUNDS = {
     "noop_max": (0, 1000),
     "frame_skip": (1, 60),
 }
-_CLASSIC = "gymnasium.envs.classic_control."
-_FORGETFUL = {
-    f"{_CLASSIC}cartpole:CartPoleEnv",
-    f"{_CLASSIC}acrobot:AcrobotEnv",
-    f"{_CLASSIC}mountain_car:MountainCarEnv",
-    f"{_CLASSIC}continuous_mountain_car:Continuous_MountainCarEnv",
-    f"{_CLASSIC}pendulum:PendulumEnv",
-    "gymnasium.envs.box2d.lunar_lander:LunarLander",  # makes a new world in every reset, other than BipedalWalker
-    "drl_cli.acting.own_envs:StatelessCartPole",
-}
-"""Environments whose whole state is set by ``reset`` with a seed; tests/acting/test_reuse.py compares them with new ones."""
-_FORGETFUL_WRAPPERS = {
-    wrappers.OrderEnforcing,
-    wrappers.TimeLimit,
-    wrappers.FlattenObservation,
-    wrappers.ReshapeObservation,
-    wrappers.ResizeObservation,
-    wrappers.GrayscaleObservation,
-    wrappers.DtypeObservation,
-    wrappers.RescaleObservation,
-}
 _ATARI_KEYS = {"noop_max", "frame_skip", "fire", "lives"}
-_FRESH_AFTER = (
-    5000  # making and seeding a game loads its ROM twice: 0.2 s, as long as 500 steps; a resume replays these
-)
+_FRESH_AFTER = 5000  # seeding a game loads its ROM: 0.1 s, as long as 250 steps; a resume replays these
 
 
 def plan(config, env_id):
@@ -153,21 +130,6 @@ def wrap(env, given=None):
 def goes_on(env):
     """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
     return isinstance(env, (AtariGame, RemoteEnv)) and env.goes_on
-
-
-def forgets(env):
-    """Whether ``reset`` with a seed makes ``env`` as new, whatever happened to it before: known, not guessed."""
-    if isinstance(env, RemoteEnv):
-        return env.forgets
-    while _is_forgetful(type(env)):
-        if not isinstance(env, gymnasium.Wrapper):
-            return True
-        env = env.env
-    return False
-
-
-def _is_forgetful(kind):
-    return kind in _FORGETFUL_WRAPPERS or f"{kind.__module__}:{kind.__qualname__}" in _FORGETFUL
 
 
 def _image(env, given):

@@ -43,13 +43,13 @@ class RemoteEnv:
     """``reset``, ``step`` and ``close`` of an environment elsewhere, and what is known of it.
 
     name: dict(id, env_config, preprocessing, imports). spaces: its observation and action space. goes_on: whether the
-    episode that has just ended was a life of a game that goes on. forgets: whether a reset with a seed makes it as new.
+    episode that has just ended was a life of a game that goes on. is_new: whether it has not been reset yet.
     """
 
     def __init__(self, name, spaces):
         self.observation_space, self.action_space = spaces
         self.goes_on = False
-        self._name, self._begun, self._forgets = name, False, None
+        self._name, self._begun, self._is_made = name, False, False
         ours, theirs = socket.socketpair()
         # The process finds what this one finds: modules of the current folder too.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -64,16 +64,10 @@ class RemoteEnv:
         self.is_new = False
         self.renew()
 
-    @property
-    def forgets(self):
-        """See the class; waits until the environment is made. Raises what making it raised."""
-        self._await_made()
-        return self._forgets
-
     def renew(self):
         """Make the environment anew; nobody waits for it yet."""
         told = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
-        self._forgets = None
+        self._is_made = False
         self.is_new, self.goes_on = True, False
         self._send(b"M" + json.dumps(told).encode("utf-8"))
 
@@ -83,7 +77,7 @@ class RemoteEnv:
 
     def reset(self, seed=None):
         """Begin an episode; returns (observation, {})."""
-        self._await_made()
+        self.await_made()
         self.is_new = False
         self._send(b"R" + json.dumps(seed).encode("ascii"))
         return unpack(self._answer()), {}
@@ -112,9 +106,12 @@ class RemoteEnv:
             self._process.wait()
         self._line.close()
 
-    def _await_made(self):
-        if self._forgets is None:
-            self._forgets = self._answer() == b"1"
+    def await_made(self):
+        """Wait until the environment is made. Raises what making it raised."""
+        if not self._is_made:
+            self.is_new = False  # where it cannot be made, it is to be made again
+            self._answer()
+            self._is_made = self.is_new = True
 
     def _send(self, message):
         try:
@@ -129,7 +126,7 @@ class RemoteEnv:
             raise EnvError(f"its process died{self._how()}") from None
         if answer[:1] == b"E":
             told = json.loads(answer[1:])
-            raise type(told["type"], (Exception,), {})(told["text"])
+            raise type(told["type"], (Exception,), {"drl_place": told["place"]})(told["text"])
         return answer[1:]
 
     def _how(self):

@@ -16,6 +16,7 @@ from drl_cli.acting.actions import as_action
 from drl_cli.acting.numbers import as_number
 from drl_cli.acting.remote_env import STEPPED, pack, unpack
 from drl_cli.acting.trial import close
+from drl_cli.errors import place_of
 
 
 class Host:
@@ -28,7 +29,8 @@ class Host:
         """Return the answer to a message, or raise what the environment raises."""
         kind, rest = message[:1], message[1:]
         if kind == b"M":
-            return b"1" if self._made(json.loads(rest)) else b"0"
+            self._make(json.loads(rest))
+            return b""
         if kind == b"R":
             seed = json.loads(rest)
             return pack(np.asarray(self._env.reset(seed=seed)[0] if seed is not None else self._env.reset()[0]))
@@ -36,11 +38,10 @@ class Host:
         goes_on = bool(terminated or truncated) and preprocessing.goes_on(self._env)
         return STEPPED.pack(as_number(reward), bool(terminated), bool(truncated), goes_on) + pack(np.asarray(obs))
 
-    def _made(self, told):
+    def _make(self, told):
         self.close()
         envs.make_ready({"imports": told["imports"] or ()})
         self._env = envs.make(told["id"], told["env_config"], None, told["preprocessing"])
-        return preprocessing.forgets(self._env)
 
     def close(self):
         """Close the environment, if there is one."""
@@ -64,7 +65,7 @@ def main(number):
         try:
             answer = b"O" + host.answer(message)
         except (Exception, SystemExit) as error:
-            told = {"type": type(error).__name__, "text": str(error)}
+            told = {"type": type(error).__name__, "text": str(error), "place": place_of(error)}
             answer = b"E" + json.dumps(told).encode("utf-8")
         line.send_bytes(answer)
 

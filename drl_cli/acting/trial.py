@@ -1,18 +1,14 @@
-"""The first steps of an environment, looked at closely, and what it raises, told in one line. User: ``acting.envs``."""
-
-import os
-import traceback
+"""The first steps of an environment, looked at closely. User: ``acting.envs``."""
 
 import gymnasium
 import numpy as np
 
 from drl_cli.acting.actions import as_action
-from drl_cli.errors import EnvError
+from drl_cli.errors import EnvError, failure
 
 SIGNATURE = (
     "reset(seed=None, options=None) -> (obs, info) and step(action) -> (obs, reward, terminated, truncated, info)"
 )
-_OWN_FOLDERS = (os.path.dirname(gymnasium.__file__), os.path.dirname(os.path.dirname(__file__)))
 
 
 def try_out(env, env_id, mask=None):
@@ -56,17 +52,6 @@ def close(env):
     except (Exception, SystemExit) as error:
         return f"close raised {failure(error)}"
     return None
-
-
-def failure(error):
-    """Return what was raised and the last line of code of the user's that it passed through."""
-    frames = traceback.extract_tb(error.__traceback__)
-    foreign = [
-        frame for frame in frames if not frame.filename.startswith(_OWN_FOLDERS) and "<frozen" not in frame.filename
-    ]
-    text = " ".join(str(error).split())[:300]
-    place = foreign[-1] if foreign else frames[-1]
-    return f"{type(error).__name__}: {text} ({place.filename}:{place.lineno}, in {place.name})."
 
 
 def _check_flattened(env, env_id):

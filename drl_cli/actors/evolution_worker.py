@@ -40,7 +40,7 @@ class EvolutionWorker:
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
-        self._episodes = Episodes(env, config.horizon, self._watch)
+        self._episodes = Episodes({**env, "fresh_envs": config.fresh_envs}, config.horizon, self._watch)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._flat = Flat(spec.nets[0].weight_shapes())
@@ -70,6 +70,7 @@ class EvolutionWorker:
             self._record(playing)
         notes, episodes.notes = tuple(episodes.notes[:3]), []
         bad, episodes.bad_steps = episodes.bad_steps, 0
+        seconds["making"] = episodes.take_making_s()
         seconds["total"] = time.perf_counter() - began
         told = playing.told()
         metrics = self._watch.take() if self._watch else ()

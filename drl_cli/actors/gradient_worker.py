@@ -54,8 +54,9 @@ class GradientWorker:
         return arrays, facts | {"env_steps": [self._base, self._own]}
 
     def load(self, arrays, facts):
-        """Continue from ``state``; CheckpointError as for a RolloutWorker."""
+        """Continue from ``state``; what it returns and raises as for a RolloutWorker."""
         if "env_steps" not in facts:
             raise CheckpointError("The state of a worker is incomplete (env_steps).")
-        self._worker.load(arrays, facts)
+        differing = self._worker.load(arrays, facts)
         self._base, self._own = facts["env_steps"]
+        return differing

@@ -45,13 +45,16 @@ class MixedWorker:
         return arrays, {"parts": facts, "steps": list(self._steps)}
 
     def load(self, arrays, facts):
-        """Continue from ``state``."""
+        """Continue from ``state``; returns how many running episodes could not be brought back, and begin anew."""
         if len(facts.get("parts", ())) != len(self._parts) or len(facts.get("steps", ())) != len(self._parts):
             raise CheckpointError("The state of a worker is of other streams than this run's.")
+        differing = 0
         for index, (part, known) in enumerate(zip(self._parts, facts["parts"], strict=True)):
             prefix = f"{index}/"
-            part.load({n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}, known)
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            differing += part.load(own, known) or 0  # a reader has none
         self._steps = [int(steps) for steps in facts["steps"]]
+        return differing
 
     def close(self):
         """Close all streams."""

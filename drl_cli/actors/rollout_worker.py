@@ -46,7 +46,7 @@ class RolloutWorker:
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
-        name = {**env, "remote": config.remote_worker_envs}
+        name = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
         self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)
         self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
@@ -60,6 +60,7 @@ class RolloutWorker:
         self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
+        self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing
         self._returns = np.zeros(config.num_envs_per_worker)
         self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
         self._position = np.zeros(config.num_envs_per_worker, np.int32)  # in what is learnt from as an episode: a life
@@ -94,6 +95,7 @@ class RolloutWorker:
         if self._recorder:
             notes, self._recorder.notes = (*notes, *self._recorder.notes), []
         bad, self._envs.bad_steps = self._envs.bad_steps, 0
+        seconds["making"], self._envs.making_s = self._envs.making_s, 0.0
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
         steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
@@ -130,7 +132,8 @@ class RolloutWorker:
         judged = getattr(config, "worker_side_prioritization", False) and policy.has_weights
         # The first fragment of an incarnation continues nothing.
         shape = (config.rollout_fragment_length, envs.count)
-        fragment = Fragment(policy.spec, shape, self._sequence == 0, judged)
+        fragment = Fragment(policy.spec, shape, self._cut | (self._sequence == 0), judged)
+        self._cut[:] = False
         episodes, seconds = [], {"env": 0.0, "policy": 0.0}
         lengths = self._complete(fragment, episodes, seconds) if self._whole_episodes else None
         for step in range(0 if self._whole_episodes else shape[0]):
@@ -248,6 +251,7 @@ class RolloutWorker:
             self._started = True
         arrays, envs = self._envs.state()
         arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
+        arrays["cut"] = self._cut.copy()
         if self._state:
             arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
             arrays["position"] = self._position.copy()
@@ -263,7 +267,10 @@ class RolloutWorker:
         return arrays, facts | {"place": self._place, "exploration": exploring}
 
     def load(self, arrays, facts):
-        """Continue from ``state``; CheckpointError when the running episodes cannot be replayed exactly."""
+        """Continue from ``state``; returns how many running episodes could not be brought back, and begin anew.
+
+        Raises CheckpointError for what is no state of such a worker.
+        """
         try:
             place = {name: facts["place"][name] for name in PLACE}
             rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
@@ -272,7 +279,7 @@ class RolloutWorker:
         if self._state:
             self._remember(arrays)
         self._differences.load(arrays)
-        self._load_envs(arrays, facts)
+        differing = self._load_envs(arrays, facts)
         self._started = True
         set_state(self._rng, rng)
         self._returns, self._lengths = arrays["returns"].copy(), arrays["lengths"].copy()
@@ -281,12 +288,19 @@ class RolloutWorker:
         self._exploration.load(_under("exploration/", arrays), exploring)
         if self._recorder and "recorder" in facts:
             self._recorder.load(_under("recorder/", arrays), facts["recorder"])
+        self._cut[:] = arrays.get("cut", False)  # older checkpoints do not have it
+        for env in differing:
+            self._envs.restart(env)
+            self._forget(env)
+            self._returns[env], self._lengths[env], self._cut[env] = 0.0, 0, True
+        return len(differing)
 
     def _load_envs(self, arrays, facts):
-        if self._watch:
-            self._watch.replaying(facts.get("callbacks"), lambda: self._envs.load(arrays, facts["envs"]))
-        else:
-            self._envs.load(arrays, facts["envs"])
+        if not self._watch:
+            return self._envs.load(arrays, facts["envs"])
+        differing = []
+        self._watch.replaying(facts.get("callbacks"), lambda: differing.extend(self._envs.load(arrays, facts["envs"])))
+        return differing
 
     def _remember(self, arrays):
         """Take over the recurrent state of ``state``."""

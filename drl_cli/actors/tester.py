@@ -8,13 +8,14 @@ from drl_cli.acting import callbacks, envs, evaluations
 from drl_cli.acting.actions import as_action
 from drl_cli.acting.env_batch import FOREIGN
 from drl_cli.acting.frames import FrameStack
+from drl_cli.acting.kept_envs import KeptEnvs
 from drl_cli.acting.numbers import as_number, is_finite
 from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.acting.preprocessing import frames_of
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.acting.watching import Watch
 from drl_cli.actors.estimator import Estimator
-from drl_cli.errors import EnvError
+from drl_cli.errors import EnvError, failure
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
 
@@ -30,36 +31,47 @@ class Episode(NamedTuple):
     hist_data: dict = {}
 
 
-def score(policy, env_id, env_config, seeds, explore=False, horizon=None, preprocessing=None):
+def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **making):
     """Play one episode for each of ``seeds`` and return a list of Episode in their order.
 
-    ``policy`` is a NumpyPolicy, ``preprocessing`` a plan for scoring (``acting.preprocessing.for_scoring``) or None. Each
-    episode has an environment of its own, reset with its seed, and (with ``explore``) a generator of its own, so that a
-    score depends on nothing but the weights and the seed. Raises EnvError, which names the seed and the step, when an
+    ``policy`` is a NumpyPolicy. ``making``: how environments are made, preprocessing: a plan for scoring
+    (``acting.preprocessing.for_scoring``) or None, fresh_envs: whether every episode has a new one. Each episode is reset with
+    its seed, and has (with ``explore``) a generator of its own, so that a score depends on nothing but the weights and the
+    seed where a reset with a seed forgets all that was before. Raises EnvError, which names the seed and the step, when an
     environment breaks: a score without that episode would be another score.
     """
-    env = {"id": env_id, "env_config": env_config, "preprocessing": preprocessing}
-    return play(policy, env | {"explore": explore, "horizon": horizon}, seeds)
+    env = {"id": env_id, "env_config": env_config, "explore": explore, "horizon": horizon, **making}
+    kept = kept_for(env)
+    try:
+        return play(policy, env, seeds, kept)
+    finally:
+        kept.close()
 
 
-def play(policy, env, seeds, hooks=None):
-    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, explore, horizon).
+def kept_for(env):
+    """Return the KeptEnvs in which ``play`` plays as ``env`` says."""
+    making = (env["id"], env["env_config"], None, env.get("preprocessing"))
+    return KeptEnvs(lambda: envs.make(*making), bool(env.get("fresh_envs")))
 
-    ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None.
+
+def play(policy, env, seeds, kept, hooks=None):
+    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon).
+
+    ``kept``: the KeptEnvs to play in. ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None.
     """
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
         watch = Watch(hooks, in_evaluation=True) if hooks else None
-        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), watch)
+        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), kept, watch)
     return episodes
 
 
-def _play(policy, env, seeds, watch):
+def _play(policy, env, seeds, kept, watch):
     totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
-    made = [envs.make(env["id"], env["env_config"], preprocessing=env.get("preprocessing")) for _ in seeds]
     explore, horizon = env["explore"], env["horizon"]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
+        made = [kept.begin(index) for index in range(len(seeds))]
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
         # and a score must not depend on who plays beside it.
         dtype, frames = seen_dtype(made[0].observation_space), frames_of(env.get("preprocessing"))
@@ -84,9 +96,9 @@ def _play(policy, env, seeds, watch):
                     told = watch.ended(index) if watch else ()
                     results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told)
             running = [index for index in running if results[index] is None]
-    finally:
-        for each in made:
-            each.close()
+    except BaseException:
+        kept.close()  # in the middle of episodes, one of them maybe broken
+        raise
     return results
 
 
@@ -135,21 +147,22 @@ def _expect_finite(obs, reward=0.0):
 
 
 def _failed(env_id, where, seed, error):
-    return EnvError(f"{env_id} failed in {where} of an episode with seed {seed}: {type(error).__name__}: {error}")
+    return EnvError(f"{env_id} failed in {where} of an episode with seed {seed}: {failure(error)}")
 
 
 class Tester:
     """Scores versions of the weights that the parameter server has kept."""
 
     def __init__(self, env, spec, server):
-        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing), and maybe config: that of the run, where
-        recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of who scores.
-        ``server``: the parameter server.
+        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing, fresh_envs), and maybe config: that of the
+        run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of
+        who scores. ``server``: the parameter server.
         """
         envs.make_ready(env)
         self._env, self._server = env, server
         self._policy = NumpyPolicy(spec)
         self._version = None
+        self._kept, self._kept_as = None, None  # the environments, and how they were made
         self._hooks = callbacks.Hooks(env["callbacks"]) if env.get("callbacks") else None
         self._estimator = Estimator(env["config"], self._policy) if env.get("config") else None
 
@@ -165,12 +178,20 @@ class Tester:
         return evaluations.evaluated(self._env["custom_eval_function"], evaluation)
 
     def _play(self, env, seeds):
-        return play(self._policy, env, seeds, self._hooks)
+        if self._kept_as != env["env_config"]:  # an evaluation of one's own may change it
+            self.close()
+            self._kept, self._kept_as = kept_for(env), env["env_config"]
+        return play(self._policy, env, seeds, self._kept, self._hooks)
 
     def estimate(self, version, t):
         """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""
         self._adopt(version)
         return self._estimator.estimate(t)
+
+    def close(self):
+        """Close the environments."""
+        if self._kept is not None:
+            self._kept.close()
 
     def _adopt(self, version):
         if version != self._version:

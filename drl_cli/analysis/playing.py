@@ -1,7 +1,7 @@
 """The loop that plays a policy in one environment, episode by episode, and what it keeps of each.
 
-Used by ``drl rollout``. One environment a time; a fresh one for every episode, since ``reset(seed)`` on a used one
-does not always give the same episode (BipedalWalker), except on a screen, where a window would close and open.
+Used by ``drl rollout``. One environment, which is used again for the next episode, or one after the other, for runs that were
+trained so (``fresh_envs``).
 Sources: the five-line loops of bsuite and gymnasium's own documentation.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from drl_cli.acting.actions import as_action
 from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.spaces import seen_dtype
-from drl_cli.errors import InputError, RunFailed
+from drl_cli.errors import InputError, RunFailed, failure
 
 EPISODES_FORMAT = "drl-episodes-1"
 STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
@@ -67,17 +67,17 @@ class Player:
     """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``acting.video``). keep: None, ``STEPS``, ``INFOS`` or ``CHOICES``. reuse: one environment for all
-    episodes. frames: how many of the last observations the policy acts on.
+    ``abort()`` (see ``acting.video``). keep: None, ``STEPS``, ``INFOS`` or ``CHOICES``. fresh: a new environment for every
+    episode. frames: how many of the last observations the policy acts on.
     """
 
-    def __init__(self, policy, make_env, explore=False, recorder=None, keep=None, reuse=False, frames=1):
+    def __init__(self, policy, make_env, explore=False, recorder=None, keep=None, fresh=False, frames=1):
         self._policy = policy
         self._make_env = make_env
         self._explore = explore
         self._recorder = recorder
         self._keep = keep
-        self._reuse = reuse
+        self._fresh = fresh
         self._frames = frames
 
     def play(self, limits, seed):
@@ -94,7 +94,7 @@ class Player:
                     episode.truncated = True
                 left -= episode.length
                 number += 1
-                if not self._reuse:
+                if self._fresh:
                     env.close()
                     env = None
                 yield episode
@@ -181,7 +181,7 @@ def _guarded(env, episode, call):
         return call()
     except Exception as error:
         place = f"step {episode.length + 1} of episode #{episode.number} (seed {episode.seed})"
-        raise RunFailed(f"{_name(env)} raised in {place}: {type(error).__name__}: {error}") from error
+        raise RunFailed(f"{_name(env)} raised in {place}: {failure(error)}") from error
 
 
 class EpisodeFile:

@@ -43,6 +43,11 @@ class Subject:
         """How many of the last observations the policy acts on."""
         return preprocessing.frames_of(self.preprocessing)
 
+    @property
+    def fresh_envs(self):
+        """Whether every episode has a new environment, as in training."""
+        return (self.facts.get("config") or {}).get("fresh_envs") is True
+
     def make_env(self, render_mode=None):
         """Return a new environment to play in."""
         return envs.make(self.env, self.env_config, render_mode, self.preprocessing)

@@ -12,14 +12,14 @@ import json
 import sys
 import time
 
-from drl_cli.acting import envs
-from drl_cli.acting.trial import failure, try_out
+from drl_cli.acting import carry_over, envs
+from drl_cli.acting.carry_over import first_difference, hashes
+from drl_cli.acting.trial import try_out
 from drl_cli.checks import env_play
 from drl_cli.checks.asking import SILENT, Asked
 from drl_cli.checks.env_probe import looked_at, shortened
-from drl_cli.checks.env_trace import hashes
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
-from drl_cli.errors import DrlError
+from drl_cli.errors import DrlError, failure
 
 TRACED = 300  # steps that are compared
 SILENCE_S = 60.0  # for any stage to say something
@@ -107,7 +107,7 @@ class _Check:
         seed = self._asked["seed"]
         first, again = self._new(), self._new()
         self._before = hashes(first, seed, TRACED)
-        place = _first_difference(self._before, hashes(again, seed, TRACED))
+        place = first_difference(self._before, hashes(again, seed, TRACED))
         if place is not None:
             text = f"two new ones with seed {seed} and equal actions differ {place}: reset must seed all that is random"
             self._find("same seed", FAIL, text)
@@ -120,21 +120,23 @@ class _Check:
             self._find("other seeds", NOTE, text if len(later) > 1 else f"{text}, and equal actions give equal steps")
         else:
             self._find("other seeds", OK, f"5 seeds give {len(starts)} beginnings")
-        if place is None:
-            self._remembers(first)
         first.close()
         again.close()
+        self._carries_over(place is None)
 
-    def _remembers(self, used):
-        """Whether a reset with a seed makes a used environment a new one."""
-        place = _first_difference(self._before, hashes(used, self._asked["seed"], TRACED))
-        if place is None:
-            self._find("used again", OK, "a reset with a seed forgets all that was before")
-        else:
-            text = f"a used one with seed {self._asked['seed']} differs from a new one {place}: reset leaves something behind"
-            self._find(
-                "used again", NOTE, f"{text}. drl makes a new one for every episode, so that runs repeat all the same"
-            )
+    def _carries_over(self, repeats):
+        """Whether a reset with a seed forgets all that was before; ``repeats``: whether new ones do the same."""
+        found = carry_over.tried(self._new, self._asked["seed"])
+        if found.is_nothing:
+            text = "a reset with a seed forgets all that was before: a run that is resumed goes on bit for bit"
+            self._find("used again", OK, text)
+        elif found.differs is None:
+            text = f"a reset with a seed keeps {found}, as counters and curricula do; a resumed run begins them anew"
+            self._find("used again", NOTE, text)
+        elif repeats:
+            cost = env_play.duration(found.make_s)
+            text = f"{found}: reset with a seed keeps something, so a resumed run does not go on bit for bit"
+            self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, for {cost} an episode")
 
     def _repeats_elsewhere(self):
         question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}
@@ -144,7 +146,7 @@ class _Check:
             text = "it did not answer" if problem == SILENT else other.end()
             self._find("another process", FAIL, f"there it cannot be played: {text}")
             return
-        place = _first_difference(self._before, answer["hashes"])
+        place = first_difference(self._before, answer["hashes"])
         text = f"with seed {self._asked['seed']} and equal actions it differs {place}: something depends on hashes of text, "
         if place is not None:
             self._find("another process", FAIL, text + "the clock, or a generator that reset does not seed")
@@ -166,12 +168,6 @@ class _Check:
             self._tell({"finding": finding})
         self._tell({"random_policy": played.score(making)})
         self._find("speed", *env_play.speed(played, making))
-
-
-def _first_difference(one, other):
-    """Return where two lists of hashes begin to differ, in words; None where they do not."""
-    at = next((i for i, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), None)
-    return None if at is None else "in the first observation" if at == 0 else f"from step {at} on"
 
 
 def main():

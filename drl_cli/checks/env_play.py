@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drl_cli.checks.env_trace import action_for, stepped
+from drl_cli.acting.carry_over import action_for, stepped
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 
 SAME_LENGTH = 5  # episodes that terminate at one length before that looks like a time limit
 LEAST_LENGTH = 30  # shorter ones may well be of one length for another reason
 SLOW = 500  # steps a second below which an environment sets the pace of everything
 SLOW_RESET_S = 0.05
+SLOW_MAKING_S = 0.05
 
 
 class Played(NamedTuple):
@@ -137,10 +138,20 @@ def speed(played, making):
     """Return (state, text) about seconds: of steps, of resets, of making one."""
     rate = played.steps / played.seconds if played.seconds else 0.0
     reset = float(np.mean(played.resets_s))
-    text = f"{rate:,.0f} steps a second on one core, {1e3 * reset:.2g} ms a reset, {1e3 * making:.2g} ms to make one"
+    text = f"{rate:,.0f} steps a second on one core, {duration(reset)} a reset, {duration(making)} to make one"
+    if making > SLOW_MAKING_S:
+        text += (
+            f": as long as {making * rate:,.0f} steps. A run makes one for each of its environments and uses it again; "
+            "with fresh_envs: true it would make one for every episode"
+        )
     if rate < SLOW:
         return WARN, f"{text}. It sets the pace: one worker for every core, and few envs per worker"
-    return (NOTE if reset + making > SLOW_RESET_S else OK), text
+    return (NOTE if reset > SLOW_RESET_S or making > SLOW_MAKING_S else OK), text
+
+
+def duration(seconds: float) -> str:
+    """Return a short time in words: "0.5 s", "12 ms"."""
+    return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1e3 * seconds:.2g} ms"
 
 
 def _not_finite(obs, reward, step):

@@ -184,6 +184,7 @@ def _score(subject, seeds, explore):
         explore=explore,
         horizon=subject.horizon,
         preprocessing=subject.preprocessing,
+        fresh_envs=subject.fresh_envs,
     )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
     told = load("drl_cli.analysis.statistics").describe(rewards, lengths)

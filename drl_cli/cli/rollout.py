@@ -150,7 +150,7 @@ def rollout(session, checkpoint, imports, **asked):
         explore=asked["explore"],
         recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed, asked["quiet"]),
         keep=kept and _to_keep(asked, playing),
-        reuse=mode == "human",
+        fresh=subject.fresh_envs and mode != "human",  # a window would close and open
         frames=subject.frames,
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)

@@ -32,6 +32,12 @@ class EnvironmentKeys(Section):
         max_length=200,
     )
     env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
+    fresh_envs: bool = key(
+        False,
+        "Make a new environment for every episode, of training and of evaluations; false resets the one that there is with a "
+        "seed, so that statistics of wrappers and curricula live on. Runs can then be resumed bit for bit also where a reset "
+        "with a seed does not forget all that was before (drl env check says so), for the price of a constructor an episode.",
+    )
     gamma: float = key(0.99, "Discount of the reward per env step.", ge=0, le=1)
     horizon: Whole | None = key(
         None,

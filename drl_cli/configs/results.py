@@ -135,6 +135,7 @@ NUMBER_FIELDS = (
     "timers/start_s",
     "timers/prepare_s",
     "timers/sample_s",
+    "timers/make_env_s",
     "timers/learn_s",
     "timers/wait_s",
     "timers/evaluate_s",

@@ -10,6 +10,7 @@ still holds. They are made to stay silent where a run is merely slow or noisy: w
 - *values*: Q values or the value's error are ten times what the rewards seen can add up to: returns of whole episodes, or
   their mean reward over 1/(1 − γ), and for SAC the entropy's share of it.
 - *temperature*: SAC's alpha beyond 100: the entropy that is asked for cannot be reached.
+- *making*: more than a tenth of sampling goes into making environments.
 - *one score*: evaluations give exactly the same reward in every episode, again and again, and training does not move either.
 - *fallen*: evaluations stay below half of what they had reached.
 """
@@ -35,6 +36,7 @@ EXPLODED = 10.0  # times what rewards can explain
 HOT = 100.0
 SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps over which
 FALLEN = 8  # evaluations in a row
+MAKING, MAKING_S = 0.1, 1.0  # share of sampling, and seconds of sampling before it is judged
 STILL_RISING = 0.05  # of the spread of rewards so far
 
 
@@ -44,7 +46,7 @@ class Situation(NamedTuple):
     gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; target: the reward that
     is wanted, or None; threshold: that at which the registry calls the environment solved, or None; choices: ln of the number
     of choices of Discrete actions, None for Box; dims: numbers of an action; scaled: rewards are learnt from in other units
-    than they are told in; reads: all is read from files, nobody plays.
+    than they are told in; reads: all is read from files, nobody plays; fresh: every episode has a new environment.
     """
 
     gamma: float = 0.99
@@ -56,6 +58,7 @@ class Situation(NamedTuple):
     dims: int = 1
     scaled: bool = False
     reads: bool = False
+    fresh: bool = False
 
 
 def situation(spec, goal=None):
@@ -73,6 +76,7 @@ def situation(spec, goal=None):
         choices=choices,
         dims=dims,
         reads=reads_only(config),
+        fresh=config.fresh_envs,
         scaled=bool(getattr(config, "reward_scaling", False) or getattr(config, "clip_rewards", None)),
     )
 
@@ -115,6 +119,7 @@ class Diagnosis:
         self._moved = None  # (env steps and updates, when they last changed)
         self._longest = 0.0
         self._compiling = False
+        self._sampling = (0.0, 0.0)  # seconds of sampling, and those of them in which environments were made
         self._heard = clock()  # any news
 
     # -- between results ----------------------------------------------------------------------------------------
@@ -155,6 +160,8 @@ class Diagnosis:
     def see(self, result):
         """Look at one nested result and report what looks wrong."""
         self._remember(result)
+        if text := self._making(result.get("timers") or {}):
+            self._say("making", text)
         if self._has_reached() or self._is_perfect():
             return
         stats = ((result.get("info") or {}).get("learner") or {}).get("default_policy") or {}
@@ -229,6 +236,24 @@ class Diagnosis:
             f"Looks stuck: no episode has ended {since}, {steps:,.0f} steps in each environment: its time limit {lack}, "
             "and episode_reward_mean says nothing. Set horizon."
         )
+
+    def _making(self, timers):
+        sampled, made = self._sampling
+        self._sampling = sampled, made = (
+            sampled + (timers.get("sample_s") or 0.0),
+            made + (timers.get("make_env_s") or 0.0),
+        )
+        if sampled < MAKING_S:
+            return None
+        self._sampling = (0.0, 0.0)
+        if made <= MAKING * sampled:
+            return None
+        why = (
+            "fresh_envs makes a new one for every episode; leave it out, and a reset is enough"
+            if self._facts.fresh
+            else "one that raised is made anew; its errors are above"
+        )
+        return f"Making environments takes {100 * made / sampled:.0f} % of sampling: {why}."
 
     def _entropy(self, stats):
         entropy, facts = stats.get("entropy"), self._facts

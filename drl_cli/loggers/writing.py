@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 
 from drl_cli import events
+from drl_cli.errors import failure
 from drl_cli.loggers.registering import make as made_by_name
 from drl_cli.loggers.rows import plain
 from drl_cli.loggers.tables import JsonLines, ProgressCsv
@@ -69,8 +70,7 @@ class Loggers:
         try:
             yield
         except (Exception, SystemExit) as error:
-            text = " ".join(str(error).split())[:300]
-            self._warn(name if name not in self._names else f"logger {name}", f"{type(error).__name__}: {text}")
+            self._warn(name if name not in self._names else f"logger {name}", failure(error).rstrip("."))
 
     def _warn(self, name, error):
         if name not in self._warned:

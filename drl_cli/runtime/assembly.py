@@ -198,6 +198,7 @@ def make_tester(config, env, spec, cluster, server):
         "horizon": over.horizon if over.horizon is not None else config.horizon,
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
+        "fresh_envs": config.fresh_envs,
         "config": config if methods(config) else None,
         "callbacks": config.callbacks,
         "custom_eval_function": config.custom_eval_function,

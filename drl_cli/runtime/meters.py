@@ -29,7 +29,7 @@ class Meters:
         self._updates = 0
         self._sums, self._lags = {}, []
         self._steps = 0
-        self._seconds = {"env": 0.0, "policy": 0.0, "total": 0.0, "learn": 0.0}
+        self._seconds = {"env": 0.0, "policy": 0.0, "making": 0.0, "total": 0.0, "learn": 0.0}
 
     def sampled(self, token, stored):
         """Note a fragment of which ``stored`` env steps were new."""
@@ -97,6 +97,7 @@ class Meters:
             "weight_lag_mean": _mean(self._lags),
             "timers": {
                 "sample_s": sample_s,
+                "make_env_s": self._seconds["making"],
                 "learn_s": learn_s,
                 "sample_throughput": self._steps / sample_s if sample_s else None,
                 "learn_throughput": self._updates / learn_s if learn_s else None,

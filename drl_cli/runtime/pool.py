@@ -81,13 +81,18 @@ class WorkerPool:
         }
 
     def load(self, states):
-        """Continue every worker from ``states`` {index: (arrays, facts)}; waits until they are placed and have done so."""
+        """Continue every worker from ``states`` {index: (arrays, facts)}; waits until they are placed and have done so.
+
+        Returns how many running episodes could not be brought back, and begin anew.
+        """
+        differing = 0
         calls = [handle.call("load", *states[index]) for index, handle in self.handles().items()]
         while calls:
             for done in self._cluster.wait(calls, 0.25):
-                done.result()
+                differing += done.result() or 0  # only who steps environments one after the other has any
                 calls.remove(done)
             self.watch()
+        return differing
 
     def request(self, count, min_version=0, max_version=None, among=None):
         """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``).

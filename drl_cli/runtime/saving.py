@@ -5,11 +5,12 @@ data (counters, random states, windows of metrics), ``workers.safetensors`` the 
 """
 
 from drl_cli import checkpoint, events
+from drl_cli.acting import carry_over, envs
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of, from_facts
 from drl_cli.configs.offline import reads_only
 from drl_cli.configs.secrets import redact
-from drl_cli.errors import CheckpointError
+from drl_cli.errors import CheckpointError, failure
 from drl_cli.runtime.cluster import PartLost
 from drl_cli.version import __version__
 
@@ -164,7 +165,7 @@ def restore(trainer, ckpt, exact):
     if parts.replay is not None:
         _restore_replay(trainer, ckpt, state)
     if _goes_on(trainer, ckpt, exact):
-        _restore_workers(ckpt, state, parts)
+        _restore_workers(trainer, ckpt, state)
     elif parts.replay is not None:
         parts.replay.forget_streams()
 
@@ -181,10 +182,49 @@ def _restore_replay(trainer, ckpt, state):
         events.report("notice", text=f"{ckpt.path.name} holds {lacks}: it fills anew before learning goes on")
 
 
-def _restore_workers(ckpt, state, parts):
-    arrays, states = ckpt.arrays("workers"), {}
-    for index in parts.pool.handles():
+def _restore_workers(trainer, ckpt, state):
+    arrays, states, pool = ckpt.arrays("workers"), {}, trainer.parts.pool
+    for index in pool.handles():
         prefix = f"{index}/"
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         states[index] = (own, state["workers"][str(index)])
-    parts.pool.load(states)
+    # Before their environments are made: some do not suffer another one beside them.
+    kept = _carried_over(trainer)
+    kind, text = _how_exact(trainer, kept, pool.load(states))
+    if text:
+        events.report(kind, text=text)
+
+
+def _how_exact(trainer, kept: str, differing: int) -> tuple[str, str]:
+    """Return (kind of event, one line, empty for none) about whether the running episodes go on bit for bit.
+
+    ``kept``: what the environment keeps over a reset with a seed, empty for nothing; ``differing``: how many running episodes
+    came out otherwise.
+    """
+    config, name = trainer.config, trainer.env["id"]
+    count = max(1, config.num_workers) * config.num_envs_per_worker
+    lost = f"{differing} of {count} running episodes came out differently when they were played again, and begin anew"
+    if config.num_workers or reads_only(config):  # with workers the clock decides too; files hold no environment
+        return "warning", f"Resumed: {lost}." if differing else ""
+    if kept:
+        first = f"{lost}. " if differing else ""
+        text = f"{first}{name} keeps something over a reset with a seed: {kept}. Runs with fresh_envs: true resume bit for bit"
+        return "warning", f"Resumed, but not bit for bit: {text}."
+    if differing:
+        text = f"{lost}. {name} does not repeat itself for a seed, or is another version than it was"
+        return "warning", f"Resumed, but not bit for bit: {text}."
+    if config.fresh_envs:
+        return "notice", f"Resumed bit for bit: every episode has a new {name}."
+    return "notice", f"Resumed bit for bit: a reset of {name} with a seed forgets all that was before."
+
+
+def _carried_over(trainer) -> str:
+    """Return what the environment of an inline run keeps over a reset with a seed, by a trial; empty for nothing."""
+    config, env = trainer.config, trainer.env
+    if config.num_workers or config.fresh_envs or reads_only(config):
+        return ""
+    try:
+        found = carry_over.tried(lambda: envs.make_raw(env["id"], env["env_config"]))
+    except (Exception, SystemExit) as error:  # the environment's own, in a trial that the run can do without
+        return f"what, could not be tried ({failure(error).rstrip('.')})"
+    return "" if found.is_nothing else str(found)

@@ -171,7 +171,6 @@ def test_restart_of_a_kept_game_that_breaks_costs_the_environment_and_not_the_ru
     assert batch.step(0, np.int32(0))[1]
     assert (batch.episode_length(0), batch.is_mid_game(0), batch.bad_steps) == (0, False, 0)
     seed = number(7, "env", 3, 0, 0)
-    assert batch.notes == [
-        f"Odd-lives-v0 failed in a later reset of an episode with seed {seed}: RuntimeError: no coin"
-    ]
+    begins = f"Odd-lives-v0 failed in a later reset of an episode with seed {seed}: RuntimeError: no coin ("
+    assert len(batch.notes) == 1 and batch.notes[0].startswith(begins)
     assert odd_envs.Lives.resets[-1] == number(7, "env", 3, 0, 1)

@@ -136,3 +136,32 @@ def test_tester_scores_the_version_it_is_asked_for():
         policy = NumpyPolicy(SPEC, value)
         expected = policy.to_env(policy.act(np.float32([[0, 0]]), (), None, False)[0])[0]
         np.testing.assert_allclose(Scripted.actions[0], expected, rtol=1e-5)
+
+
+# -- environments that are used again ---------------------------------------------------------------------------
+
+
+def _tester(**env):
+    started = server()
+    started.call("push", {"default_policy": weights(SPEC)}, True).result()
+    env = {"id": "Scripted-v0", "env_config": {}, "horizon": None, "explore": False} | env
+    return tester.Tester(env, SPEC, started)
+
+
+@pytest.mark.parametrize(("fresh", "made"), [(False, 2), (True, 6)])
+def test_environments_are_used_again_in_the_next_evaluation_unless_fresh_ones_are_wanted(fresh, made):
+    Scripted.begin(*[{"ends": (1, "terminated")}] * 6)
+    one = _tester(fresh_envs=fresh)
+    for _ in range(3):
+        assert len(one.evaluate(1, [1, 2])) == 2
+    assert (Scripted.made, Scripted.begun) == (made, 6)
+    one.close()
+
+
+def test_environments_of_an_evaluation_that_broke_are_made_anew_and_its_error_has_file_and_line():
+    Scripted.begin({"breaks": (0, "raise")}, {"ends": (1, "terminated")})
+    one = _tester()
+    with pytest.raises(EnvError, match=r"motor of episode 0 burnt \(.*scripted_envs.py:\d+, in step\)"):
+        one.evaluate(1, [1])
+    assert one.evaluate(1, [1]) == [Episode(100.0, 1, 1, True)]
+    assert Scripted.made == 2

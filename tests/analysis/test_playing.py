@@ -74,14 +74,14 @@ def test_episodes_are_played_and_seeded_one_after_the_other():
     ]
 
 
-def test_every_episode_has_a_fresh_environment_that_is_closed():
+def test_one_environment_plays_all_episodes_and_is_closed():
     _, made = played()
-    assert [env.closed for env in made] == [True, True]
-
-
-def test_reuse_keeps_one_environment():
-    _, made = played(reuse=True)
     assert [env.closed for env in made] == [True]
+
+
+def test_fresh_makes_one_for_every_episode_and_closes_it():
+    _, made = played(fresh=True)
+    assert [env.closed for env in made] == [True, True]
 
 
 def test_steps_cut_the_last_episode():
@@ -189,7 +189,7 @@ def test_reward_that_is_not_finite_is_refused():
 
 def test_leaving_early_closes_the_environment():
     env = Env()
-    episodes = Player(Policy(), lambda: env, reuse=True).play(Limits(episodes=5), 5)
+    episodes = Player(Policy(), lambda: env).play(Limits(episodes=5), 5)
     next(episodes)
     episodes.close()
     assert env.closed

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import gymnasium
 import numpy as np
@@ -50,6 +51,23 @@ class Remembering(Sound):
         return np.array([self.at, self.before], np.float32)
 
 
+class Counting(Sound):
+    """Counts episodes, which changes nothing."""
+
+    before = 0
+
+    def reset(self, seed=None, options=None):
+        self.before += 1
+        return super().reset(seed=seed)
+
+
+class Heavy(Sound):
+    """Takes long to make."""
+
+    def __init__(self):
+        time.sleep(0.2)
+
+
 class Outside(Sound):
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
 
@@ -86,5 +104,18 @@ class Hanging(Sound):
         threading.Event().wait()
 
 
-for flaw in (Sound, Unseeded, Hashing, Remembering, Outside, NotFinite, Timed, Endless, Dying, Hanging):
+for flaw in (
+    Sound,
+    Unseeded,
+    Hashing,
+    Remembering,
+    Counting,
+    Heavy,
+    Outside,
+    NotFinite,
+    Timed,
+    Endless,
+    Dying,
+    Hanging,
+):
     gymnasium.register(f"{flaw.__name__}-v0", flaw)

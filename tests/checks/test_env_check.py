@@ -39,7 +39,27 @@ def test_sound_environment_has_nothing_to_look_at():
     [
         ("Unseeded", "same seed", "fail", "differ in the first observation: reset must seed"),
         ("Hashing", "another process", "fail", "differs in the first observation"),
-        ("Remembering", "used again", "note", "a used one with seed 0 differs from a new one in the first observation"),
+        (
+            "Remembering",
+            "used again",
+            "note",
+            "a used one differs from a new one in the first observation (Remembering.before)",
+        ),
+        ("Remembering", "used again", "note", "With fresh_envs: true it does, for "),
+        (
+            "Counting",
+            "used again",
+            "note",
+            "keeps Counting.before, as counters and curricula do; a resumed run begins them",
+        ),
+        ("Sound", "used again", "ok", "forgets all that was before: a run that is resumed goes on bit for bit"),
+        ("Heavy", "speed", "note", "s to make one: as long as "),
+        (
+            "Heavy",
+            "speed",
+            "note",
+            "A run makes one for each of its environments and uses it again; with fresh_envs: true",
+        ),
         ("Outside", "spaces", "warn", "the first at step 2: element 1 is 2, its bounds are [-1, 1]"),
         ("NotFinite", "numbers", "fail", "the reward of step 7 is nan"),
         ("Timed", "truncation", "warn", "all 8 episodes terminated after exactly 50 steps"),

@@ -21,7 +21,7 @@ def scores(monkeypatch):
     """A fake of ``actors.tester.score``: greedy rewards are the seeds, stochastic ones 100 less; records its calls."""
     calls = []
 
-    def score(policy, env_id, env_config, seeds, explore=False, horizon=None, preprocessing=None):
+    def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **making):
         calls.append(
             {"env": env_id, "env_config": env_config, "seeds": list(seeds), "explore": explore, "horizon": horizon}
         )

@@ -46,6 +46,7 @@ DEFAULTS = {
     "gamma": 0.99,
     "env": None,
     "env_config": {},
+    "fresh_envs": False,
     "horizon": None,
     "normalize_actions": True,
     "clip_actions": True,

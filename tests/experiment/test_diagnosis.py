@@ -294,3 +294,26 @@ def test_lucky_evaluation_before_training_has_risen_is_no_fall(told):
     for number, mean in enumerate([10.0, 400.0, *[150.0] * 12], 1):
         seen.see(result(1000 * number, 20.0 + 10 * number, (number, mean, mean - 9, mean + 9)))
     assert told == []
+
+
+def _sampled(seconds, making):
+    return result(1000, 500.0) | {"timers": {"sample_s": seconds, "make_env_s": making}}
+
+
+@pytest.mark.parametrize(
+    ("fresh", "advice"), [(True, "fresh_envs makes a new one"), (False, "one that raised is made anew")]
+)
+def test_making_environments_for_more_than_a_tenth_of_sampling_is_told(told, fresh, advice):
+    seen = Diagnosis(Situation(fresh=fresh, target=100.0), Clock())
+    seen.see(_sampled(0.6, 0.5))
+    assert told == []  # too early to judge
+    seen.see(_sampled(0.6, 0.46))
+    assert names(told) == ["making"]
+    assert told[0]["text"].startswith(f"Making environments takes 80 % of sampling: {advice}")
+
+
+def test_making_environments_for_a_twentieth_of_sampling_is_not_told(told):
+    seen = Diagnosis(Situation(fresh=True), Clock())
+    for _ in range(5):
+        seen.see(_sampled(2.0, 0.1))
+    assert told == []

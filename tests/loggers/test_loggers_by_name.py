@@ -95,9 +95,9 @@ def test_a_registered_logger_gets_folder_facts_every_result_and_the_end(noting, 
 def test_a_logger_that_fails_is_one_warning_and_the_files_are_whole(what, noting, tmp_path, warnings):
     noting.fails = (what,)
     run(tmp_path, "noting", [ROW, ROW, ROW])
-    assert warnings == [
-        f"logger noting cannot be written (ConnectionError: no {what} today); training goes on without it"
-    ]
+    (warning,) = warnings
+    assert warning.startswith(f"logger noting cannot be written (ConnectionError: no {what} today ({__file__}:")
+    assert warning.endswith("); training goes on without it")
     assert len(loggers.read_rows(tmp_path)) == 3
     assert len(noting.made[0].rows) == (0 if what == "make" else 3)
 
@@ -251,6 +251,5 @@ def test_aim_gets_config_and_numbers_and_a_resumed_run_is_the_same_there(package
 def test_a_package_that_raises_is_one_warning(package, tmp_path, warnings):
     package("wandb", init=lambda **given: 1 / 0, Settings=lambda **given: None)
     run(tmp_path, "wandb")
-    assert warnings == [
-        "logger wandb cannot be written (ZeroDivisionError: division by zero); training goes on without it"
-    ]
+    (warning,) = warnings
+    assert warning.startswith(f"logger wandb cannot be written (ZeroDivisionError: division by zero ({__file__}:")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, small_config, timeless
 
-from drl_cli import checkpoint
+from drl_cli import checkpoint, events
 
 
 def state_of_run(trainer):
@@ -40,9 +40,27 @@ def results(trainer, count):
     return [timeless(trainer.train(), SINCE_RESTORE) for _ in range(count)]
 
 
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "LunarLanderContinuous-v3", "BipedalWalker-v3"])
-def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run, tmp_path, env_id):
-    config = small_config()
+@pytest.fixture
+def told():
+    heard = []
+    stop = events.subscribe(lambda kind, fields: heard.append((kind, fields.get("text") or "")))
+    yield lambda: [(kind, text) for kind, text in heard if text.startswith("Resumed")]
+    stop()
+
+
+FORGETS = "a reset of {} with a seed forgets all that was before"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "fresh", "why"),
+    [
+        ("Pendulum-v1", False, FORGETS),
+        ("LunarLanderContinuous-v3", False, FORGETS),
+        ("BipedalWalker-v3", True, "every episode has a new {}"),
+    ],
+)
+def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run, tmp_path, told, env_id, fresh, why):
+    config = small_config(fresh_envs=fresh)
     whole = run(env_id, config)
     before, after = results(whole, 3), results(whole, 3)
     end = state_of_run(whole)
@@ -54,9 +72,25 @@ def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run,
     assert results(first, 3) == after, "saving changed the run"
     assert_same_state(state_of_run(first), end)
 
+    assert told() == []
     resumed = run(env_id, config, restore=(checkpoint.load(path), True))
+    assert told() == [("notice", f"Resumed bit for bit: {why.format(env_id)}.")]
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), end)
+
+
+def test_run_in_an_environment_that_keeps_its_past_repeats_and_says_that_a_resumed_one_does_not(run, tmp_path, told):
+    config = small_config()
+    first, again = run("BipedalWalker-v3", config), run("BipedalWalker-v3", config)
+    assert results(first, 3) == results(again, 3)
+    resumed = run("BipedalWalker-v3", config, restore=(checkpoint.load(first.save(tmp_path)), True))
+    ((kind, text),) = told()
+    assert kind == "warning" and text.startswith("Resumed, but not bit for bit: ")
+    assert (
+        "BipedalWalker-v3 keeps something over a reset with a seed: a used one differs from a new one from step" in text
+    )
+    assert "fresh_envs: true" in text
+    assert len(results(resumed, 2)) == 2
 
 
 def test_inline_run_interrupted_before_learning_starts_equals_the_whole_run(run, tmp_path):

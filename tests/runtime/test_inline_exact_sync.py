@@ -109,7 +109,8 @@ def test_checkpoint_of_a_run_without_replay_holds_none_and_says_nothing_of_it(st
     again = start("A2C", "CartPole-v1", {}, restore=found)
     result = again.train()
     assert "replay_size" not in result["info"] and result["info"]["fragments_dropped"] == 0
-    assert not [fields for kind, fields in reports if kind == "notice"]
+    notices = [fields["text"] for kind, fields in reports if kind == "notice"]
+    assert notices == ["Resumed bit for bit: a reset of CartPole-v1 with a seed forgets all that was before."]
     progress = [fields for kind, fields in reports if kind == "progress"]
     assert progress[-1]["replay_capacity"] is None
 

@@ -58,7 +58,8 @@ def test_checkpoint_of_another_stack_or_other_actions_is_refused(mine, text):
     facts = {"algorithm": "DQN", "env": "Pong", "spaces": SPACES, "preprocessing": PLAN, "config": {}}
     config = SimpleNamespace(observation_filter="NoFilter", reward_scaling=False)
     trainer = SimpleNamespace(row=SimpleNamespace(name="DQN"), env=mine, config=config)
+    ckpt = SimpleNamespace(path="c", require_facts=lambda: facts)
     with pytest.raises(CheckpointError, match=text):
-        saving.check_fits(trainer, SimpleNamespace(facts=facts, path="c"))
+        saving.check_fits(trainer, ckpt)
     fitting = SimpleNamespace(row=trainer.row, env=env(), config=config)
-    saving.check_fits(fitting, SimpleNamespace(facts=facts, path="c"))
+    saving.check_fits(fitting, ckpt)

@@ -71,7 +71,8 @@ def test_restore_without_a_stored_replay_refills_before_it_learns(run, tmp_path,
     assert updates + 60 <= result["info"]["num_updates"] <= updates + 80  # 0.4 a step
     assert result["timesteps_total"] == 1000
     assert [f["text"] for kind, f in reports if kind == "notice"] == [
-        "checkpoint_000003 holds no replay: it fills anew before learning goes on"
+        "checkpoint_000003 holds no replay: it fills anew before learning goes on",
+        "Resumed bit for bit: a reset of Pendulum-v1 with a seed forgets all that was before.",
     ]
 
 

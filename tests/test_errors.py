@@ -1,0 +1,43 @@
+"""What foreign code raised, in one line with its file and line."""
+
+import linecache
+
+import numpy as np
+import pytest
+
+from drl_cli.errors import EnvError, failure, place_of
+
+
+def _caught(function):
+    with pytest.raises(Exception) as caught:
+        function()
+    return caught.value
+
+
+def _line(error):
+    path, number = place_of(error).split(", in ")[0].rsplit(":", 1)
+    return linecache.getline(path, int(number)).strip()
+
+
+def test_an_error_of_foreign_code_ends_with_its_file_and_line():
+    error = _caught(lambda: {}["missing"])
+    assert failure(error) == f"KeyError: 'missing' ({place_of(error)})."
+    assert place_of(error).startswith(f"{__file__}:") and _line(error) == 'error = _caught(lambda: {}["missing"])'
+
+
+def test_the_place_is_the_line_that_called_a_library():
+    error = _caught(lambda: np.linalg.inv(np.zeros((2, 2))))
+    assert _line(error) == "error = _caught(lambda: np.linalg.inv(np.zeros((2, 2))))"
+
+
+def test_an_error_of_our_own_says_what_it_says():
+    assert failure(_caught(lambda: (_ for _ in ()).throw(EnvError("no such thing.")))) == "no such thing."
+
+
+def test_an_error_that_was_never_raised_has_no_place():
+    assert failure(FloatingPointError("not finite")) == "FloatingPointError: not finite."
+
+
+def test_a_place_that_came_with_an_error_from_another_process_is_kept():
+    error = type("Burnt", (Exception,), {"drl_place": "motor.py:3, in step"})("out of fuel")
+    assert failure(error) == "Burnt: out of fuel (motor.py:3, in step)."
