@@ -16,7 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
 from drl_cli import plugins
-from drl_cli.acting import own_creators
+from drl_cli.acting import own_creators, rllib_envs
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
@@ -94,7 +94,12 @@ def resolve(env_id, strict=False, trusted=False):
         plugins.discover()
     if _is_known(bare):
         return EnvName(env_id, env_id, None)
+    same = rllib_envs.stands_for(bare)
+    if same:
+        return EnvName(same, env_id, f"{bare} is {same} here.")
     namespace, name, version = _parsed(bare)
+    if version is None and rllib_envs.refusal(bare):
+        raise EnvError(rllib_envs.refusal(bare))
     newest = max((v for n, b, v in _registered() if (n, b) == (namespace, name) and v is not None), default=None)
     if newest is None or (version is not None and version > newest):
         raise EnvError(_unknown(bare, namespace, name))

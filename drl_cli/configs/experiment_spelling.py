@@ -31,6 +31,13 @@ IDLE_KEYS = {
 
 BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
 
+STOP_FIELDS = {"num_env_steps_sampled": "timesteps_total", "num_agent_steps_sampled": "timesteps_total"}
+"""Names of result fields in RLlib 2 → the field that stands for them; a prefix of ``SECTION`` is left out as well."""
+
+SECTION = "sampler_results/"
+NO_FIELDS = ("use_pytorch", "framework", "eager")
+"""Keys of the config that files of RLlib 0.8 have among their stop rules, where RLlib never reached them."""
+
 
 def settled(mapping, where):
     """Return (the mapping without such keys, notices, problems); ``where``: the Where of the mapping."""
@@ -48,6 +55,7 @@ def settled(mapping, where):
             left.pop(name)
             problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")
     _budget(left, where, notices, problems)
+    _fields(left, where, notices, problems)
     return left, notices, problems
 
 
@@ -63,3 +71,23 @@ def _budget(left, where, notices, problems):
         least = min(before, value) if isinstance(before, (int, float)) else before
         left["stop"] = {**(rules or {}), STOP_FIELD: least}
         notices.append(f"{BUDGET} {shown(value)} ({place}) is read as stop: {{{STOP_FIELD}: {shown(least)}}}.")
+
+
+def _fields(left, where, notices, problems):
+    """Give the result fields of stop rules the names that they have here."""
+    rules = left.get("stop")
+    if not isinstance(rules, dict):
+        return
+    found = {}
+    for field, threshold in rules.items():
+        place = where.place(("stop", field))
+        bare = str(field).replace(SECTION, "")
+        name = STOP_FIELDS.get(bare.removeprefix("info/"), bare)
+        if field in NO_FIELDS:
+            notices.append(f"stop: {field} ({place}) is no field of a result, and never stopped a run.")
+        elif name in found or (name != field and name in rules):
+            problems.append(f"stop: {field} ({place}) is another name of {name}, which is given as well.")
+        else:
+            found[name] = threshold
+            notices += [f"stop: {field} ({place}) is read as {name}."] if name != field else []
+    left["stop"] = found

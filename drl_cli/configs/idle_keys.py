@@ -14,9 +14,15 @@ ANYWAY = {
     ("batch_mode",): ("truncate_episodes",),
     ("synchronize_filters",): (True,),
     ("shuffle_buffer_size",): (0,),
-    ("use_state_preprocessor",): (False,),
     ("parameter_noise",): (False,),
     ("soft_q",): (False,),
+    ("per_worker_exploration",): (False,),
+    ("num_learner_workers",): (0, 1),
+    ("num_gpus_per_learner_worker",): (0,),
+    ("grad_clip_by",): ("global_norm",),
+    ("replay_buffer_config", "replay_burn_in"): (0,),
+    ("replay_buffer_config", "replay_sequence_length"): (1, -1),
+    ("replay_buffer_config", "replay_mode"): ("independent",),
     ("monitor",): (False,),
     ("record_env",): (False, None),
     ("render_env",): (False, None),
@@ -37,7 +43,6 @@ ANYWAY = {
     ("remote_env_batch_wait_ms",): (0,),
     ("keep_per_episode_custom_metrics",): (False,),
     ("restart_failed_sub_environments",): (True,),
-    ("disable_env_checking",): (False,),
     ("vtrace_drop_last_ts",): (False,),
     ("replay_mode",): ("independent",),
     ("input_evaluation",): ([],),
@@ -81,6 +86,7 @@ class Idle(NamedTuple):
 GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
 _EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
 _NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
+_SHARDS = "num_replay_shards alone says how many parts the replay has, which stay on the run's own machine"
 _INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
 
 IDLE = {
@@ -110,8 +116,26 @@ IDLE = {
     ("postprocess_inputs",): Idle("advantages and sums of n steps are always made of the rewards that were read"),
     ("simple_optimizer",): Idle("num_gpus alone says over how many towers a batch is split"),
     ("num_data_loader_buffers",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("num_multi_gpu_tower_stacks",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("disable_env_checking",): Idle("every environment is checked once before a run: one reset and one step"),
+    ("use_state_preprocessor",): Idle("images pass through the convolutions of model in any case"),
+    ("optimizer", "grads_per_step"): Idle("each gradient is applied as it arrives", (int,)),
+    ("replay_buffer_config", "storage_unit"): Idle(
+        "the replay holds steps, and draws from them what the algorithm learns from",
+        (),
+        ("timesteps", "sequences", "fragments", "episodes"),
+    ),
+    ("replay_buffer_config", "no_local_replay_buffer"): Idle(_SHARDS),
+    ("replay_buffer_config", "replay_buffer_shards_colocated_with_driver"): Idle(_SHARDS),
+    ("replay_buffer_config", "_enable_replay_buffer_api"): Idle(_INTERNAL),
     ("_use_trajectory_view_api",): Idle(_INTERNAL),
     ("_disable_execution_plan_api",): Idle(_INTERNAL),
+    ("enable_connectors",): Idle(_INTERNAL),
+    ("_enable_rl_module_api",): Idle(_INTERNAL),
+    ("_enable_learner_api",): Idle(_INTERNAL),
+    ("_enable_new_api_stack",): Idle(_INTERNAL),
+    ("enable_rl_module_and_learner",): Idle(_INTERNAL),
+    ("num_cpus_per_learner_worker",): Idle("the learner is part of the run's own process", (int, float)),
 }
 """Key → why every value of it comes to the same here."""
 

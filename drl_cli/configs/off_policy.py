@@ -81,11 +81,6 @@ class BufferedKeys(
     @model_validator(mode="after")
     def _fits_together(self):
         """Refuse what each key allows but the keys together do not."""
-        if self.learning_starts > self.buffer_size:
-            raise MisfitError(
-                "learning_starts",
-                f"{self.learning_starts} is more than buffer_size {self.buffer_size}: learning would never start",
-            )
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
         if reads_only(self) and self.num_replay_shards > 1:

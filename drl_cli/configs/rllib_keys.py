@@ -7,10 +7,7 @@ algorithms.
 from drl_cli.configs.allowed import fields_of
 from drl_cli.loading import load
 
-_SPAN = (
-    "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise: the env steps that "
-    "schedule_max_timesteps x exploration_fraction were"
-)
+_LEARNER = "one learner learns; num_gpus says over how many GPUs it splits each batch."
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
 _STORE = "the size of the object store is chosen with --ray-object-store-memory."
@@ -27,7 +24,10 @@ NEVER = {
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
-    "disable_env_checking": "every environment is checked once before a run; it takes one episode start and one step.",
+    "num_learner_workers": _LEARNER,
+    "num_learners": _LEARNER,
+    "num_gpus_per_learner_worker": "num_gpus is what the learner has.",
+    "num_gpus_per_learner": "num_gpus is what the learner has.",
     "remote_env_batch_wait_ms": "the environments of a worker step side by side, and all are waited for: rows that come and go "
     "would make every run another one. Workers do not wait for one another: raise num_workers.",
     "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
@@ -42,7 +42,6 @@ NEVER = {
 """Keys of RLlib's that will not come, with the reason."""
 
 NOT_YET = {
-    "use_state_preprocessor": "actor and critics each read the observations with a network of their own.",
     "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
     "_use_beta_distribution": "",
@@ -52,15 +51,12 @@ NOT_YET = {
 """Keys of RLlib's common config and its SAC, DDPG and DQN family that are not read, with what helps instead."""
 
 OLD = {
-    "schedule_max_timesteps": _SPAN,
-    "exploration_fraction": _SPAN,
-    "annealing_timesteps": _SPAN,
-    "exploration_should_anneal": "exploration_config: {initial_scale: …, final_scale: …, scale_timesteps: …}",
+    "annealing_timesteps": "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise",
     "exploration_noise_type": "exploration_config: {type: OrnsteinUhlenbeckNoise} or {type: GaussianNoise}",
     "parameter_noise": "exploration_config: {type: ParameterNoise}",
     "soft_q": "exploration_config: {type: SoftQ}",
     "per_worker_exploration": "exploration_config: {type: PerWorkerEpsilonGreedy} or {type: PerWorkerGaussianNoise}",
-    "beta_annealing_fraction": "prioritized_replay_beta_annealing_timesteps, in env steps",
+    "gpu": "num_gpus: 1, or as many as there are",
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 

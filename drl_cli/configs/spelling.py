@@ -4,12 +4,14 @@ Used by ``configs.parse``. Only spellings with the same meaning are here; the ot
 Source: RLlib 0.6 to 2.x.
 """
 
+from drl_cli.configs import old_versions
 from drl_cli.configs.allowed import fields_of, section_of, shown
 from drl_cli.configs.idle_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
 
 _EXPLORATION = ("exploration_config",)
 _OPTIMIZATION = ("optimization",)
 _BUFFER = ("replay_buffer_config",)
+_Q_NET, _POLICY_NET = ("Q_model",), ("policy_model",)
 
 ALIASES = {
     ("sample_batch_size",): ("rollout_fragment_length",),
@@ -27,6 +29,19 @@ ALIASES = {
     ("num_env_runners",): ("num_workers",),
     ("num_envs_per_env_runner",): ("num_envs_per_worker",),
     ("num_steps_sampled_before_learning_starts",): ("learning_starts",),
+    ("evaluation_num_env_runners",): ("evaluation_num_workers",),
+    ("num_cpus_for_local_worker",): ("num_cpus_for_driver",),
+    ("grad_norm_clipping",): ("grad_clip",),
+    (*_BUFFER, "min_size_for_sampling"): ("learning_starts",),
+    (*_BUFFER, "replay_burn_in"): ("burn_in",),
+    (*_BUFFER, "replay_sequence_length"): ("replay_sequence_length",),
+    (*_BUFFER, "zero_init_states"): ("zero_init_states",),
+    (*_Q_NET, "hidden_activation"): (*_Q_NET, "fcnet_activation"),
+    (*_Q_NET, "hidden_layer_sizes"): (*_Q_NET, "fcnet_hiddens"),
+    (*_POLICY_NET, "hidden_activation"): (*_POLICY_NET, "fcnet_activation"),
+    (*_POLICY_NET, "hidden_layer_sizes"): (*_POLICY_NET, "fcnet_hiddens"),
+    ("exploration_enabled",): ("explore",),
+    ("exploration",): ("exploration_config",),
     (*_BUFFER, "capacity"): ("buffer_size",),
     (*_BUFFER, "learning_starts"): ("learning_starts",),
     (*_BUFFER, "prioritized_replay"): ("prioritized_replay",),
@@ -105,6 +120,7 @@ def renamed(mapping, where, schema):
     for section in ("replay_buffer_config", "optimizer", "multiagent"):
         if reading.mapping.get(section) == {}:
             del reading.mapping[section]
+    old_versions.settle(reading, schema, where)
     return reading.mapping, reading.moved, reading.problems, reading.notices
 
 
