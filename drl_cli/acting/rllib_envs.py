@@ -25,7 +25,11 @@ def refusal(env_id):
     name = env_id.rpartition(".")[2][:60]
     if env_id.startswith(_EXAMPLES) and SEVERAL.search(env_id):
         return f"{env_id[:120]} has several agents; here one policy acts in an environment."
-    what = "a class of RLlib's examples, which drl does not contain" if env_id.startswith("ray.") else "the path of a class"
+    what = (
+        "a class of RLlib's examples, which drl does not contain"
+        if env_id.startswith("ray.")
+        else "the path of a class"
+    )
     return (
         f"{env_id[:120]} is {what}; environments go by registered names. In a module of yours write "
         f"drl_cli.register_env('{name}', {name}), then type: --import MODULE --env {name}"

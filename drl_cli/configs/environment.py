@@ -43,6 +43,8 @@ class EnvironmentKeys(Section):
     normalize_actions: bool = key(
         True,
         "The policy acts in [-1, 1] and its actions are stretched to the bounds of the action space.",
+        rllib=False,
+        why="a policy that starts near 0 with a deviation near 1 then covers any action space; so has RLlib since 1.9",
     )
     clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
     clip_rewards: ClipRewards = key(

@@ -5,7 +5,13 @@ Mixed into the config of every algorithm. Key names and meanings are RLlib's (CO
 
 from typing import Literal
 
-from drl_cli.configs.schema import Section, Whole, key
+from drl_cli.configs.schema import Section, Whole, default, key
+
+STEPS_WHY = "100 steps are a few milliseconds of sampling; the lines of a run would be thousands"
+SECONDS_WHY = (
+    "a line a second with workers; without them a clock would make iterations depend on the machine's speed. In files RLlib's "
+    "default holds"
+)
 
 
 class IterationKeys(Section):
@@ -16,8 +22,8 @@ class IterationKeys(Section):
         "Env steps after which an iteration may end and a result line is written.",
         "env steps",
         ge=1,
-        rllib=100,
-        why="100 steps are a few milliseconds of sampling; the lines of a run would be thousands",
+        rllib=0,
+        why=STEPS_WHY,
     )
     min_train_timesteps_per_iteration: Whole = key(
         0,
@@ -33,8 +39,8 @@ class IterationKeys(Section):
         "seconds",
         ge=0,
         le=86_400,
-        rllib=1,
-        why="a clock in a run without workers would make its iterations depend on the machine's speed",
+        rllib=0,
+        why=SECONDS_WHY,
     )
     metrics_smoothing_episodes: Whole = key(
         100,
@@ -61,6 +67,11 @@ class IterationKeys(Section):
         True, "Whether results say how busy the machine is (perf/cpu_util_percent, perf/ram_util_percent)."
     )
     checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
+
+
+def least_seconds(rllib):
+    """Return the default of ``min_iter_time_s`` for algorithms whose RLlib default is ``rllib``."""
+    return default(None, rllib=rllib, why=SECONDS_WHY)
 
 
 def min_iter_seconds(config):

@@ -12,13 +12,13 @@ from pydantic import Field, model_validator
 from drl_cli.configs.environment import EnvironmentKeys
 from drl_cli.configs.estimates import EstimateKeys
 from drl_cli.configs.evaluation import EvaluationKeys
-from drl_cli.configs.iteration import IterationKeys
+from drl_cli.configs.iteration import STEPS_WHY, IterationKeys, least_seconds
 from drl_cli.configs.model import Vision
 from drl_cli.configs.offline import InputKeys, reads_only
 from drl_cli.configs.replay import BufferKeys, ReplayKeys, learns_returns, learnt_steps, span
 from drl_cli.configs.resources import ResourceKeys
 from drl_cli.configs.rollout import RolloutKeys
-from drl_cli.configs.schema import MisfitError, Section, Whole, key
+from drl_cli.configs.schema import MisfitError, Section, Whole, default, key
 
 
 class TargetKeys(Section):
@@ -97,7 +97,14 @@ class BufferedKeys(
         return self
 
 
-class OffPolicyKeys(ReplayKeys, BufferedKeys):
+class OffPolicyKeys(
+    ReplayKeys,
+    BufferedKeys,
+    defaults={
+        "min_iter_time_s": least_seconds(1),
+        "timesteps_per_iteration": default(1000, rllib=100, why=STEPS_WHY),
+    },
+):
     """What every algorithm has that learns the values of actions from a replay."""
 
     model: Vision = key(Vision(), "What sees observations in front of the other layers: of images, or of your own.")

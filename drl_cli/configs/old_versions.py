@@ -52,6 +52,10 @@ class _Settling:
         name = "rollout_fragment_length"
         if self._mapping.get(name) != "auto":
             return
+        if "n_step" in fields_of(self._schema):
+            self._mapping[name] = self._value("n_step")
+            self._say(f"{name} auto{self._at(name)} is read as n_step, {shown(self._mapping[name])}.")
+            return
         sizes = [self._value(key) for key in ("train_batch_size", "num_envs_per_worker", "num_workers")]
         if any(isinstance(size, bool) or not isinstance(size, (int, float)) for size in sizes):
             del self._mapping[name]
@@ -59,15 +63,21 @@ class _Settling:
             return
         batch, envs, workers = sizes
         self._mapping[name] = max(1, math.ceil(batch / max(1, envs) / max(1, workers)))
-        self._say(f"{name} auto{self._at(name)} is read as {self._mapping[name]}: one fragment of each environment is a batch.")
+        self._say(
+            f"{name} auto{self._at(name)} is read as {self._mapping[name]}: one fragment of each environment is a batch."
+        )
 
     def multiply_shares(self):
         """A schedule's env steps are its share of ``schedule_max_timesteps``."""
         given = {name: self._mapping.pop(name) for name in OF_THE_SPAN if name in self._mapping}
-        wrong = [name for name, value in given.items() if isinstance(value, bool) != (name == FADES) or not _is_number(value)]
+        wrong = [
+            name for name, value in given.items() if isinstance(value, bool) != (name == FADES) or not _is_number(value)
+        ]
         for name in wrong:
             takes = "true or false" if name == FADES else "a number ≥ 0"
-            self._reading.problems.append(f"{name}: {shown(given[name])} is not allowed; it takes {takes}{self._at(name)}.")
+            self._reading.problems.append(
+                f"{name}: {shown(given[name])} is not allowed; it takes {takes}{self._at(name)}."
+            )
         if wrong or not given:
             return
         used = self._set_exploration(given) + self._set_beta(given)
@@ -83,7 +93,11 @@ class _Settling:
             return [SPAN, EXPLORED]
         if "scale_timesteps" in uses and given.get(FADES):
             self._set(("exploration_config", "scale_timesteps"), steps, FADES)
-            self._set(("exploration_config", "final_scale"), given.get(FADED, FADED_DEFAULT), FADED if FADED in given else FADES)
+            self._set(
+                ("exploration_config", "final_scale"),
+                given.get(FADED, FADED_DEFAULT),
+                FADED if FADED in given else FADES,
+            )
             return [SPAN, EXPLORED, FADES, FADED]
         return []
 
@@ -113,7 +127,9 @@ class _Settling:
         for name in LADDERS:
             if _is_number(given.get(name)):
                 value, text = given.pop(name), f"exploration_config.{name}"
-                self._say(f"{text} {shown(value)} changes nothing: {kind} gives each environment a share of its own, for good.")
+                self._say(
+                    f"{text} {shown(value)} changes nothing: {kind} gives each environment a share of its own, for good."
+                )
 
     # -- what stands there ---------------------------------------------------------------------------------------
 
@@ -139,7 +155,11 @@ class _Settling:
         uses = self._uses()
         if "scale_timesteps" in uses:
             return f"{FADES} is false, so that the noise keeps its size"
-        return f"{self._type()} has no such schedule" if "epsilon_timesteps" not in uses else "it is part of another schedule"
+        return (
+            f"{self._type()} has no such schedule"
+            if "epsilon_timesteps" not in uses
+            else "it is part of another schedule"
+        )
 
     def _say(self, text):
         self._reading.notices.append(text)

@@ -27,6 +27,10 @@ from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, Who
 Norm = Annotated[float, Field(gt=0, le=1e9)]
 
 
+WORKERS_WHY = "a run in one process needs no Ray, and is reproducible bit for bit"
+CLIP_WHY = "as in OpenAI's baselines"
+
+
 class OnPolicyNetwork(RecurrentNetwork):
     """The network of the policy, and, with heads of its own, of the value."""
 
@@ -113,8 +117,8 @@ class OnPolicyKeys(
         0.5,
         "Largest global norm of the gradient of the mean loss; null never clips.",
         "norm",
-        rllib="null for PPO, 40 for A2C and A3C, whose losses are sums over 200 steps (0.2 of their mean)",
-        why="as in OpenAI's baselines",
+        rllib=None,
+        why=CLIP_WHY,
     )
     use_critic: bool = key(
         True, "Whether a learnt value of states is subtracted from returns and stands in for what was cut off."

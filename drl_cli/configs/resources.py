@@ -13,6 +13,8 @@ from drl_cli.configs.schema import Section, Whole, key
 
 LEAST_CPU = 0.001  # of a trial that asks for none: Ray reserves no empty place
 
+NO_GPU = "most machines have none"
+
 
 class GpuOptions(Section):
     """Memory of a GPU that the session may take."""

@@ -1,0 +1,92 @@
+"""What an experiment means that leaves a key out because RLlib's default was meant.
+
+Used by ``experiment.spec`` and, for files that searches write, by ``tune.ranking``. A bare command keeps the defaults of this
+program. Two rules go beyond the keys that are given:
+
+- Whoever gives ``rollout_fragment_length`` or ``train_batch_size``, in a file or with a flag, and no ``training_intensity``,
+  gets RLlib's ratio of updates to env steps: one update after each round of fragments. Only for algorithms of RLlib's that
+  alternate between sampling and learning (its SAC, DDPG, TD3, DQN, SimpleQ and R2D2; APEX never waits).
+- In a file, ``adam_epsilon`` and ``min_iter_time_s`` are RLlib's where they are not given: no file of RLlib's says them.
+
+Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_op`` take turns with the weights of
+``calculate_rr_weights``, [1, 1] without ``training_intensity``) and ``validate_config`` beside it (no fragment is shorter than
+``n_step``); its RolloutWorker, whose fragment has ``rollout_fragment_length`` steps of each environment; 2.4, the same in
+``DQN.training_step``.
+"""
+
+from drl_cli.configs.allowed import fields_of, shown
+from drl_cli.configs.iteration import min_iter_seconds
+from drl_cli.configs.offline import reads_only
+
+BATCH = ("rollout_fragment_length", "train_batch_size")
+"""Keys that say, with RLlib, how many updates are made of the env steps."""
+
+SOURCE = "as in RLlib"
+
+
+def completed(config, is_file):
+    """Return (``config`` with what its author left to RLlib filled in, {key: value} of that, a line for each rule)."""
+    filled, notices = {}, []
+    if _paces(config):
+        filled["training_intensity"], text = _pace(config)
+        notices.append(text)
+    if is_file:
+        own = _own_defaults(config)
+        changed = {name: theirs(config, name) for name in own}
+        filled |= changed
+        text = ", ".join(
+            f"{name} {shown(value)} (a bare command: {shown(own[name])})" for name, value in changed.items()
+        )
+        notices += [f"As in RLlib, since the file does not say: {text}."] if text else []
+    return (config.model_copy(update=filled) if filled else config), filled, notices
+
+
+def said(config):
+    """Return {key: value} that a file must say so that it means what ``config`` does, which came from flags."""
+    return _own_defaults(config)
+
+
+def theirs(config, name):
+    """Return RLlib's default of the key ``name`` for the algorithm of ``config``."""
+    field = fields_of(type(config))[name]
+    return (field.json_schema_extra or {}).get("rllib", field.default)
+
+
+def _paces(config):
+    """Whether RLlib's ratio of updates to env steps is meant."""
+    field = fields_of(type(config)).get("training_intensity")
+    alternates = field is not None and field.default is None and "rllib" in field.json_schema_extra
+    is_open = alternates and config.training_intensity is None and not reads_only(config)
+    return is_open and any(name in config.model_fields_set for name in BATCH)
+
+
+def _pace(config):
+    """Return (the transitions trained per env step with one update a round, a line that says so)."""
+
+    def meant(name):
+        return getattr(config, name) if name in config.model_fields_set else theirs(config, name)
+
+    fragment = max(meant("rollout_fragment_length"), meant("n_step"))
+    steps = fragment * meant("num_envs_per_worker") * max(1, meant("num_workers"))
+    intensity = config.train_batch_size / steps
+    every = "env step" if steps == 1 else f"{steps:,} env steps"
+    given = " and ".join(name for name in BATCH if name in config.model_fields_set)
+    text = f"training_intensity {intensity:g}, as in RLlib where {given} is given: one update for every {every}."
+    return intensity, text
+
+
+def _own_defaults(config):
+    """Return {key: what it is here} of the keys that are not given, and have another default in RLlib."""
+    fields, found = fields_of(type(config)), {}
+    if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
+        found["adam_epsilon"] = config.adam_epsilon
+    if (
+        "min_iter_time_s" in fields and config.min_iter_time_s is None and config.num_workers > 0
+    ):  # without workers no clock decides what a run does
+        found["min_iter_time_s"] = min_iter_seconds(config)
+    return {name: value for name, value in found.items() if _differs(config, name, value)}
+
+
+def _differs(config, name, value):
+    notes = fields_of(type(config))[name].json_schema_extra or {}
+    return "rllib" in notes and notes["rllib"] != value
