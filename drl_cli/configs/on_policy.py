@@ -27,7 +27,6 @@ from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, Who
 Norm = Annotated[float, Field(gt=0, le=1e9)]
 
 
-WORKERS_WHY = "a run in one process needs no Ray, and is reproducible bit for bit"
 CLIP_WHY = "as in OpenAI's baselines"
 
 
@@ -66,6 +65,7 @@ class OnPolicyKeys(
     IterationKeys,
     ResourceKeys,
     defaults={
+        "num_workers": default(0, rllib=2, why="a run in one process needs no Ray, and is reproducible bit for bit"),
         "num_envs_per_worker": default(
             8, rllib=1, why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows"
         ),

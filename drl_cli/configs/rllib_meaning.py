@@ -14,7 +14,7 @@ Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_o
 ``DQN.training_step``.
 """
 
-from drl_cli.configs.allowed import fields_of, shown
+from drl_cli.configs.allowed import fields_of
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.offline import reads_only
 
@@ -34,9 +34,7 @@ def completed(config, is_file):
         own = _own_defaults(config)
         changed = {name: theirs(config, name) for name in own}
         filled |= changed
-        text = ", ".join(
-            f"{name} {shown(value)} (a bare command: {shown(own[name])})" for name, value in changed.items()
-        )
+        text = ", ".join(f"{name} {value:g} (a bare command: {own[name]:g})" for name, value in changed.items())
         notices += [f"As in RLlib, since the file does not say: {text}."] if text else []
     return (config.model_copy(update=filled) if filled else config), filled, notices
 
@@ -70,8 +68,9 @@ def _pace(config):
     steps = fragment * meant("num_envs_per_worker") * max(1, meant("num_workers"))
     intensity = config.train_batch_size / steps
     every = "env step" if steps == 1 else f"{steps:,} env steps"
-    given = " and ".join(name for name in BATCH if name in config.model_fields_set)
-    text = f"training_intensity {intensity:g}, as in RLlib where {given} is given: one update for every {every}."
+    given = [name for name in BATCH if name in config.model_fields_set]
+    where = f"{' and '.join(given)} {'are' if len(given) > 1 else 'is'} given"
+    text = f"training_intensity {intensity:g}, as in RLlib where {where}: one update for every {every}."
     return intensity, text
 
 
@@ -80,9 +79,8 @@ def _own_defaults(config):
     fields, found = fields_of(type(config)), {}
     if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
         found["adam_epsilon"] = config.adam_epsilon
-    if (
-        "min_iter_time_s" in fields and config.min_iter_time_s is None and config.num_workers > 0
-    ):  # without workers no clock decides what a run does
+    is_clocked = "min_iter_time_s" in fields and config.num_workers > 0  # else only env steps decide what a run does
+    if is_clocked and config.min_iter_time_s is None:
         found["min_iter_time_s"] = min_iter_seconds(config)
     return {name: value for name, value in found.items() if _differs(config, name, value)}
 

@@ -102,7 +102,8 @@ def message(mapping, where="--config", name="SAC"):
         ({"Q_model": {"dim": 8}}, "Q_model.dim: unknown key (--config). It belongs in model.dim."),
         (
             {"learning_starts": 10, "buffer_size": 5},
-            "learning_starts: 10 is more than buffer_size 5: learning would never start (--config).",
+            "buffer_size: 5 is too small: windows of n_step 3 from 4 environments in each part of the replay need 16 or more "
+            "(--config).",
         ),
         (
             {"parameter_noise": True},
@@ -220,7 +221,7 @@ def test_typo_in_any_key_is_answered_with_the_key(name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_key_of_rllib_that_is_not_built_is_refused_by_name(name):
-    text = message({name: 1})
+    text = message({name: 2})
     assert text.startswith((f"{name}: not supported", f"{name}: a key of old versions")) and "unknown" not in text
 
 
