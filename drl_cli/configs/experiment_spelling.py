@@ -31,10 +31,16 @@ IDLE_KEYS = {
 
 BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
 
-STOP_FIELDS = {"num_env_steps_sampled": "timesteps_total", "num_agent_steps_sampled": "timesteps_total"}
-"""Names of result fields in RLlib 2 → the field that stands for them; a prefix of ``SECTION`` is left out as well."""
+STOP_FIELDS = {
+    "num_env_steps_sampled": "timesteps_total",
+    "num_agent_steps_sampled": "timesteps_total",
+    "num_env_steps_sampled_lifetime": "timesteps_total",
+    "episode_return_mean": "episode_reward_mean",
+}
+"""Names of result fields in RLlib 2 → the field that stands for them, behind one of ``SECTIONS`` or without."""
 
-SECTION = "sampler_results/"
+SECTIONS = ("sampler_results/", "env_runners/", "info/")
+EVALUATION = "evaluation/"
 NO_FIELDS = ("use_pytorch", "framework", "eager")
 """Keys of the config that files of RLlib 0.8 have among their stop rules, where RLlib never reached them."""
 
@@ -81,8 +87,7 @@ def _fields(left, where, notices, problems):
     found = {}
     for field, threshold in rules.items():
         place = where.place(("stop", field))
-        bare = str(field).replace(SECTION, "")
-        name = STOP_FIELDS.get(bare.removeprefix("info/"), bare)
+        name = _field(str(field))
         if field in NO_FIELDS:
             notices.append(f"stop: {field} ({place}) is no field of a result, and never stopped a run.")
         elif name in found or (name != field and name in rules):
@@ -91,3 +96,13 @@ def _fields(left, where, notices, problems):
             found[name] = threshold
             notices += [f"stop: {field} ({place}) is read as {name}."] if name != field else []
     left["stop"] = found
+
+
+def _field(name):
+    """Return what a result field of RLlib 2 is called here."""
+    if name.startswith(EVALUATION):
+        return EVALUATION + _field(name.removeprefix(EVALUATION))
+    bare = next((name.removeprefix(section) for section in SECTIONS if name.startswith(section)), name)
+    if bare in STOP_FIELDS:
+        return STOP_FIELDS[bare]
+    return name if name.startswith("info/") else bare

@@ -7,6 +7,7 @@ algorithms.
 from drl_cli.configs.allowed import fields_of
 from drl_cli.loading import load
 
+_ONE_STEP = "one step is taken for policy and value, whose size is lr; vf_loss_coeff weighs the value's part."
 _LEARNER = "one learner learns; num_gpus says over how many GPUs it splits each batch."
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
@@ -26,6 +27,8 @@ NEVER = {
     "_disable_preprocessor_api": _INTERNAL,
     "num_learner_workers": _LEARNER,
     "num_learners": _LEARNER,
+    "_separate_vf_optimizer": _ONE_STEP,
+    "_lr_vf": _ONE_STEP,
     "num_gpus_per_learner_worker": "num_gpus is what the learner has.",
     "num_gpus_per_learner": "num_gpus is what the learner has.",
     "remote_env_batch_wait_ms": "the environments of a worker step side by side, and all are waited for: rows that come and go "
