@@ -3,7 +3,7 @@
     python docs/make_keys.py > docs/keys.rst
 
 A test compares the file with what this prints, so that it cannot go stale. What is written here by hand are only the names
-that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 1.13) and their defaults in 1.0.1.
+that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 2.4) and their defaults in 1.0.1.
 """
 
 import json
@@ -40,7 +40,8 @@ num_cpus_for_driver=1 memory=0 object_store_memory=0 memory_per_worker=0 object_
 placement_strategy=PACK _fake_gpus=false input=sampler input_config={} actions_in_input_normalized=false
 input_evaluation=[is,wis] off_policy_estimation_methods={} postprocess_inputs=false shuffle_buffer_size=0 output=null
 output_config={} output_compress_columns=[obs,new_obs] output_max_file_size=67108864 multiagent={…} replay_mode=independent
-replay_sequence_length=1 simple_optimizer=false
+replay_sequence_length=1 simple_optimizer=false enable_connectors=false _enable_rl_module_api=false
+_enable_learner_api=false num_learner_workers=0 num_gpus_per_learner_worker=0 num_cpus_per_learner_worker=1
 """
 """RLlib's common config: key=default."""
 

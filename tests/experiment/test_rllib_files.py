@@ -72,7 +72,7 @@ def test_keys_of_the_experiment_are_honoured():
 
 THEIRS = {
     "pace": "pendulum:\n  run: DDPG\n  env: Pendulum-v1\n  config: {sample_batch_size: 1, train_batch_size: 64}\n",
-    "epsilon": "lake:\n  run: APPO\n  env: CartPole-v1\n  config: {num_workers: 1, lr: 0.001}\n",
+    "epsilon": "lake:\n  run: PPO\n  env: CartPole-v1\n  config: {num_workers: 1, lr: 0.001}\n",
 }
 
 
@@ -99,12 +99,12 @@ def test_flags_that_say_the_batch_learn_at_rllibs_pace_and_bare_ones_at_ours():
 
 def test_file_has_rllibs_epsilon_and_iterations_and_a_command_has_ours(tmp_path, notices):
     (one,) = spec.from_file(written(tmp_path, "epsilon"), {})
-    assert (one.config.adam_epsilon, one.config.min_iter_time_s) == (1e-8, 10)
+    assert (one.config.adam_epsilon, one.config.min_iter_time_s) == (1e-8, 0)
     assert (
-        "As in RLlib, since the file does not say: adam_epsilon 1e-08 (a bare command: 1e-05), min_iter_time_s 10 (a bare "
+        "As in RLlib, since the file does not say: adam_epsilon 1e-08 (a bare command: 1e-05), min_iter_time_s 0 (a bare "
         "command: 1)." in notices
     )
-    bare = spec.from_flags({"run": "APPO", "env": "CartPole-v1", "set": ["num_workers=1", "lr=0.001"], "stop": ["{}"]})
+    bare = spec.from_flags({"run": "PPO", "env": "CartPole-v1", "set": ["num_workers=1", "lr=0.001"], "stop": ["{}"]})
     assert (bare.config.adam_epsilon, bare.config.min_iter_time_s) == (1e-5, None)
 
 
@@ -112,7 +112,7 @@ def test_trials_mean_what_a_single_run_of_the_same_words_means(tmp_path):
     from_file = search.asked(written(tmp_path, "epsilon"), {"set": ["num_workers=0"]}, {"seeds": "0,1"})
     assert [one.config.adam_epsilon for one in from_file.specs] == [1e-8, 1e-8]
     assert search.spec_of(from_file.data, from_file.data["points"][0]).config.adam_epsilon == 1e-8
-    flags = {"run": "APPO", "env": "CartPole-v1", "set": ["num_workers=0"], "stop": ["{}"]}
+    flags = {"run": "PPO", "env": "CartPole-v1", "set": ["num_workers=0"], "stop": ["{}"]}
     of_flags = search.asked(None, flags, {"seeds": "0,1"})
     assert [one.config.adam_epsilon for one in of_flags.specs] == [1e-5, 1e-5]
     assert search.spec_of(of_flags.data, of_flags.data["points"][0]).config.adam_epsilon == 1e-5
