@@ -44,7 +44,7 @@ class EnvironmentKeys(Section):
         True,
         "The policy acts in [-1, 1] and its actions are stretched to the bounds of the action space.",
         rllib=False,
-        why="a policy that starts near 0 with a deviation near 1 then covers any action space; so has RLlib since 1.9",
+        why="a policy whose actions start near 0, with a deviation near 1, covers any action space; as in RLlib 1.13",
     )
     clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
     clip_rewards: ClipRewards = key(
