@@ -57,7 +57,7 @@ class _Settling:
             self._say(f"{name} auto{self._at(name)} is read as n_step, {shown(self._mapping[name])}.")
             return
         sizes = [self._value(key) for key in ("train_batch_size", "num_envs_per_worker", "num_workers")]
-        if any(isinstance(size, bool) or not isinstance(size, (int, float)) for size in sizes):
+        if not all(_is_number(size) for size in sizes):
             del self._mapping[name]
             self._say(f"{name} auto{self._at(name)} is what drl does anyway.")
             return
@@ -71,7 +71,7 @@ class _Settling:
         """A schedule's env steps are its share of ``schedule_max_timesteps``."""
         given = {name: self._mapping.pop(name) for name in OF_THE_SPAN if name in self._mapping}
         wrong = [
-            name for name, value in given.items() if isinstance(value, bool) != (name == FADES) or not _is_number(value)
+            name for name, value in given.items() if not _is_number(value) or isinstance(value, bool) != (name == FADES)
         ]
         for name in wrong:
             takes = "true or false" if name == FADES else "a number ≥ 0"
@@ -93,11 +93,8 @@ class _Settling:
             return [SPAN, EXPLORED]
         if "scale_timesteps" in uses and given.get(FADES):
             self._set(("exploration_config", "scale_timesteps"), steps, FADES)
-            self._set(
-                ("exploration_config", "final_scale"),
-                given.get(FADED, FADED_DEFAULT),
-                FADED if FADED in given else FADES,
-            )
+            faded, said_by = given.get(FADED, FADED_DEFAULT), FADED if FADED in given else FADES
+            self._set(("exploration_config", "final_scale"), faded, said_by)
             return [SPAN, EXPLORED, FADES, FADED]
         return []
 
@@ -112,6 +109,8 @@ class _Settling:
         name, home = ".".join(path), self._mapping
         for part in path[:-1]:
             home = home.setdefault(part, {})
+        if not isinstance(home, dict):
+            return  # refused as no mapping
         if path[-1] in home:
             self._reading.problems.append(f"{old}{self._at(old)}: it stands for {name}, which is given as well.")
             return
@@ -141,13 +140,14 @@ class _Settling:
         """Return the type of exploration, None where the schema has none."""
         field = fields_of(self._schema).get("exploration_config")
         given = self._mapping.get("exploration_config")
-        default = field and section_of(field).model_fields["type"].default
+        section = field and section_of(field)
+        default = section.model_fields["type"].default if section else None
         return given.get("type", default) if isinstance(given, dict) else default
 
     def _uses(self):
-        given = self._mapping.get("exploration_config", {})
+        kind = self._type()
         try:
-            return uses_of(self._type()) if isinstance(given, dict) else {}
+            return uses_of(kind) if isinstance(kind, str) else {}
         except InputError:
             return {}  # refused as such
 
@@ -155,11 +155,7 @@ class _Settling:
         uses = self._uses()
         if "scale_timesteps" in uses:
             return f"{FADES} is false, so that the noise keeps its size"
-        return (
-            f"{self._type()} has no such schedule"
-            if "epsilon_timesteps" not in uses
-            else "it is part of another schedule"
-        )
+        return "it is for noise" if "epsilon_timesteps" in uses else f"{self._type()} has no such schedule"
 
     def _say(self, text):
         self._reading.notices.append(text)
@@ -169,4 +165,4 @@ class _Settling:
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and value >= 0
+    return isinstance(value, (int, float)) and 0 <= value < math.inf

@@ -116,6 +116,10 @@ def test_key_that_has_no_effect_is_said_with_the_reason():
         ("DQN", {"gpu": True}, "gpu: a key of old versions of RLlib. Write num_gpus: 1"),
         ("APEX", {"exploration_config": {"final_epsilon": "x"}}, "exploration_config.final_epsilon"),
         ("DQN", {BUFFER: {"storage_unit": "pages"}}, "storage_unit"),
+        ("DQN", {"exploration_fraction": float("inf")}, "exploration_fraction: Infinity is not allowed"),
+        ("DQN", {"exploration_fraction": 0.1, "exploration_config": {"type": ["Random"]}}, "exploration_config.type"),
+        ("DQN", {"exploration_fraction": 0.1, "exploration_config": "Random"}, "exploration_config"),
+        ("PPO", {"rollout_fragment_length": "auto", "train_batch_size": float("inf")}, "train_batch_size"),
     ],
 )
 def test_key_that_cannot_be_meant_is_refused_in_one_line(name, mapping, text):
