@@ -133,8 +133,9 @@ class _Settling:
     # -- what stands there ---------------------------------------------------------------------------------------
 
     def _value(self, name):
-        """Return what is given for a key, its default where nothing is."""
-        return self._mapping.get(name, fields_of(self._schema)[name].default)
+        """Return what is given for a key, its default where nothing is, None where the schema has no such key."""
+        field = fields_of(self._schema).get(name)
+        return self._mapping.get(name, field.default) if field else None
 
     def _type(self):
         """Return the type of exploration, None where the schema has none."""

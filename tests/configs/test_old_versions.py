@@ -65,6 +65,7 @@ READ = [
         20,
     ),
     ("DQN", {"rollout_fragment_length": "auto", "n_step": 5}, "rollout_fragment_length", 5),
+    ("ARS", {"rollout_fragment_length": "auto"}, "rollout_fragment_length", 1000),
     ("PPO", {"evaluation_interval": 0}, "evaluation_interval", None),
     ("PPO", {"evaluation_num_env_runners": 1}, "evaluation_num_workers", 1),
     ("PPO", {"enable_connectors": True, "_enable_rl_module_api": True, "_enable_learner_api": True}, "num_workers", 0),
