@@ -57,8 +57,10 @@ ANYWAY = {
     ("model", "use_attention"): (False,),
     ("model", "use_lstm"): (False,),
     ("model", "free_log_std"): (False,),
+    ("model", "_time_major"): (False,),
+    ("model", "custom_options"): ({}, -1),
     ("model", "no_final_linear"): (False,),
-    ("model", "lstm_use_prev_action_reward"): (False,),
+    ("model", "lstm_use_prev_action_reward"): (False, -1),
     ("model", "lstm_use_prev_action"): (False,),
     ("model", "lstm_use_prev_reward"): (False,),
     ("model", "post_fcnet_hiddens"): ([],),
@@ -82,6 +84,13 @@ GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundr
 _EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
 _NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
 _INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
+
+_NO_LSTM = "it belongs to an LSTM, and this network has none"
+_NO_ATTENTION = "it belongs to use_attention, which this network does not have"
+_ATTENTION = (
+    *("num_transformer_units", "dim", "num_heads", "head_dim", "memory_inference", "memory_training"),
+    *("position_wise_mlp_dim", "init_gru_gate_bias", "use_n_prev_actions", "use_n_prev_rewards"),
+)
 
 IDLE = {
     ("framework",): Idle(GRAPHS, (), ("tf", "tf2", "tfe", "torch")),
@@ -111,6 +120,10 @@ IDLE = {
     ("simple_optimizer",): Idle("num_gpus alone says over how many towers a batch is split"),
     ("num_data_loader_buffers",): Idle("the learner loads the next batch while it learns from one", (int,)),
     ("_use_trajectory_view_api",): Idle(_INTERNAL),
+    ("model", "vf_share_layers"): Idle("each net of this algorithm has layers of its own"),
+    ("model", "max_seq_len"): Idle(_NO_LSTM, (int,)),
+    ("model", "lstm_cell_size"): Idle(_NO_LSTM, (int,)),
+    **{("model", f"attention_{name}"): Idle(_NO_ATTENTION, (int, float)) for name in _ATTENTION},
     ("_disable_execution_plan_api",): Idle(_INTERNAL),
 }
 """Key → why every value of it comes to the same here."""

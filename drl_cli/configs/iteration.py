@@ -13,9 +13,10 @@ class IterationKeys(Section):
 
     timesteps_per_iteration: Whole = key(
         1000,
-        "Env steps after which an iteration may end and a result line is written.",
+        "Env steps after which an iteration may end and a result line is written; 0: after what one round of the loop "
+        "samples.",
         "env steps",
-        ge=1,
+        ge=0,
         rllib=100,
         why="100 steps are a few milliseconds of sampling; the lines of a run would be thousands",
     )

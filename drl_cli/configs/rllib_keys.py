@@ -78,11 +78,6 @@ INSTEAD = {
     "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
     "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
     "lr": (
-        (
-            "optimization",
-            "the learning rates are optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate",
-        ),
-        ("actor_lr", "the learning rates are actor_lr and critic_lr"),
         ("stepsize", "Adam's step size is stepsize"),
         ("sgd_stepsize", "the step size is sgd_stepsize"),
     ),
@@ -95,10 +90,6 @@ INSTEAD = {
     "remote_worker_envs": (("noise_stdev", "its workers play side by side already; raise num_workers"),),
     "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
-    "lr_schedule": (
-        ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),
-        ("actor_lr", "write [[env_step, value], …] in actor_lr and critic_lr"),
-    ),
     "compress_observations": (
         ("vf_share_layers", "fragments are learnt from as they come, and kept by nobody"),
         ("noise_stdev", "observations stay with the worker that made them"),
@@ -207,7 +198,7 @@ def refusal(path, algorithm, schema, rows=()):
         recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
         return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."
     if section == ("model",):
-        return _instead(name, schema)
+        return instead(name, schema)
     if section == ("exploration_config",) and name in EXPLORATION_NOT_YET:
         return "not supported yet."
     if section == ("evaluation_config",) and (name in NOT_YET or name in NEVER or name in fields_of(schema)):
@@ -224,19 +215,19 @@ def refusal(path, algorithm, schema, rows=()):
 def _top_level(name, algorithm, schema, rows):
     if name in NEVER:
         return f"not supported: {NEVER[name]}"
-    instead = _instead(name, schema)
+    other = instead(name, schema)
     owners = [row.name for row in rows if name in fields_of(load(row.config))]
     if owners:
         text = f"a key of {', '.join(owners)}, not of {algorithm}"
-        return f"{text}: {instead}." if instead else f"{text}."
+        return f"{text}: {other}." if other else f"{text}."
     if name in OLD:
         return f"a key of old versions of RLlib. Write {OLD[name]}."
     if name in NOT_YET:
         return _because("not supported yet.", NOT_YET[name])
-    return f"no key of {algorithm}: {instead}." if instead else None
+    return f"no key of {algorithm}: {other}." if other else None
 
 
-def _instead(name, schema):
+def instead(name, schema):
     """Return in words what ``schema`` has in place of ``name``, or None."""
     fields = fields_of(schema)
     return next((text for key, text in INSTEAD.get(name, ()) if key in fields), None)
