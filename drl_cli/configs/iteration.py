@@ -69,3 +69,9 @@ def min_iter_seconds(config):
     if config.min_iter_time_s is not None:
         return config.min_iter_time_s
     return 1.0 if config.num_workers > 0 else 0.0
+
+
+def steps_per_iteration(config) -> int:
+    """Return the env steps that an iteration has at least: ``timesteps_per_iteration``, or one round of the loop."""
+    fragment = getattr(config, "rollout_fragment_length", 1) * config.num_envs_per_worker
+    return config.timesteps_per_iteration or fragment
