@@ -80,7 +80,9 @@ def _as_we_write_it(path: Path) -> Path:
     if not kept:
         return path
     if int(asked[1]) not in kept:
-        raise refuse(path, f"there is no such checkpoint; {folder.parent} has {', '.join(one.name for one in kept.values())}")
+        raise refuse(
+            path, f"there is no such checkpoint; {folder.parent} has {', '.join(one.name for one in kept.values())}"
+        )
     return kept[int(asked[1])]
 
 
