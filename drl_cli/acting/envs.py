@@ -245,7 +245,9 @@ def _restore_older_game(bare: str) -> None:
     gymnasium.register(id=bare, entry_point=base.entry_point, kwargs=kwargs, max_episode_steps=base.max_episode_steps)
     sticky = f"repeat_action_probability {kwargs['repeat_action_probability']:g}"
     told = ", ".join([*(f"{name} {value}" for name, value in changed.items()), sticky])
-    _RESTORED[bare] = f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {told}."
+    _RESTORED[bare] = (
+        f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {told}."
+    )
 
 
 def _is_stub(env_id: str) -> bool:

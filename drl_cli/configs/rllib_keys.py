@@ -5,6 +5,7 @@ algorithms.
 """
 
 from drl_cli.configs.allowed import fields_of
+from drl_cli.configs.elsewhere import KEYS, RLLIB_2, key_here
 from drl_cli.loading import load
 
 _SPAN = (
@@ -213,6 +214,9 @@ def refusal(path, algorithm, schema, rows=()):
 
 
 def _top_level(name, algorithm, schema, rows):
+    if name in RLLIB_2:
+        why = _top_level(RLLIB_2[name], algorithm, schema, rows)
+        return f"RLlib 2's name of {RLLIB_2[name]}, {why}" if why else None
     if name in NEVER:
         return f"not supported: {NEVER[name]}"
     other = instead(name, schema)
@@ -224,7 +228,18 @@ def _top_level(name, algorithm, schema, rows):
         return f"a key of old versions of RLlib. Write {OLD[name]}."
     if name in NOT_YET:
         return _because("not supported yet.", NOT_YET[name])
-    return f"no key of {algorithm}: {other}." if other else None
+    if other:
+        return f"no key of {algorithm}: {other}."
+    return key_here(name, schema) or _elsewhere(name, algorithm, schema, rows)
+
+
+def _elsewhere(name, algorithm, schema, rows):
+    """Return why a name from elsewhere has no key in this algorithm, or None if it is no such name."""
+    if name not in KEYS:
+        return None
+    right = KEYS[name].here[0][0]
+    why = _top_level(right, algorithm, schema, rows) if "." not in right else f"which {algorithm} has not."
+    return f"a name of {KEYS[name].origin} for {right}, {why}"
 
 
 def instead(name, schema):

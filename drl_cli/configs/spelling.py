@@ -7,6 +7,7 @@ Source: RLlib 0.6 to 2.x.
 from drl_cli.configs import rllib_keys
 from drl_cli.configs.allowed import fields_of, section_of, shown
 from drl_cli.configs.common_defaults import EMPTY, SEVERAL, UNREAD, clashes, class_name
+from drl_cli.configs.elsewhere import RLLIB_2
 from drl_cli.configs.idle_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
 
 _EXPLORATION = ("exploration_config",)
@@ -59,6 +60,7 @@ ALIASES = {
     ("noise_scale",): (*_EXPLORATION, "ou_base_scale"),
     ("exploration_ou_noise_scale",): (*_EXPLORATION, "ou_base_scale"),
     ("exploration_gaussian_sigma",): (*_EXPLORATION, "stddev"),
+    **{(old,): (new,) for old, new in RLLIB_2.items()},
 }
 """Spelling → key. It is read where the algorithm has the key and does not have the spelling as a key of its own."""
 

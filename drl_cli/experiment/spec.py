@@ -30,6 +30,8 @@ from drl_cli.acting import callbacks, envs, evaluations, preprocessing, remote_e
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import environs, exploration, export_formats
+from drl_cli.configs.allowed import fields_of
+from drl_cli.configs.elsewhere import RLLIB_2
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
@@ -132,6 +134,12 @@ def import_modules(flags):
         envs.import_module(module)
 
 
+def _refusal(path):
+    """Return why a field of an experiment is refused, or None; keys of a config are known to belong one level deeper."""
+    rows = table.rows()
+    return refusal(path, {*RLLIB_2, *(name for row in rows for name in fields_of(load(row.config)))})
+
+
 def _placed(error, place):
     return f"{str(error).rstrip('.')} ({place})."
 
@@ -158,7 +166,7 @@ class Draft:
                 f"{self._name[:100]!r} is no name for an experiment: letters, digits, blanks, '.', '_' and '-', "
                 "at most 100."
             )
-        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
+        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, _refusal)
         found += self._unsettled + wrong
         for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):
             found += check()
