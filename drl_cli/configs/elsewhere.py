@@ -1,9 +1,9 @@
 """What settings are called elsewhere: names of Stable-Baselines3, its zoo, CleanRL and RLlib 2, and what they are here.
 
 Used where an unknown name is answered: by ``configs.rllib_keys`` (keys), ``experiment.stop`` (stop fields),
-``configs.experiment`` (fields of a file) and ``cli.endings`` (options). Nothing here is read as the key beside it: values of the
-same name often count something else, so that the answer says what. RLlib 2's names of equal meaning are read, and stand in
-``configs.spelling``. Sources: Stable-Baselines3 2.7, rl-baselines3-zoo 2.7, CleanRL 1.0, Ray 2.40.
+``configs.experiment`` (fields of a file) and ``cli.endings`` (options). No name is read as the key beside it: the values of
+many count something else, and the answer says what. RLlib 2's names of equal meaning are read, by ``configs.spelling``.
+Sources: Stable-Baselines3 2, rl-baselines3-zoo, the scripts of CleanRL, AlgorithmConfig of Ray 2.
 """
 
 from collections.abc import Callable
@@ -44,6 +44,7 @@ _PER_ENV = (
     "env steps of each environment between two updates; the batch is train_batch_size, that times the environments"
 )
 _INTENSITY = "updates per env step times train_batch_size"
+_STEPS_OVER_FREQ = f"{_INTENSITY}; gradient_steps / train_freq are the updates per env step"
 _IN_STEPS = "in env steps; 0 for after every update"
 
 KEYS: dict[str, Name] = {
@@ -75,13 +76,9 @@ KEYS: dict[str, Name] = {
     "anneal_lr": _of(CLEANRL, ("lr", "a list [[env_step, value], …] falls linearly")),
     "target_update_interval": _of(SB3, ("target_network_update_freq", _IN_STEPS)),
     "target_network_frequency": _of(CLEANRL, ("target_network_update_freq", _IN_STEPS)),
-    "train_freq": _of(
-        SB3, ("training_intensity", f"{_INTENSITY}; gradient_steps / train_freq are the updates per env step")
-    ),
+    "train_freq": _of(SB3, ("training_intensity", _STEPS_OVER_FREQ)),
     "train_frequency": _of(CLEANRL, ("training_intensity", f"{_INTENSITY}, 1 / train_frequency of them per env step")),
-    "gradient_steps": _of(
-        SB3, ("training_intensity", f"{_INTENSITY}; gradient_steps / train_freq are the updates per env step")
-    ),
+    "gradient_steps": _of(SB3, ("training_intensity", _STEPS_OVER_FREQ)),
     "polyak": _of("Spinning Up", ("tau", "1 - polyak")),
     "policy_frequency": _of(CLEANRL, "policy_delay"),
     "target_policy_noise": _of(SB3, "target_noise"),

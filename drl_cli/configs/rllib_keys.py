@@ -202,8 +202,8 @@ def refusal(path, algorithm, schema, rows=()):
         return instead(name, schema)
     if section == ("exploration_config",) and name in EXPLORATION_NOT_YET:
         return "not supported yet."
-    if section == ("evaluation_config",) and (name in NOT_YET or name in NEVER or name in fields_of(schema)):
-        return "not supported yet; evaluations may differ from training in explore, env_config and horizon."
+    if section == ("evaluation_config",):
+        return _top_level(name, algorithm, schema, rows)
     if section[0] == "tf_session_args" and name in SESSION_NOT_YET:
         return "not supported yet."
     if section == ("replay_buffer_config",):

@@ -1,9 +1,9 @@
 """Strict reading of YAML and JSON: from text to plain data, with the line of every key.
 
 Used by ``experiment`` for files and flags. YAML is read as 1.2 core (``1e-4`` is a number, ``on`` a string, ``010``
-ten) and only the part of it that is plain data: no anchors, aliases, merge keys, dates, directives, several documents, nor
-tags but those of plain scalars (``!!float``). Limits keep a hostile file from costing time or memory. Every refusal is a ConfigError with line and
-column.
+ten) and only the part of it that is plain data: no anchors, aliases, merge keys, dates, directives, several documents,
+nor tags but those of plain scalars (``!!float``). Limits keep a hostile file from costing time or memory. Every refusal is
+a ConfigError with line and column.
 
 Source: YAML 1.2.2 §10.3.2 (core schema). Deviation: infinities and NaN are refused, keys must be text.
 """

@@ -263,3 +263,16 @@ def test_same_key_under_two_names_with_equal_values_is_accepted(given):
 
 def test_no_least_steps_of_an_iteration_is_none():
     assert reading("PPO", {"timesteps_per_iteration": 0})[0].timesteps_per_iteration == 0
+
+
+def test_threads_for_the_driver_are_taken_and_said_to_reach_only_what_it_starts():
+    threads = {"OMP_NUM_THREADS": "16"}
+    given = {"extra_python_environs_for_driver": threads, "extra_python_environs_for_worker": threads}
+    given |= {"num_workers": 2}
+    config, problems, notices = reading("PPO", given)
+    assert (problems, config.extra_python_environs_for_driver) == ([], threads)
+    assert notices == [
+        "extra_python_environs_for_driver: OMP_NUM_THREADS reaches the processes that the run starts; its own read it when "
+        "drl started: type it before the command (NAME=VALUE drl train …). tf_session_args has the learner's threads "
+        "(--config)."
+    ]

@@ -109,9 +109,9 @@ def message(mapping, where="--config", name="SAC"):
             "parameter_noise: a key of old versions of RLlib. Write exploration_config: {type: ParameterNoise} (--config).",
         ),
         (
-            {"evaluation_config": {"gamma": 0.9}},
-            "evaluation_config.gamma: not supported yet; evaluations may differ from training in explore, env_config and "
-            "horizon (--config).",
+            {"evaluation_config": {"env_task_fn": 1}},
+            "evaluation_config.env_task_fn: not supported: a Python object, which a config of plain data cannot hold "
+            "(--config).",
         ),
     ],
 )
