@@ -31,7 +31,7 @@ REFUSED = {
 def settled(
     mapping: dict[str, Any], schema: type[Section], where: Where
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Return (``mapping`` with only those keys in ``evaluation_config`` that it has itself or nobody has, problems, notices)."""
+    """Return (``mapping`` whose ``evaluation_config`` has only keys of its own and unknown ones, problems, notices)."""
     given = mapping.get(SECTION)
     fields = fields_of(schema)
     own = fields_of(section_of(fields[SECTION])) if SECTION in fields else {}

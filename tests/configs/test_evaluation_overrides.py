@@ -1,4 +1,4 @@
-"""Any key of the algorithm may stand in evaluation_config, as in RLlib: it works, changes nothing and is said, or is refused."""
+"""Any key of the algorithm may stand in evaluation_config, as in RLlib: it works, is said to change nothing, or is refused."""
 
 import pytest
 
