@@ -289,7 +289,8 @@ def _unknown(env_id, namespace, name):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
     # Hundreds of games resemble anything, so they are proposed to nobody else.
     known = gymnasium.registry.items()
-    candidates = [known_id for known_id, spec in known if looks_atari or not preparing.is_atari(spec)]
+    real = [(known_id, spec) for known_id, spec in known if not _is_stub(known_id)]
+    candidates = [known_id for known_id, spec in real if looks_atari or not preparing.is_atari(spec)]
     close = nearest(env_id, candidates)
     for ending in _ATARI_ENDINGS if looks_atari else ():
         close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)

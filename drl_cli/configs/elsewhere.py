@@ -160,7 +160,7 @@ FIELDS: dict[str, str] = {
     "n_timesteps": "stop: {timesteps_total: N}",
     "total_timesteps": "stop: {timesteps_total: N}",
     "timesteps": "stop: {timesteps_total: N}",
-    "policy": "nothing: the networks are those of config.model",
+    "policy": "config: {model: {…}}, where networks are described",
     "save_freq": "checkpoint_freq: N, in iterations",
 }
 """Field of an experiment elsewhere → what stands there here."""
@@ -187,7 +187,7 @@ OPTIONS: dict[str, str] = {
     "logdir": "--local-dir DIR",
     "output-dir": "--local-dir DIR",
     "save-freq": "--checkpoint-freq N, in iterations",
-    "save-model": "nothing: the best and the last checkpoint are kept anyway",
+    "save-model": "--checkpoint-freq N for more than the best and the last checkpoint",
     "hyperparams": "-s KEY=VALUE or --config OBJECT",
     "conf-file": "-f FILE",
     "config-path": "-f FILE",
@@ -195,7 +195,6 @@ OPTIONS: dict[str, str] = {
     "resume-from": "--restore CHECKPOINT",
     "torch-deterministic": "--seed N: a run without workers is repeated bit for bit",
     "n-jobs": "-s num_workers=N",
-    "enable-new-api-stack": "nothing: there is one",
 }
 """Option elsewhere, without its dashes → what is typed here; others are looked up among ``KEYS``."""
 

@@ -114,5 +114,5 @@ def refusal(path, config_keys=frozenset()):
     if name in STOPS:
         return f"no field of an experiment. Write stop: {{{STOPS[name]}: …}}"
     if name in KEYS:
-        return f"a name of {KEYS[name].origin}. Write config: {{{KEYS[name].here[0][0]}: …}}"
+        return f"a name of {KEYS[name].origin}. Write config: {{{' or '.join(key for key, _ in KEYS[name].here)}: …}}"
     return None

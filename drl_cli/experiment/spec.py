@@ -31,7 +31,7 @@ from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import environs, exploration, export_formats
 from drl_cli.configs.allowed import fields_of
-from drl_cli.configs.elsewhere import RLLIB_2
+from drl_cli.configs.elsewhere import FIELDS, RLLIB_2
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
@@ -176,6 +176,8 @@ class Draft:
 
     def _read_algorithm(self):
         name = self._mapping.get("run")
+        if name is None and self._is_misnamed("run"):
+            return []  # said already
         if name is None:
             return [f"run is missing ({self._where.place()}): which algorithm? Type --run SAC."]
         if not isinstance(name, str):
@@ -209,8 +211,14 @@ class Draft:
             return [_placed(f"model.custom_model: {error}", place)]
         return []
 
+    def _is_misnamed(self, name):
+        """Whether a field stands there that is refused as another name of ``name``."""
+        return any(FIELDS.get(field, "").startswith(f"{name}:") for field in self._mapping)
+
     def _read_environment(self):
         name = self._mapping.get("env")
+        if name is None and self._is_misnamed("env"):
+            return []  # said already
         if name is None:
             return [f"env is missing ({self._where.place()}): which environment? Type --env LunarLanderContinuous-v3."]
         if not isinstance(name, str):

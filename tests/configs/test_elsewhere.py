@@ -121,7 +121,7 @@ def test_word_that_is_not_near_is_no_guess(word, choices):
         ("enviroment", "no field of an experiment. Write env: ID"),
         ("total_timesteps", "no field of an experiment. Write stop: {timesteps_total: N}"),
         ("lr", "a key of the config. Indent it under config: {lr: …}"),
-        ("learning_rate", "a name of Stable-Baselines3 and CleanRL. Write config: {lr: …}"),
+        ("learning_rate", "a name of Stable-Baselines3 and CleanRL. Write config: {lr or stepsize or sgd_stepsize: …}"),
         ("episodes", "no field of an experiment. Write stop: {episodes_total: …}"),
     ],
 )
