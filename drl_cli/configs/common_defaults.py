@@ -58,6 +58,8 @@ _TF_SESSION = {
     "allow_soft_placement": True,
 }
 _LOCAL_TF_SESSION = {"intra_op_parallelism_threads": 8, "inter_op_parallelism_threads": 8}
+_ATARI = {"dim": 84, "grayscale": False, "framestack": True}
+"""Defaults that speak of Atari games in RLlib, and here of every image; only all three together are the block that was pasted."""
 _CLASS = re.compile(r"(?:<class ')?ray\.(?:rllib|tune)\.(?:\w+\.)*(\w+)(?:'>)?")
 
 
@@ -83,6 +85,8 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
         found.append(
             (("model", "vf_share_layers"), "the fit of the value would move TRPO's policy out of its trust region")
         )
+    if isinstance(given, dict) and all(name in given and given[name] == value for name, value in _ATARI.items()):
+        found += [(("model", name), "preprocessor_pref makes Atari games ready") for name in _ATARI]
     if mapping.get("replay_sequence_length") == 1 and model and _is_recurrent(model):
         found.append((("replay_sequence_length",), "a sequence has the length of model.max_seq_len and its burn-in"))
     if (

@@ -138,12 +138,12 @@ class _Reading:
     def all_notices(self):
         """Return all notices, those first that say the same of one key or of many."""
         found = []
-        for (of_one, of_many), keys in self._alike.items():
-            found += [f"{', '.join(keys)} {of_many}."] if len(keys) > MANY else [f"{key} {of_one}." for key in keys]
+        for (of_one, of_many, many), keys in self._alike.items():
+            found += [f"{', '.join(keys)} {of_many}."] if len(keys) > many else [f"{key} {of_one}." for key in keys]
         return found + self.notices
 
-    def _say_alike(self, key, of_one, of_many):
-        self._alike.setdefault((of_one, of_many), []).append(key)
+    def _say_alike(self, key, of_one, of_many, many=MANY):
+        self._alike.setdefault((of_one, of_many, many), []).append(key)
 
     def shorten(self, old):
         """Put the name of a class in the place of its full path."""
@@ -162,8 +162,10 @@ class _Reading:
             self._say_unread(path, parent.pop(path[-1]), why)
 
     def _say_unread(self, path, value, why):
-        text = f"{'.'.join(path)} {shown(value)} is RLlib's common default, which is not read here"
-        self.notices.append(f"{text}: {why}." if why else f"{text}.")
+        because = f": {why}" if why else ""
+        of_one = f"is RLlib's common default, which is not read here{because}"
+        of_many = f"are RLlib's common defaults, which are not read here{because}"
+        self._say_alike(f"{'.'.join(path)} {shown(value)}", of_one, of_many, many=1)
 
     def drop_empty_multiagent(self):
         """Take away a ``multiagent`` block that names no policies."""

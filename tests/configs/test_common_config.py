@@ -150,6 +150,13 @@ def test_common_config_pasted_whole_is_taken_by_every_algorithm(name):
 
 
 @pytest.mark.parametrize("name", table.names())
+def test_model_defaults_leave_images_to_the_environment(name):
+    config, _, _ = reading(name, COMMON_CONFIG)
+    assert (config.model.dim, config.model.grayscale, config.model.framestack) == (None, None, None)
+    assert reading(name, {"model": {"dim": 84}})[0].model.dim == 84
+
+
+@pytest.mark.parametrize("name", table.names())
 def test_model_defaults_with_attention_are_taken_by_every_algorithm(name):
     assert reading(name, {"model": {**MODEL_DEFAULTS, **ATTENTION}})[1] == []
 
