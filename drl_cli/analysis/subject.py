@@ -11,8 +11,6 @@ from pathlib import Path
 from drl_cli import checkpoint as checkpoints
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.policy import policy_from_checkpoint
-from drl_cli.algorithms import table
-from drl_cli.configs.allowed import fields_of
 from drl_cli.configs.idle_keys import ANYWAY, IDLE
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.loading import load
@@ -151,7 +149,7 @@ def _read_overrides(given, facts):
     if isinstance(over, dict):
         given = {**over, **{key: value for key, value in given.items() if key != "evaluation_config"}}
     kept, idle = {}, []
-    known = _known_keys(facts.get("algorithm"))
+    known = _known_keys(facts.get("algorithm")) if set(given) - set(OVERRIDES) else ()
     for key, value in given.items():
         if key in OVERRIDES:
             kept[key] = value
@@ -179,6 +177,7 @@ def _known_keys(algorithm):
     """Return the keys of the algorithm's config and those of RLlib's that change nothing."""
     keys = {path[0] for path in (*ANYWAY, *IDLE)}
     try:
-        return keys | set(fields_of(load(table.find(algorithm).config)))
+        schema = load(load("drl_cli.algorithms.table:find")(algorithm).config)
+        return keys | set(load("drl_cli.configs.allowed:fields_of")(schema))
     except InputError:  # one that a module registers which was not imported
         return keys

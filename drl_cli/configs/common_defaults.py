@@ -59,7 +59,7 @@ _TF_SESSION = {
 }
 _LOCAL_TF_SESSION = {"intra_op_parallelism_threads": 8, "inter_op_parallelism_threads": 8}
 _ATARI = {"dim": 84, "grayscale": False, "framestack": True}
-"""Defaults that speak of Atari games in RLlib, and here of every image; only all three together are the block that was pasted."""
+"""Defaults that speak of Atari games in RLlib, and here of every image; all three together are the pasted block."""
 _CLASS = re.compile(r"(?:<class ')?ray\.(?:rllib|tune)\.(?:\w+\.)*(\w+)(?:'>)?")
 
 

@@ -34,7 +34,6 @@ ANYWAY = {
     ("object_store_memory",): (0,),
     ("object_store_memory_per_worker",): (0,),
     ("remote_worker_envs",): (False,),
-    ("remote_env_batch_wait_ms",): (0,),
     ("keep_per_episode_custom_metrics",): (False,),
     ("restart_failed_sub_environments",): (True,),
     ("disable_env_checking",): (False,),
@@ -105,6 +104,9 @@ IDLE = {
         ("truncate_episodes", "complete_episodes"),
     ),
     ("sample_async",): Idle(_EVERY_WORKER),
+    ("remote_env_batch_wait_ms",): Idle(
+        "the environments of a worker step side by side, and all are waited for", (int, float)
+    ),
     ("collect_metrics_timeout",): Idle(_NOTHING_WAITS, (int, float)),
     ("metrics_episode_collection_timeout_s",): Idle(_NOTHING_WAITS, (int, float)),
     ("always_attach_evaluation_results",): Idle("each result holds the newest evaluation"),

@@ -21,7 +21,7 @@ _FILM = "what it tries are perturbed policies; film the learnt one with: drl rol
 NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
     "env_task_fn": _PYTHON,
-    "logger_config": _PYTHON,
+    "logger_config": "results go where --logger NAME says, beside the files of the run's folder.",
     "observation_space": "the spaces are the environment's own.",
     "action_space": "the spaces are the environment's own.",
     "in_evaluation": _INTERNAL,
@@ -29,8 +29,6 @@ NEVER = {
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
     "disable_env_checking": "every environment is checked once before a run; it takes one episode start and one step.",
-    "remote_env_batch_wait_ms": "the environments of a worker step side by side, and all are waited for: rows that come and go "
-    "would make every run another one. Workers do not wait for one another: raise num_workers.",
     "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
