@@ -119,7 +119,7 @@ def registered_ids(with_games=False):
     plugins.discover()
     if with_games:
         _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
-    return list(gymnasium.registry)
+    return [env_id for env_id in gymnasium.registry if not _is_stub(env_id)]
 
 
 def is_game(env_id):

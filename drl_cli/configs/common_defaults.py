@@ -59,7 +59,8 @@ _TF_SESSION = {
 }
 _LOCAL_TF_SESSION = {"intra_op_parallelism_threads": 8, "inter_op_parallelism_threads": 8}
 _ATARI = {"dim": 84, "grayscale": False, "framestack": True}
-"""Defaults that speak of Atari games in RLlib, and here of every image; all three together are the pasted block."""
+"""Defaults that speak of Atari games in RLlib, and here of every image."""
+_PASTED = "custom_preprocessor"  # a key of MODEL_DEFAULTS that is none here: who gives it has pasted the block
 _CLASS = re.compile(r"(?:<class ')?ray\.(?:rllib|tune)\.(?:\w+\.)*(\w+)(?:'>)?")
 
 
@@ -85,7 +86,7 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
         found.append(
             (("model", "vf_share_layers"), "the fit of the value would move TRPO's policy out of its trust region")
         )
-    if isinstance(given, dict) and all(name in given and given[name] == value for name, value in _ATARI.items()):
+    if isinstance(given, dict) and _PASTED in given and all(given.get(name, ()) == _ATARI[name] for name in _ATARI):
         found += [(("model", name), "preprocessor_pref makes Atari games ready") for name in _ATARI]
     if mapping.get("replay_sequence_length") == 1 and model and _is_recurrent(model):
         found.append((("replay_sequence_length",), "a sequence has the length of model.max_seq_len and its burn-in"))

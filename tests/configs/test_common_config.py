@@ -153,7 +153,8 @@ def test_common_config_pasted_whole_is_taken_by_every_algorithm(name):
 def test_model_defaults_leave_images_to_the_environment(name):
     config, _, _ = reading(name, COMMON_CONFIG)
     assert (config.model.dim, config.model.grayscale, config.model.framestack) == (None, None, None)
-    assert reading(name, {"model": {"dim": 84}})[0].model.dim == 84
+    asked = {"dim": 84, "grayscale": False, "framestack": True}
+    assert reading(name, {"model": asked})[0].model.model_dump(include=set(asked)) == asked
 
 
 @pytest.mark.parametrize("name", table.names())
