@@ -12,7 +12,7 @@ import textwrap
 
 from drl_cli.algorithms import table
 from drl_cli.cli import evaluate, rllib_options, rollout, train
-from drl_cli.configs import experiment, experiment_spelling, idle_keys, rllib_keys, spelling
+from drl_cli.configs import elsewhere, experiment, experiment_spelling, idle_keys, rllib_keys, spelling
 from drl_cli.configs.allowed import fields_of, section_of
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.loading import load
@@ -86,6 +86,8 @@ def _shown(field):
 
 def _anyway(name):
     """Return the values with which a refused key is accepted, in words."""
+    if name == "multiagent":
+        return " (a block that names no policies is accepted)"
     values = idle_keys.ANYWAY.get((name,), ())
     return f" ({' or '.join(_plain(value) for value in values)} is accepted)" if values else ""
 
@@ -139,6 +141,25 @@ def keys_part():
     return lines + _rows(("key", "why, and what helps instead"), refused, "30 70")
 
 
+def elsewhere_part():
+    """Return the lines about names of other libraries."""
+    lines = _heading("Names from elsewhere", SECTION) + [
+        "What other libraries call a setting. These names are answered with what is written here, not read, since the values",
+        "of many count something else; those of RLlib 2 mean the same, and are read.",
+        "",
+    ]
+    rows = [(_code(name), "RLlib 2", f"read as {new}") for name, new in sorted(elsewhere.RLLIB_2.items())]
+    for name, told in sorted(elsewhere.KEYS.items(), key=lambda pair: pair[0].casefold()):
+        here = "; or ".join(f"{key}{f' ({counts})' if counts else ''}" for key, counts in told.here)
+        rows.append((_code(name), told.origin, here))
+    lines += _rows(("key", "of", "here"), rows, "25 20 55")
+    stops = [(_code(name), _code(new)) for name, new in sorted(elsewhere.STOPS.items())]
+    lines += _rows(("stop field", "here"), stops, "50 50")
+    lines += _rows(("field of a file", "here"), [(_code(n), t) for n, t in sorted(elsewhere.FIELDS.items())], "30 70")
+    options = [(_code(f"--{name}"), text) for name, text in sorted(elsewhere.OPTIONS.items())]
+    return lines + _rows(("option", "here"), options, "30 70")
+
+
 def experiment_part():
     """Return the lines about the keys of an experiment in a file."""
     works = [(_code(name), field.description) for name, field in sorted(ExperimentKeys.model_fields.items())]
@@ -170,6 +191,8 @@ def options_part():
 def _treated(old):
     if old.fits is None:
         return "Refused: "
+    if old.said:
+        return f"Accepted with {' or '.join(old.fits)}: "
     return "Accepted: " if old.takes is None else f"Refused, but for {' or '.join(repr(value) for value in old.fits)}: "
 
 
@@ -183,7 +206,7 @@ def text():
         "refused with the names of the algorithms that have it, a misspelt one with the nearest.",
         "",
     ]
-    lines += keys_part() + experiment_part() + options_part()
+    lines += keys_part() + elsewhere_part() + experiment_part() + options_part()
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 

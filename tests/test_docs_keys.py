@@ -33,11 +33,11 @@ IDLE = [
     "eager",
     "use_pytorch",
     "postprocess_inputs",
+    "remote_env_batch_wait_ms",
 ]
 REFUSED = (
     "env_task_fn",
     "multiagent",
-    "remote_env_batch_wait_ms",
 )
 
 

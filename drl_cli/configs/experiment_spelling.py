@@ -4,7 +4,10 @@ Used by ``experiment.spec``, before ``configs.experiment`` reads what is left; w
 RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8 to 1.13.
 """
 
+import re
+
 from drl_cli.configs.allowed import shown
+from drl_cli.configs.common_defaults import class_name
 from drl_cli.configs.idle_keys import IDLE, Idle, asks_for_nothing, fits, taken
 
 ANYWAY = {
@@ -29,6 +32,7 @@ IDLE_KEYS = {
 }
 """Key → why it changes nothing; a list is read element by element."""
 
+_ALGORITHM = re.compile(r"(Torch|TF)?(Trainer|Agent|Config)$")
 BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
 
 STOP_FIELDS = {
@@ -48,6 +52,9 @@ NO_FIELDS = ("use_pytorch", "framework", "eager")
 def settled(mapping, where):
     """Return (the mapping without such keys, notices, problems); ``where``: the Where of the mapping."""
     left, notices, problems = dict(mapping), [], []
+    _algorithm(left, where, notices, problems)
+    if left.get("config", {}) is None:
+        left["config"] = {}  # a heading with nothing under it
     for name, values in ANYWAY.items():
         if name in left and asks_for_nothing(values, left[name]):
             notices.append(f"{name} {shown(left.pop(name))} is what drl does anyway.")
@@ -63,6 +70,20 @@ def settled(mapping, where):
     _budget(left, where, notices, problems)
     _fields(left, where, notices, problems)
     return left, notices, problems
+
+
+def _algorithm(left, where, notices, problems):
+    """Read ``algo`` as ``run``, and the class path of one of RLlib's algorithms as its name."""
+    if "algo" in left:
+        value, place = left.pop("algo"), where.place(("algo",))
+        if left.setdefault("run", value) != value:
+            problems.append(f"algo: another name of run, which is given as well ({place}).")
+        notices.append(f"algo ({place}) is read as run.")
+    name = class_name(left.get("run"))
+    if name:
+        short = _ALGORITHM.sub("", name)
+        notices.append(f"run {left['run']} ({where.place(('run',))}) is read as {short}.")
+        left["run"] = short
 
 
 def _budget(left, where, notices, problems):

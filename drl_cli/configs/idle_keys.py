@@ -41,7 +41,6 @@ ANYWAY = {
     ("object_store_memory",): (0,),
     ("object_store_memory_per_worker",): (0,),
     ("remote_worker_envs",): (False,),
-    ("remote_env_batch_wait_ms",): (0,),
     ("keep_per_episode_custom_metrics",): (False,),
     ("restart_failed_sub_environments",): (True,),
     ("vtrace_drop_last_ts",): (False,),
@@ -63,8 +62,10 @@ ANYWAY = {
     ("model", "use_attention"): (False,),
     ("model", "use_lstm"): (False,),
     ("model", "free_log_std"): (False,),
+    ("model", "_time_major"): (False,),
+    ("model", "custom_options"): ({}, -1),
     ("model", "no_final_linear"): (False,),
-    ("model", "lstm_use_prev_action_reward"): (False,),
+    ("model", "lstm_use_prev_action_reward"): (False, -1),
     ("model", "lstm_use_prev_action"): (False,),
     ("model", "lstm_use_prev_reward"): (False,),
     ("model", "post_fcnet_hiddens"): ([],),
@@ -90,6 +91,13 @@ _NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
 _SHARDS = "num_replay_shards alone says how many parts the replay has, which stay on the run's own machine"
 _INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
 
+_NO_LSTM = "it belongs to an LSTM, and this network has none"
+_NO_ATTENTION = "it belongs to use_attention, which this network does not have"
+_ATTENTION = (
+    *("num_transformer_units", "dim", "num_heads", "head_dim", "memory_inference", "memory_training"),
+    *("position_wise_mlp_dim", "init_gru_gate_bias", "use_n_prev_actions", "use_n_prev_rewards"),
+)
+
 IDLE = {
     ("framework",): Idle(GRAPHS, (), ("tf", "tf2", "tfe", "torch")),
     ("eager",): Idle(GRAPHS),
@@ -103,6 +111,9 @@ IDLE = {
         ("truncate_episodes", "complete_episodes"),
     ),
     ("sample_async",): Idle(_EVERY_WORKER),
+    ("remote_env_batch_wait_ms",): Idle(
+        "the environments of a worker step side by side, and all are waited for", (int, float)
+    ),
     ("collect_metrics_timeout",): Idle(_NOTHING_WAITS, (int, float)),
     ("metrics_episode_collection_timeout_s",): Idle(_NOTHING_WAITS, (int, float)),
     ("always_attach_evaluation_results",): Idle("each result holds the newest evaluation"),
@@ -130,6 +141,10 @@ IDLE = {
     ("replay_buffer_config", "replay_buffer_shards_colocated_with_driver"): Idle(_SHARDS),
     ("replay_buffer_config", "_enable_replay_buffer_api"): Idle(_INTERNAL),
     ("_use_trajectory_view_api",): Idle(_INTERNAL),
+    ("model", "vf_share_layers"): Idle("each net of this algorithm has layers of its own"),
+    ("model", "max_seq_len"): Idle(_NO_LSTM, (int,)),
+    ("model", "lstm_cell_size"): Idle(_NO_LSTM, (int,)),
+    **{("model", f"attention_{name}"): Idle(_NO_ATTENTION, (int, float)) for name in _ATTENTION},
     ("_disable_execution_plan_api",): Idle(_INTERNAL),
     ("enable_connectors",): Idle(_INTERNAL),
     ("_enable_rl_module_api",): Idle(_INTERNAL),

@@ -19,9 +19,10 @@ class IterationKeys(Section):
 
     timesteps_per_iteration: Whole = key(
         1000,
-        "Env steps after which an iteration may end and a result line is written.",
+        "Env steps after which an iteration may end and a result line is written; 0: after what one round of the loop "
+        "samples.",
         "env steps",
-        ge=1,
+        ge=0,
         rllib=0,
         why=STEPS_WHY,
     )
@@ -79,3 +80,9 @@ def min_iter_seconds(config):
     if config.min_iter_time_s is not None:
         return config.min_iter_time_s
     return 1.0 if config.num_workers > 0 else 0.0
+
+
+def steps_per_iteration(config) -> int:
+    """Return the env steps that an iteration has at least: ``timesteps_per_iteration``, or one round of the loop."""
+    fragment = getattr(config, "rollout_fragment_length", 1) * config.num_envs_per_worker
+    return config.timesteps_per_iteration or fragment

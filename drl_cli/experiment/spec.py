@@ -30,6 +30,8 @@ from drl_cli.acting import callbacks, envs, evaluations, preprocessing, remote_e
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
 from drl_cli.configs import environs, exploration, export_formats, rllib_meaning
+from drl_cli.configs.allowed import fields_of
+from drl_cli.configs.elsewhere import FIELDS, RLLIB_2
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
@@ -132,6 +134,12 @@ def import_modules(flags):
         envs.import_module(module)
 
 
+def _refusal(path):
+    """Return why a field of an experiment is refused, or None; keys of a config are known to belong one level deeper."""
+    rows = table.rows()
+    return refusal(path, {*RLLIB_2, *(name for row in rows for name in fields_of(load(row.config)))})
+
+
 def _placed(error, place):
     return f"{str(error).rstrip('.')} ({place})."
 
@@ -159,7 +167,7 @@ class Draft:
                 f"{self._name[:100]!r} is no name for an experiment: letters, digits, blanks, '.', '_' and '-', "
                 "at most 100."
             )
-        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
+        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, _refusal)
         found += self._unsettled + wrong
         for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):
             found += check()
@@ -169,6 +177,8 @@ class Draft:
 
     def _read_algorithm(self):
         name = self._mapping.get("run")
+        if name is None and self._is_misnamed("run"):
+            return []  # said already
         if name is None:
             return [f"run is missing ({self._where.place()}): which algorithm? Type --run SAC."]
         if not isinstance(name, str):
@@ -209,8 +219,14 @@ class Draft:
             return [_placed(f"model.custom_model: {error}", place)]
         return []
 
+    def _is_misnamed(self, name):
+        """Whether a field stands there that is refused as another name of ``name``."""
+        return any(FIELDS.get(field, "").startswith(f"{name}:") for field in self._mapping)
+
     def _read_environment(self):
         name = self._mapping.get("env")
+        if name is None and self._is_misnamed("env"):
+            return []  # said already
         if name is None:
             return [f"env is missing ({self._where.place()}): which environment? Type --env LunarLanderContinuous-v3."]
         if not isinstance(name, str):

@@ -94,7 +94,7 @@ def message(mapping, where="--config", name="SAC"):
         ({"bc_iters": 3}, "bc_iters: a key of CQL, not of SAC (--config)."),
         ({"stepsize": 0.3}, "stepsize: a key of ES, not of SAC (--config)."),
         (
-            {"multiagent": {"policies": {}}},
+            {"multiagent": {"policies": {"first": {}}}},
             "multiagent: not supported: one policy acts in an environment here; several need a function that maps agents "
             "to them (--config).",
         ),
@@ -110,9 +110,9 @@ def message(mapping, where="--config", name="SAC"):
             "parameter_noise: a key of old versions of RLlib. Write exploration_config: {type: ParameterNoise} (--config).",
         ),
         (
-            {"evaluation_config": {"gamma": 0.9}},
-            "evaluation_config.gamma: not supported yet; evaluations may differ from training in explore, env_config and "
-            "horizon (--config).",
+            {"evaluation_config": {"env_task_fn": 1}},
+            "evaluation_config.env_task_fn: not supported: a Python object, which a config of plain data cannot hold "
+            "(--config).",
         ),
     ],
 )
@@ -129,17 +129,7 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
             {"twin_q": True},
             f"twin_q: a key of {owners('twin_q')}, not of DQN: its double learning is double_q (--config).",
         ),
-        (
-            "SAC",
-            {"lr": 0.1},
-            f"lr: a key of {owners('lr')}, not of SAC: the learning rates are "
-            "optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate (--config).",
-        ),
-        (
-            "TD3",
-            {"lr_schedule": [[0, 0.1]]},
-            "lr_schedule: no key of TD3: write [[env_step, value], …] in actor_lr and critic_lr (--config).",
-        ),
+        ("ES", {"lr": 0.1}, f"lr: a key of {owners('lr')}, not of ES: Adam's step size is stepsize (--config)."),
         (
             "DQN",
             {"critic_lr": 0.1},
