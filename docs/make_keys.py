@@ -3,7 +3,7 @@
     python docs/make_keys.py > docs/keys.rst
 
 A test compares the file with what this prints, so that it cannot go stale. What is written here by hand are only the names
-that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 1.13) and their defaults in 1.0.1.
+that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 2.4) and their defaults in 1.0.1.
 """
 
 import json
@@ -12,7 +12,7 @@ import textwrap
 
 from drl_cli.algorithms import table
 from drl_cli.cli import evaluate, rllib_options, rollout, train
-from drl_cli.configs import experiment, experiment_spelling, idle_keys, rllib_keys, spelling
+from drl_cli.configs import elsewhere, experiment, experiment_spelling, idle_keys, rllib_keys, spelling
 from drl_cli.configs.allowed import fields_of, section_of
 from drl_cli.configs.experiment import ExperimentKeys
 from drl_cli.loading import load
@@ -40,7 +40,8 @@ num_cpus_for_driver=1 memory=0 object_store_memory=0 memory_per_worker=0 object_
 placement_strategy=PACK _fake_gpus=false input=sampler input_config={} actions_in_input_normalized=false
 input_evaluation=[is,wis] off_policy_estimation_methods={} postprocess_inputs=false shuffle_buffer_size=0 output=null
 output_config={} output_compress_columns=[obs,new_obs] output_max_file_size=67108864 multiagent={…} replay_mode=independent
-replay_sequence_length=1 simple_optimizer=false
+replay_sequence_length=1 simple_optimizer=false enable_connectors=false _enable_rl_module_api=false
+_enable_learner_api=false num_learner_workers=0 num_gpus_per_learner_worker=0 num_cpus_per_learner_worker=1
 """
 """RLlib's common config: key=default."""
 
@@ -85,6 +86,8 @@ def _shown(field):
 
 def _anyway(name):
     """Return the values with which a refused key is accepted, in words."""
+    if name == "multiagent":
+        return " (a block that names no policies is accepted)"
     values = idle_keys.ANYWAY.get((name,), ())
     return f" ({' or '.join(_plain(value) for value in values)} is accepted)" if values else ""
 
@@ -138,6 +141,25 @@ def keys_part():
     return lines + _rows(("key", "why, and what helps instead"), refused, "30 70")
 
 
+def elsewhere_part():
+    """Return the lines about names of other libraries."""
+    lines = _heading("Names from elsewhere", SECTION) + [
+        "What other libraries call a setting. These names are answered with what is written here, not read, since the values",
+        "of many count something else; those of RLlib 2 mean the same, and are read.",
+        "",
+    ]
+    rows = [(_code(name), "RLlib 2", f"read as {new}") for name, new in sorted(elsewhere.RLLIB_2.items())]
+    for name, told in sorted(elsewhere.KEYS.items(), key=lambda pair: pair[0].casefold()):
+        here = "; or ".join(f"{key}{f' ({counts})' if counts else ''}" for key, counts in told.here)
+        rows.append((_code(name), told.origin, here))
+    lines += _rows(("key", "of", "here"), rows, "25 20 55")
+    stops = [(_code(name), _code(new)) for name, new in sorted(elsewhere.STOPS.items())]
+    lines += _rows(("stop field", "here"), stops, "50 50")
+    lines += _rows(("field of a file", "here"), [(_code(n), t) for n, t in sorted(elsewhere.FIELDS.items())], "30 70")
+    options = [(_code(f"--{name}"), text) for name, text in sorted(elsewhere.OPTIONS.items())]
+    return lines + _rows(("option", "here"), options, "30 70")
+
+
 def experiment_part():
     """Return the lines about the keys of an experiment in a file."""
     works = [(_code(name), field.description) for name, field in sorted(ExperimentKeys.model_fields.items())]
@@ -169,6 +191,8 @@ def options_part():
 def _treated(old):
     if old.fits is None:
         return "Refused: "
+    if old.said:
+        return f"Accepted with {' or '.join(old.fits)}: "
     return "Accepted: " if old.takes is None else f"Refused, but for {' or '.join(repr(value) for value in old.fits)}: "
 
 
@@ -182,7 +206,7 @@ def text():
         "refused with the names of the algorithms that have it, a misspelt one with the nearest.",
         "",
     ]
-    lines += keys_part() + experiment_part() + options_part()
+    lines += keys_part() + elsewhere_part() + experiment_part() + options_part()
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 

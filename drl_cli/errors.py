@@ -143,7 +143,7 @@ def nearest(word, choices, count=3):
     word, by_lower = str(word).lower(), {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
-    alike = 0.5 if len(word) == 2 else 0.6  # of two letters one is half
+    alike = 0.5 if len(word) == 2 else 0.6 if len(word) < 5 else 0.72  # of two letters one is half
     found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=alike)
     found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), -_same_places(name, word)))
     return [by_lower[name] for name in found[:count]]

@@ -24,9 +24,11 @@ from experience_files import random_set
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.cli import main
+from drl_cli.configs import rllib_meaning
+from drl_cli.configs.parse import read
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
-from drl_cli.experiment import defaults, spec
+from drl_cli.experiment import defaults, files, spec
 from drl_cli.loading import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "tuned_examples"
@@ -133,6 +135,14 @@ def imports(name):
 def understood(name):
     (made,) = spec.from_file(name, {"imports": imports(name)[1:], "set": instead(name)})
     return made
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_tuned_file_says_what_a_file_would_leave_to_rllib(name):
+    ((_, mapping, where),) = files.load(name)
+    row = table.find(mapping["run"])
+    config, problems, _ = read(row, mapping["config"], where, table.rows())
+    assert problems == [] and rllib_meaning.completed(config, is_file=True) == (config, {}, [])
 
 
 def test_there_are_tuned_files():

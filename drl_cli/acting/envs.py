@@ -7,6 +7,7 @@ gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 """
 
 import os
+import re
 import sys
 import warnings
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
 from drl_cli import plugins
-from drl_cli.acting import own_creators
+from drl_cli.acting import own_creators, rllib_envs
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, try_out
@@ -30,6 +31,10 @@ gymnasium.register(
     reward_threshold=475.0,
 )
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
+_OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
+_FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
+_MUJOCO_NEEDS = ("mujoco", "imageio", "glfw")  # modules that its environments import when they are made
+_RESTORED = {}  # id of a game that ale_py no longer registers → what it is
 
 
 class EnvName(NamedTuple):
@@ -93,9 +98,14 @@ def resolve(env_id, strict=False, trusted=False):
         import_module(module)
     if not _is_known(bare):
         plugins.discover()
-    if _is_known(bare):
-        return EnvName(env_id, env_id, None)
+    if _is_known(bare) and not _is_stub(bare):
+        return EnvName(env_id, env_id, _RESTORED.get(bare))
+    same = rllib_envs.stands_for(bare)
+    if same:
+        return EnvName(same, env_id, f"{bare} is {same} here.")
     namespace, name, version = _parsed(bare)
+    if version is None and rllib_envs.refusal(bare):
+        raise EnvError(rllib_envs.refusal(bare))
     newest = max((v for n, b, v in _registered() if (n, b) == (namespace, name) and v is not None), default=None)
     if newest is None or (version is not None and version > newest):
         raise EnvError(_unknown(bare, namespace, name))
@@ -115,7 +125,7 @@ def registered_ids(with_games=False):
     plugins.discover()
     if with_games:
         _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
-    return list(gymnasium.registry)
+    return [env_id for env_id in gymnasium.registry if not _is_stub(env_id)]
 
 
 def is_game(env_id):
@@ -139,6 +149,8 @@ def make_raw(env_id, env_config, render_mode=None):
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvError(_missing(env_id, error)) from error
     except (Exception, SystemExit) as error:
+        if getattr(error, "name", None) in _MUJOCO_NEEDS:
+            raise EnvError(_missing(env_id, error)) from error
         given = f" with env_config {env_config}" if env_config else ""
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
 
@@ -223,12 +235,37 @@ def _is_known(bare):
         gymnasium.register_envs(atari)
         # It would otherwise greet on stderr whenever a game is made, which is for every episode.
         atari.ALEInterface.setLoggerMode(atari.LoggerMode.Error)
+        if bare not in gymnasium.registry:
+            _restore_older_game(bare)
     return bare in gymnasium.registry
+
+
+def _restore_older_game(bare: str) -> None:
+    """Register an id such as PongDeterministic-v4, which ale_py no longer does, as the game that it was."""
+    match = _OLDER_GAME.fullmatch(bare)
+    base = match and gymnasium.registry.get(f"{match[1]}NoFrameskip-v{match[4]}")
+    if not base:
+        return
+    changed = {"frameskip": _FRAMESKIP[match[3]]} | ({"obs_type": "ram"} if match[2] else {})
+    kwargs = {**base.kwargs, **changed}
+    gymnasium.register(id=bare, entry_point=base.entry_point, kwargs=kwargs, max_episode_steps=base.max_episode_steps)
+    sticky = f"repeat_action_probability {kwargs['repeat_action_probability']:g}"
+    told = ", ".join([*(f"{name} {value}" for name, value in changed.items()), sticky])
+    _RESTORED[bare] = (
+        f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {told}."
+    )
+
+
+def _is_stub(env_id: str) -> bool:
+    """Whether gymnasium registers an id only to say that it is gone: those of MuJoCo that needed mujoco-py."""
+    return "mujoco_py" in getattr(gymnasium.registry[env_id].entry_point, "__name__", "")
 
 
 def _missing(env_id, error):
     """Say what to install; the advice of gymnasium is to install extras of its own, one of which fails to build."""
     text, lower = " ".join(str(error).split()), str(error).lower()
+    if any(name in lower for name in _MUJOCO_NEEDS):
+        return f"{env_id} needs MuJoCo: pip install 'drl-cli[mujoco]'"
     if "box2d" in lower:
         text = "pip install 'box2d>=2.3.10'"
     elif "opencv" in lower or "cv2" in lower:
@@ -246,7 +283,8 @@ def _parsed(env_id):
 
 
 def _registered():
-    return [(spec.namespace, spec.name, spec.version) for spec in gymnasium.registry.values()]
+    there = [spec for env_id, spec in gymnasium.registry.items() if not _is_stub(env_id)]
+    return [(spec.namespace, spec.name, spec.version) for spec in there]
 
 
 def _unknown(env_id, namespace, name):
@@ -257,7 +295,8 @@ def _unknown(env_id, namespace, name):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
     # Hundreds of games resemble anything, so they are proposed to nobody else.
     known = gymnasium.registry.items()
-    candidates = [known_id for known_id, spec in known if looks_atari or not preparing.is_atari(spec)]
+    real = [(known_id, spec) for known_id, spec in known if not _is_stub(known_id)]
+    candidates = [known_id for known_id, spec in real if looks_atari or not preparing.is_atari(spec)]
     close = nearest(env_id, candidates)
     for ending in _ATARI_ENDINGS if looks_atari else ():
         close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)

@@ -259,6 +259,11 @@ NOT_BUILT = {
     "LinUCB": ("DQN", "with gamma: 0", _ARMS),
     "AlphaZero": ("PPO", "which takes masks of allowed actions", _TREES),
     "LeelaChessZero": ("PPO", "which takes masks of allowed actions", _TREES),
+    "Rainbow": (
+        "DQN",
+        "with noisy: true, num_atoms: 51, v_min and v_max, as in -f cartpole-dqn-rainbow",
+        "its parts are keys of DQN",
+    ),
     "RandomAgent": ("SAC", "with exploration_config: {type: Random}", "nothing learns in it"),
 }
 """RLlib's other algorithms: the nearest that runs here, when or how, and why they do not; names without "contrib/"."""

@@ -11,9 +11,18 @@ from pathlib import Path
 from drl_cli import checkpoint as checkpoints
 from drl_cli.acting import envs, preprocessing
 from drl_cli.acting.policy import policy_from_checkpoint
-from drl_cli.errors import CheckpointError, ConfigError, EnvError, suggestion
+from drl_cli.configs.idle_keys import ANYWAY, IDLE
+from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
+from drl_cli.loading import load
 
 OVERRIDES = ("env_config", "horizon")
+TYPED_INSTEAD = {
+    "explore": "--explore",
+    "render_env": "--render",
+    "record_env": "--video-dir DIR",
+    "monitor": "--video-dir DIR",
+}
+"""Keys of a config that are options of the commands which play."""
 DEFAULT_FPS = 30.0  # of videos, where an environment does not say
 
 
@@ -65,9 +74,8 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
     user, may name a module. overrides: {"env_config": {…}, "horizon": n} laid over what the checkpoint stored.
     command: shown where the user has to type something else. Raises CheckpointError, ConfigError, EnvError.
     """
-    overrides = dict(overrides or {})
-    _check_overrides(overrides)
     found, facts, policy = open_policy(path, latest)
+    overrides, notices = _read_overrides(overrides or {}, facts)
     asked = env or facts["env"]
     if env is None and ":" in asked:
         allow = shlex.join([*command.split(), str(path), "--env", asked])
@@ -88,7 +96,7 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
         env_config=env_config,
         horizon=overrides.get("horizon", facts.get("horizon")),
         preprocessing=plan,
-        notice=name.notice,
+        notice="\n".join([*([name.notice] if name.notice else []), *notices]) or None,
         **_fitting(found, facts, name.id, envs.make(name.id, env_config, preprocessing=plan)),
     )
 
@@ -140,14 +148,41 @@ def essence(name, space):
     return f"shape {list(space.get('shape') or ())}{' of bytes' if whole else ''}"
 
 
-def _check_overrides(overrides):
-    for key in overrides:
-        if key not in OVERRIDES:
+def _read_overrides(given, facts):
+    """Return ({"env_config", "horizon"} of what was typed, notices). Other keys of a config have no part in playing."""
+    over = given.get("evaluation_config")
+    if isinstance(over, dict):
+        given = {**over, **{key: value for key, value in given.items() if key != "evaluation_config"}}
+    kept, idle = {}, []
+    known = _known_keys(facts.get("algorithm")) if set(given) - set(OVERRIDES) else ()
+    for key, value in given.items():
+        if key in OVERRIDES:
+            kept[key] = value
+        elif key in TYPED_INSTEAD and value is True:
+            raise ConfigError(f"--config: {key} true: type {TYPED_INSTEAD[key]}.")
+        elif key in known:
+            idle.append(key)
+        else:
             raise ConfigError(
                 f"--config: '{key}' cannot be set here.{suggestion(key, OVERRIDES)} Keys: {', '.join(OVERRIDES)}."
             )
-    if not isinstance(overrides.get("env_config", {}), dict):
-        raise ConfigError(f"--config: env_config must be an object, not {overrides['env_config']!r}.")
-    horizon = overrides.get("horizon")
+    if not isinstance(kept.get("env_config", {}), dict):
+        raise ConfigError(f"--config: env_config must be an object, not {kept['env_config']!r}.")
+    horizon = kept.get("horizon")
     if horizon is not None and (type(horizon) is not int or horizon < 1):
         raise ConfigError(f"--config: horizon must be a whole number of at least 1, or null, not {horizon!r}.")
+    have = "has" if len(idle) == 1 else "have"
+    text = (
+        f"--config: {', '.join(idle)} {have} no part in playing a checkpoint: one process plays its policy, in NumPy."
+    )
+    return kept, [text] if idle else []
+
+
+def _known_keys(algorithm):
+    """Return the keys of the algorithm's config and those of RLlib's that change nothing."""
+    keys = {path[0] for path in (*ANYWAY, *IDLE)}
+    try:
+        schema = load(load("drl_cli.algorithms.table:find")(algorithm).config)
+        return keys | set(load("drl_cli.configs.allowed:fields_of")(schema))
+    except InputError:  # one that a module registers which was not imported
+        return keys

@@ -23,6 +23,8 @@ _NO_CHECKPOINT = {
     "goes on": "this run has written no checkpoint yet. The first comes with its first evaluation, or with --checkpoint-freq",
     "is over": "this run ended before it wrote a checkpoint, so there is nothing to play or score. Train it again",
 }
+RLLIB_FOLDER = re.compile(r"checkpoint_([1-9][0-9]{0,11}|[0-9]{6})")  # 1.0 writes 10, later releases 000010
+RLLIB_FILE = re.compile(r"checkpoint-([0-9]{1,12})")
 LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
 
 
@@ -70,7 +72,29 @@ def find(path, latest=False):
         raise refuse(path, f"cannot be read ({error.strerror})") from error
 
 
+def _as_we_write_it(path: Path) -> Path:
+    """Return RLlib's ``RUN/checkpoint_10/checkpoint-10``, or the folder alone, as the folder ``RUN/checkpoint_000010``.
+
+    What is there stays as it is; a number that the run does not have (any more) is refused with those it has.
+    """
+    folder = path.parent if RLLIB_FILE.fullmatch(path.name) else path
+    asked = RLLIB_FOLDER.fullmatch(folder.name)
+    if path.exists() or not asked or not folder.parent.is_dir():
+        return path
+    kept = dict(numbers(folder.parent))
+    if not kept:
+        return path
+    if int(asked[1]) not in kept:
+        raise refuse(
+            path, f"there is no such checkpoint; {folder.parent} has {', '.join(one.name for one in kept.values())}"
+        )
+    return kept[int(asked[1])]
+
+
 def _find(path, latest):
+    path = _as_we_write_it(path)
+    if _is_of_rllib(path):
+        raise refuse(path, "is a checkpoint of RLlib's, a pickle: reading one can run any program, so drl does not")
     if path.is_file() and (files.FOLDER.fullmatch(path.parent.name) or (path.parent / files.MANIFEST).exists()):
         return path.parent
     if path.is_file() and is_archive(path):
@@ -113,6 +137,13 @@ def _has_checkpoints(path):
         return bool(numbers(path))
     except CheckpointError:
         return False
+
+
+def _is_of_rllib(path: Path) -> bool:
+    """Whether ``path`` is a checkpoint file of RLlib's, or a folder with one in it."""
+    if path.is_file():
+        return bool(RLLIB_FILE.fullmatch(path.name)) and not (path.parent / files.MANIFEST).exists()
+    return path.is_dir() and any(map(RLLIB_FILE.fullmatch, os.listdir(path)))
 
 
 def best_name(run_folder):

@@ -21,8 +21,8 @@ from drl_cli.errors import DrlError
 def looked_at(env_id, env_config=None):
     """Return what is known of one environment, as above."""
     try:
-        if env_id.rpartition(":")[2] not in envs.registered_ids():
-            envs.registered_ids(with_games=True)
+        if ":" not in env_id:
+            envs.resolve(env_id)  # registers it where it is a game
         # As most algorithms see it by default: the sections of images are the same for all that have one.
         plan = preprocessing.plan(DQNConfig(env_config=env_config or {}), env_id)
         with contextlib.redirect_stdout(io.StringIO()):

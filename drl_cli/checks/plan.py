@@ -11,6 +11,7 @@ from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.checks.asking import SILENT, Asked
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
+from drl_cli.configs.iteration import steps_per_iteration
 from drl_cli.configs.offline import reads_only
 from drl_cli.configs.replay import intensity
 from drl_cli.loading import load
@@ -178,7 +179,7 @@ def _iterations(spec):
     if "training_iteration" in spec.stop:
         bounds.append(math.ceil(spec.stop["training_iteration"]))
     if "timesteps_total" in spec.stop:
-        bounds.append(math.ceil(spec.stop["timesteps_total"] / spec.config.timesteps_per_iteration))
+        bounds.append(math.ceil(spec.stop["timesteps_total"] / steps_per_iteration(spec.config)))
     return min(bounds, default=None)
 
 
@@ -237,7 +238,7 @@ def _bound(config, stop):
     if "timesteps_total" in stop:
         found.append(("timesteps_total", stop["timesteps_total"]))
     if "training_iteration" in stop:
-        found.append(("training_iteration", stop["training_iteration"] * config.timesteps_per_iteration))
+        found.append(("training_iteration", stop["training_iteration"] * steps_per_iteration(config)))
     if found:
         return min(found, key=lambda pair: pair[1])
     return ("time_total_s" if "time_total_s" in stop else None), None
@@ -258,7 +259,7 @@ def _evaluating(config, steps, probe):
     """Return the seconds of evaluations. Their episodes are taken to be half way between the probe's and the time limit."""
     if not config.evaluation_interval or not probe["episode_len_mean"]:
         return 0.0
-    count = steps / config.timesteps_per_iteration / config.evaluation_interval
+    count = steps / steps_per_iteration(config) / config.evaluation_interval
     rounds = math.ceil(config.evaluation_num_episodes / 16)  # as many as the tester plays side by side
     length = (probe["episode_len_mean"] + (probe.get("episode_limit") or probe["episode_len_mean"])) / 2
     each = (

@@ -16,7 +16,7 @@ _NEED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(.*)$")
 _CLAUSE = re.compile(r"^(>=|<=|==|!=|<|>)\s*([\w.]+)$")
 OPTIONAL = {
     "ale-py": ("Atari games", "pip install 'drl-cli[atari]'"),
-    "mujoco": ("MuJoCo's environments", "pip install 'gymnasium[mujoco]'"),
+    "mujoco": ("MuJoCo's environments", "pip install 'drl-cli[mujoco]'"),
 }
 
 

@@ -13,7 +13,8 @@ import traceback
 import click
 
 import drl_cli.cli.terminal as terminal
-from drl_cli.errors import DrlError, ResourcesExhausted, suggestion
+from drl_cli.errors import DrlError, ResourcesExhausted, nearest
+from drl_cli.loading import load
 
 EXIT_CODES = {
     0: "finished",
@@ -80,15 +81,29 @@ def _usage(error, session):
         terminal.say(f"Help:  {context.command_path} -h")
     message = error.format_message()
     if isinstance(error, click.NoSuchOption) and context is not None:
-        known = [
-            name
-            for parameter in context.command.get_params(context)
-            for name in parameter.opts
-            if name.startswith("--")
-        ]
-        message = f"No such option '{error.option_name}'.{suggestion(error.option_name, known)}"
+        message = f"No such option '{error.option_name}'.{_option_hint(error.option_name, context.command, context)}"
     terminal.say(f"Error: {message}", session, "red")
     return 2
+
+
+def _option_hint(typed, command, context):
+    """Return what is typed in the place of an unknown option: what it is here, or the nearest one the command has."""
+    bare = typed.lstrip("-")
+    known = [name for option in command.get_params(context) for name in option.opts if name.startswith("--")]
+    close = nearest(bare, [name[2:] for name in known], count=1)
+    if "--set" in known:  # only where a config can be given
+        here = load("drl_cli.configs.elsewhere:option_here")(bare, _all_keys)
+        if here and not close:
+            return f" Type {here}."
+    return f" Did you mean '--{close[0]}'?" if close else ""
+
+
+def _all_keys():
+    """Return {key of any algorithm's config, in any spelling that is read: the key}."""
+    fields = load("drl_cli.configs.allowed:fields_of")
+    keys = {name: name for row in load("drl_cli.algorithms.table:rows")() for name in fields(load(row.config))}
+    aliases = load("drl_cli.configs.spelling:ALIASES").items()
+    return {old[0]: ".".join(new) for old, new in aliases if len(old) == 1} | keys
 
 
 def _is_our_stdout(error):

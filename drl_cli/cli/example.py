@@ -16,6 +16,7 @@ from drl_cli.loading import load
 TABLE = {
     "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
     "show": ("drl_cli.cli.example:show_example", "Show one: what it is for, what was measured, its settings."),
+    "get": ("drl_cli.cli.example:show_example", "The same as show, in RLlib's word."),
     "run": ("drl_cli.cli.example_run:run_example", "Train with one; takes every option of drl train."),
 }
 EXAMPLES = """

@@ -5,40 +5,50 @@ for happens anyway; the others are refused with what to type instead. They are n
 them all. Source: RLlib 0.8 to 2.3.
 """
 
+import shlex
 from typing import NamedTuple
 
-from drl_cli.cli import group, terminal
-from drl_cli.errors import InputError
+import click
 
-GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates. Leave it out."
+from drl_cli.cli import group, terminal
+from drl_cli.configs.idle_keys import GRAPHS, IDLE
+from drl_cli.errors import InputError
 
 
 class Old(NamedTuple):
-    """``text``: what is said. ``takes``: the metavar of its value, None for a flag. ``fits``: the values that are accepted,
-    None: none is, () for a flag: it is.
+    """``text``: what is said; ``{rollout}`` in it is the command as it was typed, with rollout for its name. ``takes``: the
+    metavar of its value, None for a flag. ``fits``: the values that are accepted, None: none is, () for a flag: it is.
+    ``said``: whether a value that is accepted is answered too.
     """
 
     text: str
     takes: str | None = None
     fits: tuple | None = None
+    said: bool = False
 
 
 _VIDEO = "Write videos with --video-dir DIR."
-_SCORES = "drl evaluate scores; drl rollout plays. Type: drl rollout CHECKPOINT"
+_SCORES = "drl evaluate scores, over whole episodes; drl rollout plays. Type: {rollout}"
+_GRAPHS = f"changes nothing: {GRAPHS}."
+_ON_DISK = "a checkpoint is complete on the run's own disk before training goes on."
 _ONE_PROCESS = "it plays in this one process anyway, without Ray."
 
 TRAIN = {
-    "--framework": Old(GRAPHS, "NAME", ("tf",)),
-    "--torch": Old(GRAPHS),
-    "--eager": Old(GRAPHS),
-    "--trace": Old(GRAPHS),
+    "--framework": Old(_GRAPHS, "NAME", IDLE[("framework",)].words, said=True),
+    "--torch": Old(_GRAPHS, None, ()),
+    "--eager": Old(_GRAPHS, None, ()),
+    "--trace": Old(_GRAPHS, None, ()),
     "--upload-dir": Old(
         "results are written under --local-dir, which may be a mounted folder. Copy them from there with the tool of your "
         "storage, such as: aws s3 sync RUN_FOLDER URI",
         "URI",
         ("",),
     ),
-    "--sync-on-checkpoint": Old("a checkpoint is complete on the run's own disk before training goes on.", None, ()),
+    "--sync-on-checkpoint": Old(_ON_DISK, None, ()),
+    "--no-sync-on-checkpoint": Old(_ON_DISK, None, ()),
+    "--no-checkpoint-at-end": Old("a run always leaves a checkpoint; in a file, checkpoint_at_end: false leaves none."),
+    "--log-info": Old("type -v."),
+    "--log-debug": Old("type -vv."),
     "--ray-num-nodes": Old(
         "nodes that share one machine are no faster than workers that do: raise num_workers. For several machines type ray "
         "start --head on one, ray start --address HOST:PORT on the others, and --ray-address HOST:PORT here.",
@@ -63,14 +73,14 @@ ROLLOUT = {
 }
 
 EVALUATE = {
-    "--render": Old(f"{_SCORES} --render"),
+    "--render": Old(_SCORES),
     "--no-render": Old("nothing is drawn.", None, ()),
-    "--video-dir": Old(f"{_SCORES} --video-dir DIR", "DIR"),
-    "--monitor": Old(f"{_SCORES} --video-dir DIR"),
-    "--steps": Old("a score is a mean over whole episodes. Type --episodes N.", "N"),
-    "--out": Old(f"{_SCORES} --out FILE", "FILE"),
-    "--save-info": Old(f"{_SCORES} --out FILE --save-info"),
-    "--use-shelve": Old(f"{_SCORES} --out FILE"),
+    "--video-dir": Old(_SCORES, "DIR"),
+    "--monitor": Old("drl evaluate scores. Film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"),
+    "--steps": Old(f"{_SCORES}; or score with --episodes N.", "N"),
+    "--out": Old(_SCORES, "FILE"),
+    "--save-info": Old(_SCORES),
+    "--use-shelve": Old("drl evaluate scores. Write steps down with: drl rollout CHECKPOINT --out FILE"),
     "--track-progress": Old("each score is said on stderr as it begins. Leave it out."),
     "--local-mode": Old(_ONE_PROCESS, None, ()),
 }
@@ -101,8 +111,16 @@ def _answer(name, old):
             return
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)
         if not is_accepted:
-            raise InputError(f"{name}: {old.text}")
-        if old.takes is None:
+            if old.said:
+                raise InputError(f"{name}: {value!r} is none of {', '.join(old.fits)}.")
+            raise InputError(f"{name}: {old.text.replace('{rollout}', _as_rollout(context))}")
+        if old.takes is None or old.said:
             terminal.say(f"{name}: {old.text}")
 
     return answer
+
+
+def _as_rollout(context: click.Context) -> str:
+    """Return the command that is running as it was typed, with ``rollout`` in the place of its own name."""
+    words = [word for word in context.find_object(terminal.Session).arguments if word != context.info_name]
+    return shlex.join(["drl", "rollout", *words])

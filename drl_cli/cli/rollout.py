@@ -23,6 +23,7 @@ drl rollout ~/ray_results/default/RUN --steps 10000 --out transitions.jsonl
 drl rollout ~/ray_results/default/RUN --explore --episodes 100 --out experience.json
 """
 DEFAULT_EPISODES = 10
+PICKLES = (".pkl", ".pickle", ".p")
 LENGTH, WHERE, SEE = "How long", "What plays, and where", "What to see and keep"
 
 _rollout_options = options.apply(
@@ -172,6 +173,8 @@ def _check_output(asked):
     if asked["out"] == "-" and (asked["as_json"] or asked["track_progress"]):
         other = "--json" if asked["as_json"] else "--track-progress"
         raise InputError(f"--out - and {other} exclude one another. Give --out a file.")
+    if asked["out"] and asked["out"].lower().endswith(PICKLES):
+        terminal.say(f"--out {asked['out']}: JSON lines are written into it: a pickle can run code when it is read.")
     if asked["save_info"] and _is_batches(asked["out"]):
         raise InputError("--save-info: RLlib's batches hold no infos here. Give --out a name that ends in .jsonl.")
 

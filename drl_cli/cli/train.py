@@ -33,7 +33,15 @@ INTERRUPTED = (129, 130, 143)
 GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
 
 
-@click.command("train", cls=group.Command, examples=EXAMPLES)
+class TrainCommand(group.Command):
+    """``drl train``, which reads ``drl train file FILE``, as RLlib 2 spells it, as ``drl train -f FILE``."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Parse ``args``."""
+        return super().parse_args(context, ["-f", *args[1:]] if args[:1] == ["file"] and len(args) > 1 else args)
+
+
+@click.command("train", cls=TrainCommand, examples=EXAMPLES)
 @options.train_options
 @search_options.search_options
 @plan.option

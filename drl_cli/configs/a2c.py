@@ -8,7 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from drl_cli.configs.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
+from drl_cli.configs.iteration import least_seconds
+from drl_cli.configs.on_policy import CLIP_WHY, OnPolicyKeys, StateDependentKeys, sequence_length
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
 STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1."
@@ -23,6 +24,8 @@ class A2CConfig(
         "lr": default(1e-3, rllib=1e-4, why="for small nets; RLlib's is for Atari games and hours"),
         "lambda_": default(0.95, rllib=1.0, why="less variance, as for PPO"),
         "entropy_coeff": default(0.01),
+        "grad_clip": default(0.5, rllib="40, of a sum over 200 steps: 0.2 of their mean", why=CLIP_WHY),
+        "min_iter_time_s": least_seconds(10),
     },
 ):
     """Advantage actor-critic: one gradient step per batch."""

@@ -15,6 +15,7 @@ Deviations:
 from pydantic import model_validator
 
 from drl_cli.configs.impala import OptimiserKeys
+from drl_cli.configs.iteration import least_seconds
 from drl_cli.configs.on_policy import OnPolicyKeys
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
@@ -24,6 +25,7 @@ class A3CConfig(
     OnPolicyKeys,
     defaults={
         "num_workers": default(2),
+        "min_iter_time_s": least_seconds(5),
         "rollout_fragment_length": default(
             20, rllib=10, why="every gradient is a message and a push of weights: half as many, of twice the steps"
         ),

@@ -3,6 +3,7 @@
 Used by ``configs.dqn`` and ``configs.ddpg``. RLlib's defaults are for 32 workers; these start on two cores.
 """
 
+from drl_cli.configs.iteration import least_seconds
 from drl_cli.configs.schema import default
 
 APEX = {
@@ -22,5 +23,6 @@ APEX = {
         rllib="null: as fast as learner and workers can",
         why="an update per four env steps, as DQN; a pace that the machine's load does not change",
     ),
+    "min_iter_time_s": least_seconds(30),
     "timesteps_per_iteration": default(2_000, rllib=25_000, why="two workers make them in about as much time as 32"),
 }

@@ -9,7 +9,13 @@ from drl_cli.configs.schema import default, key
 from drl_cli.configs.soft import SoftKeys
 
 
-class CrossQConfig(SoftKeys, TwinKeys, DelayKeys, OffPolicyKeys, defaults={"policy_delay": default(3)}):
+class CrossQConfig(
+    SoftKeys,
+    TwinKeys,
+    DelayKeys,
+    OffPolicyKeys,
+    defaults={"policy_delay": default(3), "training_intensity": default(None)},  # RLlib has no CrossQ
+):
     """SAC without target networks: critics with batch normalisation see this and the next state in one pass."""
 
     bn_momentum: float = key(

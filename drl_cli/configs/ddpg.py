@@ -12,16 +12,25 @@ from drl_cli.configs.schema import RATE_ALLOWED, Rate, Section, Widths, default,
 
 _WIDTHS = "a list of whole numbers in [1, 65536], at most 32"
 _WIDTHS_WHY = "2x64 runs many times the updates a second on one core and suffices for small and medium tasks"
+_RANDOM_WHY = "what the replay holds when learning begins is then all random"
 _TAU_WHY = "targets that follow faster suit runs of minutes with small nets"
 
 
-class DDPGExploration(NoiseExploration, defaults={"final_scale": default(1.0)}):
+class DDPGExploration(
+    NoiseExploration,
+    defaults={"final_scale": default(1.0), "random_timesteps": default(None, rllib=1000, why=_RANDOM_WHY)},
+):
     """Ornstein-Uhlenbeck noise that stays as it is; RLlib's later versions let it fade to 0.02."""
 
 
 class TD3Exploration(
     NoiseExploration,
-    defaults={"type": default("GaussianNoise"), "final_scale": default(1.0), "stddev": default(0.1)},
+    defaults={
+        "type": default("GaussianNoise"),
+        "final_scale": default(1.0),
+        "stddev": default(0.1),
+        "random_timesteps": default(None, rllib=10_000, why=_RANDOM_WHY),
+    },
 ):
     """Gaussian noise of constant size."""
 
@@ -119,7 +128,15 @@ class TD3Config(
     exploration_config: TD3Exploration = key(TD3Exploration(), "How to explore.")
 
 
-class ApexDDPGConfig(DDPGConfig, defaults=APEX):
+class ApexDDPGConfig(
+    DDPGConfig,
+    defaults={
+        **APEX,
+        "target_network_update_freq": default(
+            0, rllib="500000 transitions trained", why="targets follow softly at every update, by tau"
+        ),
+    },
+):
     """DDPG with many workers, each with noise of its own, and a replay in shards that workers give priorities."""
 
     exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")

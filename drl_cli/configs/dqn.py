@@ -12,6 +12,7 @@ from drl_cli.configs.apex import APEX
 from drl_cli.configs.exploration import ValueExploration
 from drl_cli.configs.model import Network
 from drl_cli.configs.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.configs.resources import NO_GPU
 from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, Widths, default, key
 
 _EPSILONS = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_schedule")
@@ -32,10 +33,16 @@ class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsi
     """A share of random actions that differs from environment to environment."""
 
 
+class ValueNetwork(
+    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers behind it")}
+):
+    """The network in front of the action values."""
+
+
 class ValueKeys(Section):
     """The net of action values and how it is learnt."""
 
-    model: Network = key(Network(), "The network in front of the action values.")
+    model: ValueNetwork = key(ValueNetwork(), "The network in front of the action values.")
     dueling: bool = key(True, "Learn the state's value and each action's advantage over it in streams of their own.")
     hiddens: Widths = key(
         (64,),
@@ -88,6 +95,7 @@ class QRDQNConfig(
         "train_batch_size": default(64),
         "dueling": default(False),
         "double_q": default(False),
+        "training_intensity": default(None),  # RLlib has no QR-DQN
     },
 ):
     """DQN that learns quantiles of the return of each action."""
@@ -161,6 +169,7 @@ class ApexConfig(
         "target_network_update_freq": default(
             500, rllib="500000 transitions trained", why="counted in env steps as for DQN; RLlib's is for 32 workers"
         ),
+        "num_gpus": default(0.0, rllib=1, why=NO_GPU),
     },
 ):
     """DQN with many workers, each environment with its share of random actions, and a replay in shards."""

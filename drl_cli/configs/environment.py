@@ -49,6 +49,8 @@ class EnvironmentKeys(Section):
     normalize_actions: bool = key(
         True,
         "The policy acts in [-1, 1] and its actions are stretched to the bounds of the action space.",
+        rllib=False,
+        why="a policy whose actions start near 0, with a deviation near 1, covers any action space; as in RLlib 1.13",
     )
     clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
     clip_rewards: ClipRewards = key(

@@ -74,7 +74,7 @@ OWN_KEYS = {
 """Variables that other keys set, with the key."""
 
 EARLY = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What the driver has read before it has read any config."""
+"""What the driver has read before it has read any config; the processes that it starts read them anew."""
 
 
 def _checked(given):
@@ -91,18 +91,8 @@ def _checked(given):
     return given
 
 
-def _of_driver(given):
-    early = next((name for name in given if name in EARLY), None)
-    if early:
-        raise ValueError(f"{early} is read when drl starts, before any config; {TYPED}")
-    return given
-
-
 Environs = Annotated[dict[str, str | int], AfterValidator(_checked)]
 """Names of environment variables to their values."""
-
-DriverEnvirons = Annotated[Environs, AfterValidator(_of_driver)]
-"""Those of the run's own process."""
 
 ALLOWED = "a mapping of names to texts or whole numbers"
 
@@ -110,3 +100,14 @@ ALLOWED = "a mapping of names to texts or whole numbers"
 def texts(given):
     """Return {name: text} of Environs."""
     return {name: str(value) for name, value in given.items()}
+
+
+def read_too_late(given: dict[str, str | int]) -> str | None:
+    """Return what is to be known of variables ``given`` to the driver that it has read already, or None."""
+    late = [name for name in given if name in EARLY]
+    if not late:
+        return None
+    return (
+        f"{', '.join(late)} {'reaches' if len(late) == 1 else 'reach'} the processes that the run starts; its own read "
+        f"{'it' if len(late) == 1 else 'them'} when drl started: {TYPED}. tf_session_args has the learner's threads"
+    )

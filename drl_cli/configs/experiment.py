@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from drl_cli.configs.elsewhere import FIELDS, KEYS, STOPS
 from drl_cli.configs.export_formats import Formats
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
 
@@ -97,9 +98,21 @@ NOT_YET = {
 """Keys of RLlib's experiments that are not supported yet, with what helps instead."""
 
 
-def refusal(path):
-    """Return why a key of RLlib's experiments is refused, or None if it has no such key."""
-    if path[-1] not in NOT_YET:
-        return None
-    hint = NOT_YET[path[-1]]
-    return f"not supported: {hint}" if hint else "not supported yet"
+def refusal(path, config_keys=frozenset()):
+    """Return why a field is refused and what is written instead, or None for a name that nobody has.
+
+    ``config_keys``: the keys of all algorithms, which belong one level deeper.
+    """
+    name = path[-1]
+    if name in NOT_YET:
+        hint = NOT_YET[name]
+        return f"not supported: {hint}" if hint else "not supported yet"
+    if name in FIELDS:
+        return f"no field of an experiment. Write {FIELDS[name]}"
+    if name in config_keys:
+        return f"a key of the config. Indent it under config: {{{name}: …}}"
+    if name in STOPS:
+        return f"no field of an experiment. Write stop: {{{STOPS[name]}: …}}"
+    if name in KEYS:
+        return f"a name of {KEYS[name].origin}. Write config: {{{' or '.join(key for key, _ in KEYS[name].here)}: …}}"
+    return None

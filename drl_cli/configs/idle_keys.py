@@ -14,9 +14,16 @@ ANYWAY = {
     ("batch_mode",): ("truncate_episodes",),
     ("synchronize_filters",): (True,),
     ("shuffle_buffer_size",): (0,),
-    ("use_state_preprocessor",): (False,),
     ("parameter_noise",): (False,),
     ("soft_q",): (False,),
+    ("per_worker_exploration",): (False,),
+    ("num_learner_workers",): (0, 1),
+    ("num_gpus_per_learner_worker",): (0,),
+    ("grad_clip_by",): ("global_norm",),
+    ("_separate_vf_optimizer",): (False,),
+    ("replay_buffer_config", "replay_burn_in"): (0,),
+    ("replay_buffer_config", "replay_sequence_length"): (1, -1),
+    ("replay_buffer_config", "replay_mode"): ("independent",),
     ("monitor",): (False,),
     ("record_env",): (False, None),
     ("render_env",): (False, None),
@@ -34,10 +41,8 @@ ANYWAY = {
     ("object_store_memory",): (0,),
     ("object_store_memory_per_worker",): (0,),
     ("remote_worker_envs",): (False,),
-    ("remote_env_batch_wait_ms",): (0,),
     ("keep_per_episode_custom_metrics",): (False,),
     ("restart_failed_sub_environments",): (True,),
-    ("disable_env_checking",): (False,),
     ("vtrace_drop_last_ts",): (False,),
     ("replay_mode",): ("independent",),
     ("input_evaluation",): ([],),
@@ -57,8 +62,10 @@ ANYWAY = {
     ("model", "use_attention"): (False,),
     ("model", "use_lstm"): (False,),
     ("model", "free_log_std"): (False,),
+    ("model", "_time_major"): (False,),
+    ("model", "custom_options"): ({}, -1),
     ("model", "no_final_linear"): (False,),
-    ("model", "lstm_use_prev_action_reward"): (False,),
+    ("model", "lstm_use_prev_action_reward"): (False, -1),
     ("model", "lstm_use_prev_action"): (False,),
     ("model", "lstm_use_prev_reward"): (False,),
     ("model", "post_fcnet_hiddens"): ([],),
@@ -81,7 +88,15 @@ class Idle(NamedTuple):
 GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
 _EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
 _NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
+_SHARDS = "num_replay_shards alone says how many parts the replay has, which stay on the run's own machine"
 _INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
+
+_NO_LSTM = "it belongs to an LSTM, and this network has none"
+_NO_ATTENTION = "it belongs to use_attention, which this network does not have"
+_ATTENTION = (
+    *("num_transformer_units", "dim", "num_heads", "head_dim", "memory_inference", "memory_training"),
+    *("position_wise_mlp_dim", "init_gru_gate_bias", "use_n_prev_actions", "use_n_prev_rewards"),
+)
 
 IDLE = {
     ("framework",): Idle(GRAPHS, (), ("tf", "tf2", "tfe", "torch")),
@@ -96,6 +111,9 @@ IDLE = {
         ("truncate_episodes", "complete_episodes"),
     ),
     ("sample_async",): Idle(_EVERY_WORKER),
+    ("remote_env_batch_wait_ms",): Idle(
+        "the environments of a worker step side by side, and all are waited for", (int, float)
+    ),
     ("collect_metrics_timeout",): Idle(_NOTHING_WAITS, (int, float)),
     ("metrics_episode_collection_timeout_s",): Idle(_NOTHING_WAITS, (int, float)),
     ("always_attach_evaluation_results",): Idle("each result holds the newest evaluation"),
@@ -110,8 +128,31 @@ IDLE = {
     ("postprocess_inputs",): Idle("advantages and sums of n steps are always made of the rewards that were read"),
     ("simple_optimizer",): Idle("num_gpus alone says over how many towers a batch is split"),
     ("num_data_loader_buffers",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("num_multi_gpu_tower_stacks",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("disable_env_checking",): Idle("every environment is checked once before a run: one reset and one step"),
+    ("use_state_preprocessor",): Idle("images pass through the convolutions of model in any case"),
+    ("optimizer", "grads_per_step"): Idle("each gradient is applied as it arrives", (int,)),
+    ("replay_buffer_config", "storage_unit"): Idle(
+        "the replay holds steps, and draws from them what the algorithm learns from",
+        (),
+        ("timesteps", "sequences", "fragments", "episodes"),
+    ),
+    ("replay_buffer_config", "no_local_replay_buffer"): Idle(_SHARDS),
+    ("replay_buffer_config", "replay_buffer_shards_colocated_with_driver"): Idle(_SHARDS),
+    ("replay_buffer_config", "_enable_replay_buffer_api"): Idle(_INTERNAL),
     ("_use_trajectory_view_api",): Idle(_INTERNAL),
+    ("model", "vf_share_layers"): Idle("each net of this algorithm has layers of its own"),
+    ("model", "max_seq_len"): Idle(_NO_LSTM, (int,)),
+    ("model", "lstm_cell_size"): Idle(_NO_LSTM, (int,)),
+    **{("model", f"attention_{name}"): Idle(_NO_ATTENTION, (int, float)) for name in _ATTENTION},
     ("_disable_execution_plan_api",): Idle(_INTERNAL),
+    ("enable_connectors",): Idle(_INTERNAL),
+    ("_enable_rl_module_api",): Idle(_INTERNAL),
+    ("_enable_learner_api",): Idle(_INTERNAL),
+    ("_tf_policy_handles_more_than_one_loss",): Idle(_INTERNAL),
+    ("_enable_new_api_stack",): Idle(_INTERNAL),
+    ("enable_rl_module_and_learner",): Idle(_INTERNAL),
+    ("num_cpus_per_learner_worker",): Idle("the learner is part of the run's own process", (int, float)),
 }
 """Key → why every value of it comes to the same here."""
 

@@ -18,13 +18,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from drl_cli.configs.iteration import least_seconds
 from drl_cli.configs.on_policy import OnPolicyKeys
+from drl_cli.configs.resources import NO_GPU
 from drl_cli.configs.schema import MisfitError, Section, Whole, default, key
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
 
 _STREAM = {
     "num_workers": default(2),
+    "min_iter_time_s": least_seconds(10),
     "rollout_fragment_length": default(50),
     "train_batch_size": default(
         800, rllib=500, why="two fragments of 8 environments: whole fragments make up a batch, so 500 would be 800 too"
@@ -141,7 +144,13 @@ class OptimiserKeys(Section):
     )
 
 
-class IMPALAConfig(VTraceKeys, StreamKeys, OptimiserKeys, OnPolicyKeys, defaults=_STREAM):
+class IMPALAConfig(
+    VTraceKeys,
+    StreamKeys,
+    OptimiserKeys,
+    OnPolicyKeys,
+    defaults={**_STREAM, "num_gpus": default(0.0, rllib=1, why=NO_GPU)},
+):
     """An actor-critic whose workers never wait: V-trace corrects for the age of what they did."""
 
     @model_validator(mode="after")
@@ -167,6 +176,12 @@ class APPOConfig(
     IMPALAConfig,
     defaults={
         "lr": default(5e-4),
+        "num_gpus": default(0.0),
+        "replay_buffer_num_slots": default(
+            0,
+            rllib="100, of which nothing is drawn while replay_proportion is 0",
+            why="a policy learns from newer steps",
+        ),
         "num_sgd_iter": default(
             4, rllib=1, why="the clipped surrogate is there to make several passes over the same steps safe"
         ),

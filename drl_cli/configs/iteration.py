@@ -5,7 +5,13 @@ Mixed into the config of every algorithm. Key names and meanings are RLlib's (CO
 
 from typing import Literal
 
-from drl_cli.configs.schema import Section, Whole, key
+from drl_cli.configs.schema import Section, Whole, default, key
+
+STEPS_WHY = "100 steps are a few milliseconds of sampling; the lines of a run would be thousands"
+SECONDS_WHY = (
+    "a line a second with workers; without them a clock would make iterations depend on the machine's speed. In files a "
+    "shorter default of RLlib's holds"
+)
 
 
 class IterationKeys(Section):
@@ -13,11 +19,12 @@ class IterationKeys(Section):
 
     timesteps_per_iteration: Whole = key(
         1000,
-        "Env steps after which an iteration may end and a result line is written.",
+        "Env steps after which an iteration may end and a result line is written; 0: after what one round of the loop "
+        "samples.",
         "env steps",
-        ge=1,
-        rllib=100,
-        why="100 steps are a few milliseconds of sampling; the lines of a run would be thousands",
+        ge=0,
+        rllib=0,
+        why=STEPS_WHY,
     )
     min_train_timesteps_per_iteration: Whole = key(
         0,
@@ -33,8 +40,8 @@ class IterationKeys(Section):
         "seconds",
         ge=0,
         le=86_400,
-        rllib=1,
-        why="a clock in a run without workers would make its iterations depend on the machine's speed",
+        rllib=0,
+        why=SECONDS_WHY,
     )
     metrics_smoothing_episodes: Whole = key(
         100,
@@ -63,8 +70,19 @@ class IterationKeys(Section):
     checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
 
 
+def least_seconds(rllib):
+    """Return the default of ``min_iter_time_s`` for algorithms whose RLlib default is ``rllib``."""
+    return default(None, rllib=rllib, why=SECONDS_WHY)
+
+
 def min_iter_seconds(config):
     """Return the seconds that an iteration must last at least: ``min_iter_time_s`` with its null resolved."""
     if config.min_iter_time_s is not None:
         return config.min_iter_time_s
     return 1.0 if config.num_workers > 0 else 0.0
+
+
+def steps_per_iteration(config) -> int:
+    """Return the env steps that an iteration has at least: ``timesteps_per_iteration``, or one round of the loop."""
+    fragment = getattr(config, "rollout_fragment_length", 1) * config.num_envs_per_worker
+    return config.timesteps_per_iteration or fragment

@@ -12,13 +12,13 @@ from pydantic import Field, model_validator
 from drl_cli.configs.environment import EnvironmentKeys
 from drl_cli.configs.estimates import EstimateKeys
 from drl_cli.configs.evaluation import EvaluationKeys
-from drl_cli.configs.iteration import IterationKeys
+from drl_cli.configs.iteration import STEPS_WHY, IterationKeys, least_seconds
 from drl_cli.configs.model import Vision
 from drl_cli.configs.offline import InputKeys, reads_only
 from drl_cli.configs.replay import BufferKeys, ReplayKeys, learns_returns, learnt_steps, span
 from drl_cli.configs.resources import ResourceKeys
 from drl_cli.configs.rollout import RolloutKeys
-from drl_cli.configs.schema import MisfitError, Section, Whole, key
+from drl_cli.configs.schema import MisfitError, Section, Whole, default, key
 
 
 class TargetKeys(Section):
@@ -81,11 +81,6 @@ class BufferedKeys(
     @model_validator(mode="after")
     def _fits_together(self):
         """Refuse what each key allows but the keys together do not."""
-        if self.learning_starts > self.buffer_size:
-            raise MisfitError(
-                "learning_starts",
-                f"{self.learning_starts} is more than buffer_size {self.buffer_size}: learning would never start",
-            )
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
         if reads_only(self) and self.num_replay_shards > 1:
@@ -102,7 +97,14 @@ class BufferedKeys(
         return self
 
 
-class OffPolicyKeys(ReplayKeys, BufferedKeys):
+class OffPolicyKeys(
+    ReplayKeys,
+    BufferedKeys,
+    defaults={
+        "min_iter_time_s": least_seconds(1),
+        "timesteps_per_iteration": default(1000, rllib=100, why=STEPS_WHY),
+    },
+):
     """What every algorithm has that learns the values of actions from a replay."""
 
     model: Vision = key(Vision(), "What sees observations in front of the other layers: of images, or of your own.")

@@ -27,6 +27,9 @@ from drl_cli.configs.schema import RATE_ALLOWED, MisfitError, Rate, Section, Who
 Norm = Annotated[float, Field(gt=0, le=1e9)]
 
 
+CLIP_WHY = "as in OpenAI's baselines"
+
+
 class OnPolicyNetwork(RecurrentNetwork):
     """The network of the policy, and, with heads of its own, of the value."""
 
@@ -62,6 +65,7 @@ class OnPolicyKeys(
     IterationKeys,
     ResourceKeys,
     defaults={
+        "num_workers": default(0, rllib=2, why="a run in one process needs no Ray, and is reproducible bit for bit"),
         "num_envs_per_worker": default(
             8, rllib=1, why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows"
         ),
@@ -113,8 +117,8 @@ class OnPolicyKeys(
         0.5,
         "Largest global norm of the gradient of the mean loss; null never clips.",
         "norm",
-        rllib="null for PPO, 40 for A2C and A3C, whose losses are sums over 200 steps (0.2 of their mean)",
-        why="as in OpenAI's baselines",
+        rllib=None,
+        why=CLIP_WHY,
     )
     use_critic: bool = key(
         True, "Whether a learnt value of states is subtracted from returns and stands in for what was cut off."

@@ -7,7 +7,9 @@ flag.
 
 from pydantic import ValidationError
 
+from drl_cli.configs import evaluation_overrides
 from drl_cli.configs.allowed import allowed, fields_of, key_name, leaves, section_of, shown, words
+from drl_cli.configs.environs import read_too_late
 from drl_cli.configs.model import REPLACED
 from drl_cli.configs.rllib_keys import UNBUILT_SECTIONS, refusal
 from drl_cli.configs.sampling import FORMS, name_of
@@ -60,6 +62,8 @@ def read(algorithm, mapping, where, rows=()):
         return None, [problem], []
     schema = load(algorithm.config)
     mapping, moved, problems, notices = renamed(mapping, where, schema)
+    mapping, of_evaluation, more_notices = evaluation_overrides.settled(mapping, schema, where)
+    problems, notices = problems + of_evaluation, notices + more_notices
     where = Moved(where, moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
@@ -82,6 +86,9 @@ def _idle(config, mapping, where):
         other, least = needs
         if (getattr(config, other) or 0) < least:
             found.append(f"{path[0]} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
+    key = "extra_python_environs_for_driver"
+    late = read_too_late(getattr(config, key, {}))
+    found += [f"{key}: {late}{_at(where, (key,))}."] if late else []
     return found + _replaced(config, where)
 
 

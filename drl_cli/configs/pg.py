@@ -12,6 +12,7 @@ from drl_cli.configs.schema import default, key
 class PGConfig(
     OnPolicyKeys,
     defaults={
+        "num_workers": default(0),
         "lr": default(3e-3, rllib=4e-4, why="for small nets; steps are means of a larger batch"),
         "rollout_fragment_length": default(64, rllib=200, why="8 environments make a batch of 512 of it"),
         "train_batch_size": default(512, rllib=200, why="the variance of whole returns wants more of them"),

@@ -11,11 +11,15 @@ from pydantic import Field, model_validator
 from drl_cli.configs.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 from drl_cli.configs.schema import MisfitError, Whole, default, key
 
+RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
+
 
 class PPOConfig(
     StateDependentKeys,
     OnPolicyKeys,
     defaults={
+        "train_batch_size": default(2048, rllib=4000, why=RECIPES_WHY),
+        "lr": default(3e-4, rllib=5e-5, why=RECIPES_WHY),
         "vf_loss_coeff": default(0.5, rllib=1.0, why="of the whole square: the half square of the published recipes"),
     },
 ):

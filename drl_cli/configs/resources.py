@@ -8,10 +8,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drl_cli.configs.environs import ALLOWED, DriverEnvirons, Environs
+from drl_cli.configs.environs import ALLOWED, Environs
 from drl_cli.configs.schema import Section, Whole, key
 
 LEAST_CPU = 0.001  # of a trial that asks for none: Ray reserves no empty place
+
+NO_GPU = "most machines have none"
 
 
 class GpuOptions(Section):
@@ -93,7 +95,7 @@ class ResourceKeys(Section):
         "amount by resource name",
         allowed="a mapping of names to numbers ≥ 0",
     )
-    extra_python_environs_for_driver: DriverEnvirons = key(
+    extra_python_environs_for_driver: Environs = key(
         {},
         "Environment variables of the run's own process, set before it makes an environment, and inherited by the "
         "workers of a Ray that it starts. None that could load code.",

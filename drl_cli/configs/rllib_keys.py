@@ -5,12 +5,11 @@ algorithms.
 """
 
 from drl_cli.configs.allowed import fields_of
+from drl_cli.configs.elsewhere import KEYS, RLLIB_2, key_here
 from drl_cli.loading import load
 
-_SPAN = (
-    "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise: the env steps that "
-    "schedule_max_timesteps x exploration_fraction were"
-)
+_ONE_STEP = "one step is taken for policy and value, whose size is lr; vf_loss_coeff weighs the value's part."
+_LEARNER = "one learner learns; num_gpus says over how many GPUs it splits each batch."
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
 _STORE = "the size of the object store is chosen with --ray-object-store-memory."
@@ -20,16 +19,19 @@ _FILM = "what it tries are perturbed policies; film the learnt one with: drl rol
 NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
     "env_task_fn": _PYTHON,
-    "logger_config": _PYTHON,
+    "logger_config": "results go where --logger NAME says, beside the files of the run's folder.",
     "observation_space": "the spaces are the environment's own.",
     "action_space": "the spaces are the environment's own.",
     "in_evaluation": _INTERNAL,
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
-    "disable_env_checking": "every environment is checked once before a run; it takes one episode start and one step.",
-    "remote_env_batch_wait_ms": "the environments of a worker step side by side, and all are waited for: rows that come and go "
-    "would make every run another one. Workers do not wait for one another: raise num_workers.",
+    "num_learner_workers": _LEARNER,
+    "num_learners": _LEARNER,
+    "_separate_vf_optimizer": _ONE_STEP,
+    "_lr_vf": _ONE_STEP,
+    "num_gpus_per_learner_worker": "num_gpus is what the learner has.",
+    "num_gpus_per_learner": "num_gpus is what the learner has.",
     "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
@@ -42,7 +44,6 @@ NEVER = {
 """Keys of RLlib's that will not come, with the reason."""
 
 NOT_YET = {
-    "use_state_preprocessor": "actor and critics each read the observations with a network of their own.",
     "output_config": "output_max_file_size and output_compress_columns stand beside output.",
     "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
     "_use_beta_distribution": "",
@@ -52,15 +53,12 @@ NOT_YET = {
 """Keys of RLlib's common config and its SAC, DDPG and DQN family that are not read, with what helps instead."""
 
 OLD = {
-    "schedule_max_timesteps": _SPAN,
-    "exploration_fraction": _SPAN,
-    "annealing_timesteps": _SPAN,
-    "exploration_should_anneal": "exploration_config: {initial_scale: …, final_scale: …, scale_timesteps: …}",
+    "annealing_timesteps": "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise",
     "exploration_noise_type": "exploration_config: {type: OrnsteinUhlenbeckNoise} or {type: GaussianNoise}",
     "parameter_noise": "exploration_config: {type: ParameterNoise}",
     "soft_q": "exploration_config: {type: SoftQ}",
     "per_worker_exploration": "exploration_config: {type: PerWorkerEpsilonGreedy} or {type: PerWorkerGaussianNoise}",
-    "beta_annealing_fraction": "prioritized_replay_beta_annealing_timesteps, in env steps",
+    "gpu": "num_gpus: 1, or as many as there are",
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
@@ -78,11 +76,6 @@ INSTEAD = {
     "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
     "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
     "lr": (
-        (
-            "optimization",
-            "the learning rates are optimization.actor_learning_rate, .critic_learning_rate and .entropy_learning_rate",
-        ),
-        ("actor_lr", "the learning rates are actor_lr and critic_lr"),
         ("stepsize", "Adam's step size is stepsize"),
         ("sgd_stepsize", "the step size is sgd_stepsize"),
     ),
@@ -95,10 +88,6 @@ INSTEAD = {
     "remote_worker_envs": (("noise_stdev", "its workers play side by side already; raise num_workers"),),
     "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
     "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
-    "lr_schedule": (
-        ("optimization", "write [[env_step, value], …] in optimization.actor_learning_rate and its neighbours"),
-        ("actor_lr", "write [[env_step, value], …] in actor_lr and critic_lr"),
-    ),
     "compress_observations": (
         ("vf_share_layers", "fragments are learnt from as they come, and kept by nobody"),
         ("noise_stdev", "observations stay with the worker that made them"),
@@ -207,11 +196,11 @@ def refusal(path, algorithm, schema, rows=()):
         recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
         return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."
     if section == ("model",):
-        return _instead(name, schema)
+        return instead(name, schema)
     if section == ("exploration_config",) and name in EXPLORATION_NOT_YET:
         return "not supported yet."
-    if section == ("evaluation_config",) and (name in NOT_YET or name in NEVER or name in fields_of(schema)):
-        return "not supported yet; evaluations may differ from training in explore, env_config and horizon."
+    if section == ("evaluation_config",):
+        return _top_level(name, algorithm, schema, rows)
     if section[0] == "tf_session_args" and name in SESSION_NOT_YET:
         return "not supported yet."
     if section == ("replay_buffer_config",):
@@ -222,21 +211,35 @@ def refusal(path, algorithm, schema, rows=()):
 
 
 def _top_level(name, algorithm, schema, rows):
+    if name in RLLIB_2:
+        why = _top_level(RLLIB_2[name], algorithm, schema, rows)
+        return f"RLlib 2's name of {RLLIB_2[name]}, {why}" if why else None
     if name in NEVER:
         return f"not supported: {NEVER[name]}"
-    instead = _instead(name, schema)
+    other = instead(name, schema)
     owners = [row.name for row in rows if name in fields_of(load(row.config))]
     if owners:
         text = f"a key of {', '.join(owners)}, not of {algorithm}"
-        return f"{text}: {instead}." if instead else f"{text}."
+        return f"{text}: {other}." if other else f"{text}."
     if name in OLD:
         return f"a key of old versions of RLlib. Write {OLD[name]}."
     if name in NOT_YET:
         return _because("not supported yet.", NOT_YET[name])
-    return f"no key of {algorithm}: {instead}." if instead else None
+    if other:
+        return f"no key of {algorithm}: {other}."
+    return key_here(name, schema) or _elsewhere(name, algorithm, schema, rows)
 
 
-def _instead(name, schema):
+def _elsewhere(name, algorithm, schema, rows):
+    """Return why a name from elsewhere has no key in this algorithm, or None if it is no such name."""
+    if name not in KEYS:
+        return None
+    right = KEYS[name].here[0][0]
+    why = _top_level(right, algorithm, schema, rows) if "." not in right else f"which {algorithm} has not."
+    return f"a name of {KEYS[name].origin} for {right}, {why}"
+
+
+def instead(name, schema):
     """Return in words what ``schema`` has in place of ``name``, or None."""
     fields = fields_of(schema)
     return next((text for key, text in INSTEAD.get(name, ()) if key in fields), None)

@@ -6,11 +6,13 @@ says so.
 """
 
 from drl_cli.configs.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
-from drl_cli.configs.schema import key
+from drl_cli.configs.schema import default, key
 from drl_cli.configs.soft import SoftKeys
 
 
-class SACConfig(SoftKeys, TwinKeys, DelayKeys, TargetKeys, OffPolicyKeys):
+class SACConfig(
+    SoftKeys, TwinKeys, DelayKeys, TargetKeys, OffPolicyKeys, defaults={"normalize_actions": default(True)}
+):
     """Soft actor-critic with twin critics and a learnt temperature."""
 
     target_entropy_fraction: float = key(

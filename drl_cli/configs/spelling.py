@@ -4,12 +4,16 @@ Used by ``configs.parse``. Only spellings with the same meaning are here; the ot
 Source: RLlib 0.6 to 2.x.
 """
 
+from drl_cli.configs import old_versions, rllib_keys
 from drl_cli.configs.allowed import fields_of, section_of, shown
+from drl_cli.configs.common_defaults import EMPTY, SEVERAL, UNREAD, clashes, class_name
+from drl_cli.configs.elsewhere import RLLIB_2
 from drl_cli.configs.idle_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
 
 _EXPLORATION = ("exploration_config",)
 _OPTIMIZATION = ("optimization",)
 _BUFFER = ("replay_buffer_config",)
+_Q_NET, _POLICY_NET = ("Q_model",), ("policy_model",)
 
 ALIASES = {
     ("sample_batch_size",): ("rollout_fragment_length",),
@@ -27,6 +31,19 @@ ALIASES = {
     ("num_env_runners",): ("num_workers",),
     ("num_envs_per_env_runner",): ("num_envs_per_worker",),
     ("num_steps_sampled_before_learning_starts",): ("learning_starts",),
+    ("evaluation_num_env_runners",): ("evaluation_num_workers",),
+    ("num_cpus_for_local_worker",): ("num_cpus_for_driver",),
+    ("grad_norm_clipping",): ("grad_clip",),
+    (*_BUFFER, "min_size_for_sampling"): ("learning_starts",),
+    (*_BUFFER, "replay_burn_in"): ("burn_in",),
+    (*_BUFFER, "replay_sequence_length"): ("replay_sequence_length",),
+    (*_BUFFER, "zero_init_states"): ("zero_init_states",),
+    (*_Q_NET, "hidden_activation"): (*_Q_NET, "fcnet_activation"),
+    (*_Q_NET, "hidden_layer_sizes"): (*_Q_NET, "fcnet_hiddens"),
+    (*_POLICY_NET, "hidden_activation"): (*_POLICY_NET, "fcnet_activation"),
+    (*_POLICY_NET, "hidden_layer_sizes"): (*_POLICY_NET, "fcnet_hiddens"),
+    ("exploration_enabled",): ("explore",),
+    ("exploration",): ("exploration_config",),
     (*_BUFFER, "capacity"): ("buffer_size",),
     (*_BUFFER, "learning_starts"): ("learning_starts",),
     (*_BUFFER, "prioritized_replay"): ("prioritized_replay",),
@@ -57,6 +74,7 @@ ALIASES = {
     ("noise_scale",): (*_EXPLORATION, "ou_base_scale"),
     ("exploration_ou_noise_scale",): (*_EXPLORATION, "ou_base_scale"),
     ("exploration_gaussian_sigma",): (*_EXPLORATION, "stddev"),
+    **{(old,): (new,) for old, new in RLLIB_2.items()},
 }
 """Spelling → key. It is read where the algorithm has the key and does not have the spelling as a key of its own."""
 
@@ -84,10 +102,20 @@ LAID_OVER = {"local_tf_session_args": "tf_session_args"}
 OTHER_WORDS = {"observation_filter": {"ConcurrentMeanStdFilter": "MeanStdFilter"}}
 """Key → other words for its values: RLlib's filter with a lock, for a thread that samples inside a worker."""
 
+CLASSES = (("exploration_config", "type"), (*_BUFFER, "type"), ("callbacks",), ("sample_collector",))
+"""Keys whose value may be the full path of a class of RLlib's, which stands for its name."""
+
+DONE = ("is what drl does anyway", "ask for what drl does anyway")
+MANY = 3  # keys that ask for what happens anyway, from which one line names them all
+
 
 def renamed(mapping, where, schema):
     """Return (mapping under the keys of ``schema``, {new path: old path}, problems, notices); ``where``: a Where."""
     reading = _Reading(mapping, where, schema)
+    for key in CLASSES:
+        reading.shorten(key)
+    reading.drop_clashes()
+    reading.drop_empty_multiagent()
     instead = IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {}
     for old, values in {**ANYWAY, **instead}.items():
         reading.drop(old, values)
@@ -100,12 +128,17 @@ def renamed(mapping, where, schema):
         reading.translate(old, values)
     for old, new in ALIASES.items():
         reading.move(old, new)
+    for old, new in SEVERAL.items():
+        reading.spread(old, new)
+    for old, value in UNREAD.items():
+        reading.leave_unread(old, value)
     for old, new in LAID_OVER.items():
         reading.lay_over(old, new)
     for section in ("replay_buffer_config", "optimizer", "multiagent"):
         if reading.mapping.get(section) == {}:
             del reading.mapping[section]
-    return reading.mapping, reading.moved, reading.problems, reading.notices
+    old_versions.settle(reading, schema, where)
+    return reading.mapping, reading.moved, reading.problems, reading.all_notices()
 
 
 class _Reading:
@@ -114,24 +147,100 @@ class _Reading:
     def __init__(self, mapping, where, schema):
         self.mapping = {name: dict(value) if isinstance(value, dict) else value for name, value in mapping.items()}
         self.moved, self.problems, self.notices = {}, [], []
+        self._alike = {}  # what is said of a key → the keys of which it is said, with their values
         self._where, self._schema = where, schema
+
+    def all_notices(self):
+        """Return all notices, those first that say the same of one key or of many."""
+        found = []
+        for (of_one, of_many, many), keys in self._alike.items():
+            found += [f"{', '.join(keys)} {of_many}."] if len(keys) > many else [f"{key} {of_one}." for key in keys]
+        return found + self.notices
+
+    def _say_alike(self, key, of_one, of_many, many=MANY):
+        self._alike.setdefault((of_one, of_many, many), []).append(key)
+
+    def shorten(self, old):
+        """Put the name of a class in the place of its full path."""
+        parent = self.mapping if len(old) == 1 else self.mapping.get(old[0])
+        name = class_name(parent.get(old[-1])) if isinstance(parent, dict) else None
+        if name == "DefaultCallbacks" or (old == ("callbacks",) and parent.get("callbacks") == {}):
+            parent[old[-1]] = None
+        elif name:
+            self.notices.append(f"{'.'.join(old)} {parent[old[-1]]}{self._at(old)} is read as {name}.")
+            parent[old[-1]] = name
+
+    def drop_clashes(self):
+        """Take away the defaults of RLlib's common config that the algorithm could not run with."""
+        for path, why in clashes(self.mapping, self._schema):
+            parent = self.mapping if len(path) == 1 else self.mapping[path[0]]
+            self._say_unread(path, parent.pop(path[-1]), why)
+
+    def _say_unread(self, path, value, why):
+        because = f": {why}" if why else ""
+        of_one = f"is RLlib's common default, which is not read here{because}"
+        of_many = f"are RLlib's common defaults, which are not read here{because}"
+        self._say_alike(f"{'.'.join(path)} {shown(value)}", of_one, of_many, many=1)
+
+    def drop_empty_multiagent(self):
+        """Take away a ``multiagent`` block that names no policies."""
+        given = self.mapping.get("multiagent")
+        if isinstance(given, dict) and given and all(asks_for_nothing(EMPTY.get(k, ()), v) for k, v in given.items()):
+            self.mapping.pop("multiagent")
+            self._say_alike("multiagent without policies", *DONE)
 
     def drop(self, old, values):
         """Take away ``old`` if it has one of ``values``."""
         parent = self._holder(old)
         if parent is not None and asks_for_nothing(values, parent[old[-1]]):
-            self.notices.append(f"{'.'.join(old)} {shown(parent.pop(old[-1]))} is what drl does anyway.")
+            self._say_alike(f"{'.'.join(old)} {shown(parent.pop(old[-1]))}", *DONE)
 
     def leave_out(self, old, idle):
         """Take away ``old``, whose values all come to the same, unless its value is none that it takes."""
         parent = self._holder(old)
-        if parent is None:
+        if parent is None or (old in ALIASES and _has(self._schema, ALIASES[old])):
             return
         value, name = parent.pop(old[-1]), ".".join(old)
         if fits(idle, value):
-            self.notices.append(f"{name} {shown(value)} changes nothing: {idle.why}.")
+            self._say_alike(f"{name} {shown(value)}", f"changes nothing: {idle.why}", f"change nothing: {idle.why}")
         else:
             self.problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)}{self._at(old)}.")
+
+    def leave_unread(self, old, default):
+        """Take away ``old``, which the algorithm does not read, where its value is RLlib's ``default``."""
+        parent = self._holder(old)
+        if parent is None or parent[old[-1]] != default:
+            return
+        self._say_unread(old, parent.pop(old[-1]), rllib_keys.instead(old[-1], self._schema))
+
+    def spread(self, name, targets):
+        """Set all of ``targets`` that the algorithm has to the value of ``name``, or of its schedule."""
+        targets = [path for path in targets if _has(self._schema, path)]
+        given = [one for one in (f"{name}_schedule", name) if self._holder((one,)) is not None]
+        if not targets or not given or any(not isinstance(self.mapping.get(p[0], {}), dict) for p in targets if p[1:]):
+            return
+        value = self.mapping[given[0]]
+        text = f"{given[0]} {shown(value)}{self._at((given[0],))} sets"
+        free = [path for path in targets if not self._is_given(path)]
+        kept = [path for path in targets if path not in free]
+        for path in free:
+            home = self.mapping
+            for part in path[:-1]:
+                home[part] = home = dict(home.get(part, {}))
+            home[path[-1]] = value
+            self.moved[path] = (given[0],)
+        for one in given:
+            del self.mapping[one]
+        beside = f"; {_listed(kept)} {'are' if len(kept) > 1 else 'is'} given beside it" if kept else ""
+        self.notices.append(f"{text} {_listed(free) or 'nothing'}{beside}.")
+
+    def _is_given(self, path):
+        found = self.mapping
+        for name in path:
+            if not isinstance(found, dict) or name not in found:
+                return False
+            found = found[name]
+        return True
 
     def reword(self, key, values):
         """Put another word for one of the values of ``key`` in its place."""
@@ -172,6 +281,8 @@ class _Reading:
         text, key = f"{'.'.join(old)}{self._at(old)}", ".".join(new)
         if new[-1] in home and old in SCHEDULES and isinstance(home[new[-1]], (int, float)):
             self.notices.append(f"{text} takes the place of {key} {shown(home[new[-1]])}.")
+        elif new[-1] in home and home[new[-1]] == value:
+            self.notices.append(f"{text} is another name of {key}, which has the same value.")
         elif new[-1] in home:
             place = self._at(self.moved.get(new, new))
             self.problems.append(f"{text}: another name of {key}, which is given as well{place}.")
@@ -208,6 +319,12 @@ class _Reading:
 
     def _at(self, path):
         return f" ({self._where.place(path)})"
+
+
+def _listed(paths):
+    """Return dotted keys as ``a, b and c``."""
+    names = [".".join(path) for path in paths]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def _has(schema, path):

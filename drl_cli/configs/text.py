@@ -1,9 +1,9 @@
 """Strict reading of YAML and JSON: from text to plain data, with the line of every key.
 
 Used by ``experiment`` for files and flags. YAML is read as 1.2 core (``1e-4`` is a number, ``on`` a string, ``010``
-ten) and only the part of it that is plain data: no anchors, aliases, merge keys, tags, dates, directives, several
-documents. Limits keep a hostile file from costing time or memory. Every refusal is a ConfigError with line and
-column.
+ten) and only the part of it that is plain data: no anchors, aliases, merge keys, dates, directives, several documents,
+nor tags but those of plain scalars (``!!float``). Limits keep a hostile file from costing time or memory. Every refusal is
+a ConfigError with line and column.
 
 Source: YAML 1.2.2 §10.3.2 (core schema). Deviation: infinities and NaN are refused, keys must be text.
 """
@@ -19,6 +19,9 @@ from drl_cli.errors import ConfigError
 MAX_BYTES = 1_000_000
 MAX_NODES = 10_000
 MAX_DEPTH = 32
+
+TAGS = {f"tag:yaml.org,2002:{kind.__name__}": kind for kind in (float, int, bool, str)}
+"""Tags of plain scalars (``!!float 1e5``), as rl-baselines3-zoo writes them."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -100,7 +103,7 @@ class _Builder:
     def _node(self, event):
         if event.anchor:
             self._refuse(event, f"anchors (&{event.anchor}) are not allowed; write the value out where it is needed")
-        if event.tag:
+        if event.tag and not (isinstance(event, yaml.ScalarEvent) and event.tag in TAGS):
             self._refuse(event, f"tags ({event.tag[:60]}) are not allowed; only plain data is read")
         self._nodes += 1
         if self._nodes > MAX_NODES:
@@ -116,7 +119,7 @@ class _Builder:
 
     def _scalar(self, event):
         try:
-            value = scalar(event.value) if event.implicit[0] else event.value
+            value = _of_tag(event) if event.tag else scalar(event.value) if event.implicit[0] else event.value
         except ValueError as error:
             self._refuse(event, str(error))
         if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -157,6 +160,18 @@ class _Builder:
     def _refuse(self, event, text):
         mark = event.start_mark
         raise ConfigError(f"{self.name}: line {mark.line + 1}, column {mark.column + 1}: {text}.")
+
+
+def _of_tag(event):
+    """Return the value of a scalar with one of TAGS; only what is written so already. Raises ValueError."""
+    kind, value = TAGS[event.tag], scalar(event.value)
+    if kind is str:
+        return event.value
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise RefusedError(f"{event.value[:40]!r} is no {event.tag.rpartition(':')[2]}")
+    return value
 
 
 def _check_size(text, where):

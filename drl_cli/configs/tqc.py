@@ -7,11 +7,17 @@ mean what they mean there, the others are named as in Stable-Baselines3's contri
 from pydantic import model_validator
 
 from drl_cli.configs.off_policy import DelayKeys, OffPolicyKeys, TargetKeys
-from drl_cli.configs.schema import MisfitError, Whole, key
+from drl_cli.configs.schema import MisfitError, Whole, default, key
 from drl_cli.configs.soft import SoftKeys
 
 
-class TQCConfig(SoftKeys, DelayKeys, TargetKeys, OffPolicyKeys):
+class TQCConfig(
+    SoftKeys,
+    DelayKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={"training_intensity": default(None)},  # RLlib has no TQC
+):
     """SAC whose critics predict quantiles of the return, of which the highest are left out of the target."""
 
     num_critics: Whole = key(

@@ -20,6 +20,7 @@ class TRPOConfig(
         # A run makes some tens of updates, each of large operations: too few to pay for the compiler.
         "xla": default(False),
         "lr": default(1e-3),
+        "min_iter_time_s": default(None),  # RLlib has no TRPO
         "grad_clip": default(None),
         "adam_epsilon": default(1e-8),
         "vf_loss_coeff": default(_ONLY_VALUE_LOSS),

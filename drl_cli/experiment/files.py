@@ -49,6 +49,12 @@ def load(path_or_name):
     """Return [(experiment name, mapping, Where)] of a file, in its order. Raises ConfigError."""
     data, where = load_file(find(path_or_name))
     found = []
+    flat = next((name for name in ("run", "algo", "env") if isinstance(data.get(name), str)), None)
+    if flat:
+        raise ConfigError(
+            f"{where.name}: {flat} ({where.place((flat,))}) stands where the name of an experiment does. Write a name above "
+            "it, such as my-experiment:, and indent all the rest under it."
+        )
     for name, experiment in data.items():
         if not isinstance(experiment, dict):
             raise ConfigError(

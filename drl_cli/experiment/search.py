@@ -69,7 +69,7 @@ def asked(path_or_name, flags, wishes):
                 f"({one.layers.where.place(('export_formats',))}). Leave it out; then: drl checkpoint export RUN -o policy"
             )
         one.spread()
-    return _Drawing(asked, flags, wishes, str(path_or_name or "the command")).search()
+    return _Drawing(asked, flags, wishes, path_or_name).search()
 
 
 def spec_of(data, point):
@@ -80,7 +80,8 @@ def spec_of(data, point):
         experiment["name"],
         Layers(variants.filled(experiment, point), Where("the search")),
         data["flags"],
-        is_from_file=True,
+        is_from_file=experiment.get("is_from_file", False),
+        is_trial=True,
     )
     refuse(draft.problems(), f"trial {point['trial']}")
     return dataclasses.replace(draft.finish(), trial=f"{data['id']}_{point['trial']:05d}")
@@ -89,8 +90,9 @@ def spec_of(data, point):
 class _Drawing:
     """From experiments to points, all of them checked."""
 
-    def __init__(self, asked, flags, wishes, source):
-        self._asked, self._flags, self._wishes, self._source = asked, flags, wishes, source
+    def __init__(self, asked, flags, wishes, path_or_name):
+        self._asked, self._flags, self._wishes = asked, flags, wishes
+        self._source, self._is_from_file = str(path_or_name or "the command"), path_or_name is not None
         self._problems = []
         self._notices = [text for one in asked for text in one.layers.notices]
         self._scheduler, self._settings, wrong = comparing.scheduler(wishes)
@@ -183,7 +185,8 @@ class _Drawing:
     def _draft(self, point):
         one = self._asked[point["experiment"]]
         mapping = variants.filled({"mapping": one.layers.data, "paths": one.paths}, point)
-        return Draft(one.name, Layers(mapping, one.layers.where), self._flags, is_from_file=True)
+        layers = Layers(mapping, one.layers.where)
+        return Draft(one.name, layers, self._flags, is_from_file=self._is_from_file, is_trial=True)
 
     def _finish(self, points, drafts):
         """Return the specs of the checked points, and give each point what it asks of Ray."""
@@ -253,7 +256,7 @@ class _Drawing:
         mapping = {**one.layers.data, "local_dir": str(results_folder(one.layers.data.get("local_dir")))}
         if isinstance(mapping.get("restore"), str):
             mapping["restore"] = str(Path(mapping["restore"]).expanduser().absolute())
-        return {"name": one.name, "mapping": mapping, "paths": one.paths}
+        return {"name": one.name, "mapping": mapping, "paths": one.paths, "is_from_file": self._is_from_file}
 
 
 def flags_seed(flags):

@@ -29,7 +29,9 @@ from drl_cli import process
 from drl_cli.acting import callbacks, envs, evaluations, preprocessing, remote_env, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
-from drl_cli.configs import environs, exploration, export_formats
+from drl_cli.configs import environs, exploration, export_formats, rllib_meaning
+from drl_cli.configs.allowed import fields_of
+from drl_cli.configs.elsewhere import FIELDS, RLLIB_2
 from drl_cli.configs.experiment import ExperimentKeys, refusal
 from drl_cli.configs.experiment_spelling import settled
 from drl_cli.configs.parse import read, read_section, refuse
@@ -138,6 +140,12 @@ def import_modules(flags):
         envs.import_module(module)
 
 
+def _refusal(path):
+    """Return why a field of an experiment is refused, or None; keys of a config are known to belong one level deeper."""
+    rows = table.rows()
+    return refusal(path, {*RLLIB_2, *(name for row in rows for name in fields_of(load(row.config)))})
+
+
 def _placed(error, place):
     return f"{str(error).rstrip('.')} ({place})."
 
@@ -145,7 +153,7 @@ def _placed(error, place):
 class Draft:
     """An experiment on its way to a spec: first all problems, then the finished thing."""
 
-    def __init__(self, name, layers, flags, recorded=None, is_from_file=False):
+    def __init__(self, name, layers, flags, recorded=None, is_from_file=False, is_trial=False):
         self._name = name
         self._where = layers.where
         self._mapping, notices, self._unsettled = settled(layers.data, layers.where)
@@ -153,7 +161,8 @@ class Draft:
         self._flags = flags
         self._demands = demands.parse(flags.get("asserts"))
         self._recorded = recorded
-        self._is_from_file = is_from_file
+        self._is_from_file, self._is_trial = is_from_file, is_trial
+        self._filled = {}  # keys of the config that are RLlib's because they are not given, with their values
         self._keys = self._row = self._config = self._env = None
 
     def problems(self):
@@ -164,7 +173,7 @@ class Draft:
                 f"{self._name[:100]!r} is no name for an experiment: letters, digits, blanks, '.', '_' and '-', "
                 "at most 100."
             )
-        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, refusal)
+        self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, _refusal)
         found += self._unsettled + wrong
         for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):
             found += check()
@@ -174,6 +183,8 @@ class Draft:
 
     def _read_algorithm(self):
         name = self._mapping.get("run")
+        if name is None and self._is_misnamed("run"):
+            return []  # said already
         if name is None:
             return [f"run is missing ({self._where.place()}): which algorithm? Type --run SAC."]
         if not isinstance(name, str):
@@ -187,12 +198,19 @@ class Draft:
         self._config, problems, notices = read(self._row, given, where, table.rows())
         self._notices += notices
         if not problems:
+            self._mean_what_rllib_means()
             lines = [*callbacks.problems(self._config, self._row), *evaluations.problems(self._config)]
             problems = [_placed(line, where.place((line.partition(":")[0],))) for line in lines]
         return problems or [
             *self._unknown_model(),
             *offline.problems(self._row, self._config, self._mapping, self._where),
         ]
+
+    def _mean_what_rllib_means(self):
+        if self._recorded or self._row not in table.ALGORITHMS:
+            return  # every key was recorded, those that were meant included; or RLlib has no such algorithm
+        self._config, self._filled, notices = rllib_meaning.completed(self._config, self._is_from_file)
+        self._notices += notices
 
     def _unknown_model(self):
         """Return the problem of a custom model that nobody has registered, in a list."""
@@ -207,8 +225,14 @@ class Draft:
             return [_placed(f"model.custom_model: {error}", place)]
         return []
 
+    def _is_misnamed(self, name):
+        """Whether a field stands there that is refused as another name of ``name``."""
+        return any(FIELDS.get(field, "").startswith(f"{name}:") for field in self._mapping)
+
     def _read_environment(self):
         name = self._mapping.get("env")
+        if name is None and self._is_misnamed("env"):
+            return []  # said already
         if name is None:
             return [f"env is missing ({self._where.place()}): which environment? Type --env LunarLanderContinuous-v3."]
         if not isinstance(name, str):
@@ -263,7 +287,8 @@ class Draft:
     def _hints(self):
         """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file."""
         found = [self._env.notice] if self._env.notice else []
-        tuned = None if self._is_from_file or self._recorded else defaults.tuned_file(self._row.name, self._env.id)
+        is_chosen = self._is_from_file or self._is_trial or self._recorded
+        tuned = None if is_chosen else defaults.tuned_file(self._row.name, self._env.id)
         return [*found, f"tuned file: -f {tuned}"] if tuned else found
 
     def finish(self):
@@ -319,5 +344,6 @@ class Draft:
             },
             loggers=tuple(dict.fromkeys(keys.loggers)),
             log_format=self._flags.get("log_format") or "text",
-            origins=provenance.collect(self._mapping, self._where, load(self._row.config)),
+            origins=provenance.collect(self._mapping, self._where, load(self._row.config))
+            | {f"config.{name}": rllib_meaning.SOURCE for name in self._filled},
         )

@@ -8,6 +8,7 @@ confirmed it.
 import math
 
 from drl_cli.configs.allowed import shown
+from drl_cli.configs.elsewhere import STOPS
 from drl_cli.configs.results import NUMBER_FIELDS, RESULT_FIELDS, is_number_field
 from drl_cli.errors import suggestion
 
@@ -35,6 +36,8 @@ def problems(rules, where, name="stop"):
 
 
 def _hint(field):
+    if field in STOPS:
+        return f" Write {STOPS[field]}."
     inner = [known for known in NUMBER_FIELDS if known.rpartition("/")[2] == field]
     return f" Did you mean '{inner[0]}'?" if inner else suggestion(field, NUMBER_FIELDS)
 

@@ -137,7 +137,9 @@ class Trainer:
     def _is_short(self, steps, trained, seconds):
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""
         config = self.config
-        is_long = steps >= config.timesteps_per_iteration and trained >= config.min_train_timesteps_per_iteration
+        is_long = (
+            steps >= max(1, config.timesteps_per_iteration) and trained >= config.min_train_timesteps_per_iteration
+        )
         return not is_long or seconds < min_iter_seconds(config)
 
     def _must_stop_now(self):

@@ -10,8 +10,10 @@ import textwrap
 
 import yaml
 
-from drl_cli.configs import variants
+from drl_cli.algorithms import table
+from drl_cli.configs import rllib_meaning, variants
 from drl_cli.configs.comparisons import COMPARE
+from drl_cli.configs.parse import read
 from drl_cli.configs.secrets import redact
 
 
@@ -101,6 +103,15 @@ def missed(data, trials):
     return lines
 
 
+def _left_to_flags(mapping):
+    """Return {key: value} that must stand in a file for it to mean what ``mapping``, made of flags, does."""
+    row = table.find(mapping["run"])
+    if row not in table.ALGORITHMS:
+        return {}
+    config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
+    return rllib_meaning.said(config)
+
+
 def file_text(data, trials, command):
     """Return the text of the file that ``-f`` runs: the best of what was trained again, with the seed that shows its score."""
     ranking = rescored(data, trials)
@@ -110,6 +121,8 @@ def file_text(data, trials, command):
     mapping = variants.filled(experiment, point)
     for name in ("num_samples", "max_failures", "resources_per_trial", "local_dir"):
         mapping.pop(name, None)
+    if not experiment.get("is_from_file"):  # a file that leaves these out means RLlib's
+        mapping["config"] = {**mapping.get("config", {}), **_left_to_flags(mapping)}
     compared = sum("rescore" not in trial["point"] for trial in trials.values())
     seeds = ", ".join(str(seed) for seed in variants.fresh_seeds(data, data["write"]["seeds"]))
     lines = [

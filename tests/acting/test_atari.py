@@ -163,3 +163,25 @@ def test_video_shows_the_game_in_its_own_size(tmp_path):
     )
     episode = next(player.play(Limits(steps=5), 3))
     assert episode.length == 5 and (tmp_path / "pong.mp4").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("asked", "kwargs"),
+    [
+        ("PongDeterministic-v4", {"frameskip": 4, "repeat_action_probability": 0.0}),
+        ("PongDeterministic-v0", {"frameskip": 4, "repeat_action_probability": 0.25}),
+        ("Breakout-ram-v4", {"frameskip": (2, 5), "repeat_action_probability": 0.0, "obs_type": "ram"}),
+        ("Pong-ramNoFrameskip-v4", {"frameskip": 1, "repeat_action_probability": 0.0, "obs_type": "ram"}),
+    ],
+)
+def test_id_that_ale_py_no_longer_registers_runs_as_what_it_was(asked, kwargs):
+    name = envs.resolve(asked)
+    assert name.id == asked and "runs as what it was: ALE/" in name.notice and "frameskip" in name.notice
+    env = envs.make_raw(asked, {})
+    assert kwargs.items() <= env.spec.kwargs.items()
+    assert env.observation_space.shape == ((128,) if "obs_type" in kwargs else (210, 160, 3))
+    env.close()
+
+
+def test_deterministic_game_gets_the_same_wrappers_as_v5():
+    assert plan_of("PongDeterministic-v4") == plan_of("ALE/Pong-v5")

@@ -46,6 +46,33 @@ def test_id_without_version_runs_as_the_newest():
     assert envs.resolve("Crooked") == ("Crooked-v3", "Crooked", "Crooked has no version and runs as Crooked-v3.")
 
 
+@pytest.mark.parametrize("asked", ["HalfCheetah-v2", "Hopper-v3", "InvertedPendulum-v2", "Swimmer-v3", "Humanoid-v1"])
+def test_mujoco_id_that_is_only_a_stub_runs_as_v5(asked):
+    name = envs.resolve(asked)
+    assert name == (asked[:-1] + "5", asked, f"{asked} is retired and runs as {asked[:-1]}5.")
+
+
+def test_mujoco_that_is_not_installed_is_named_as_the_extra(monkeypatch):
+    for error in (
+        gymnasium.error.DependencyNotInstalled("MuJoCo is not installed, run `pip install gymnasium[mujoco]`"),
+        ModuleNotFoundError("No module named 'imageio'", name="imageio"),
+    ):
+
+        def make(*_arguments, _error=error, **_named):
+            raise _error
+
+        monkeypatch.setattr(gymnasium, "make", make)
+        assert refusal(envs.make_raw, "Hopper-v5", {}) == "Hopper-v5 needs MuJoCo: pip install 'drl-cli[mujoco]'"
+
+
+def test_mujoco_environment_can_be_made_where_it_is_installed():
+    pytest.importorskip("mujoco")
+    pytest.importorskip("imageio")
+    env = envs.make(envs.resolve("Hopper-v2").id, {})
+    assert env.reset(seed=0)[0].shape == (11,)
+    env.close()
+
+
 def test_retired_id_is_refused_when_strict():
     assert refusal(envs.resolve, "Pendulum-v0", strict=True) == (
         "Pendulum-v0 is retired; its current version is Pendulum-v1. Ask for that, or leave out --strict-env."

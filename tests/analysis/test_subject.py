@@ -34,6 +34,24 @@ def test_unknown_override_names_the_nearest(pendulum_run):
         open_subject(pendulum_run, overrides={"horizn": 3})
 
 
+def test_key_of_a_config_that_has_no_part_in_playing_is_said_and_left_out(pendulum_run):
+    given = {"num_workers": 0, "framework": "torch", "evaluation_config": {"horizon": 7}, "explore": False}
+    subject = open_subject(pendulum_run, overrides=given)
+    assert subject.horizon == 7
+    assert subject.notice == (
+        "--config: num_workers, framework, explore have no part in playing a checkpoint: one process "
+        "plays its policy, in NumPy."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "option"), [({"explore": True}, "--explore"), ({"monitor": True}, "--video-dir DIR")]
+)
+def test_key_of_a_config_that_is_an_option_names_it(pendulum_run, given, option):
+    with pytest.raises(ConfigError, match=f"type {option}"):
+        open_subject(pendulum_run, overrides=given)
+
+
 @pytest.mark.parametrize("overrides", [{"horizon": 0}, {"horizon": True}, {"horizon": 1.5}, {"env_config": [1]}])
 def test_override_of_the_wrong_type_is_refused(pendulum_run, overrides):
     with pytest.raises(ConfigError, match="--config"):

@@ -126,6 +126,30 @@ def test_find_of_what_is_not_there_names_the_nearest(tmp_path):
         checkpoint.find(tmp_path / "checkpoint_00010")
 
 
+@pytest.mark.parametrize(
+    "spelt", ["checkpoint_10/checkpoint-10", "checkpoint_10", "checkpoint_000010/checkpoint-10", "checkpoint_000010"]
+)
+def test_find_reads_the_path_form_of_rllib(tmp_path, spelt):
+    found = save(tmp_path, 10)
+    assert checkpoint.find(tmp_path / spelt) == found
+
+
+def test_find_of_a_number_that_the_run_has_not_lists_those_it_has(tmp_path):
+    save(tmp_path, 5)
+    save(tmp_path, 10)
+    with pytest.raises(CheckpointError, match="no such checkpoint; .* has checkpoint_000005, checkpoint_000010"):
+        checkpoint.find(tmp_path / "checkpoint_7" / "checkpoint-7")
+
+
+def test_find_of_a_checkpoint_of_rllib_says_that_it_is_a_pickle(tmp_path):
+    folder = tmp_path / "checkpoint_10"
+    folder.mkdir()
+    (folder / "checkpoint-10").write_bytes(b"\x80\x04.")
+    for path in (folder, folder / "checkpoint-10"):
+        with pytest.raises(CheckpointError, match="a checkpoint of RLlib's, a pickle"):
+            checkpoint.find(path)
+
+
 def test_find_of_a_folder_with_one_run_takes_it(tmp_path):
     (tmp_path / "results" / "default" / "run_a").mkdir(parents=True)
     path = save(tmp_path / "results" / "default" / "run_a", 10)

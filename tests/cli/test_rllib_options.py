@@ -7,6 +7,7 @@ import pytest
 
 from drl_cli import cli
 from drl_cli.cli import evaluate, rllib_options, rollout, train
+from drl_cli.configs.idle_keys import GRAPHS
 
 COMMANDS = {"train": train.train, "rollout": rollout.rollout, "evaluate": evaluate.evaluate}
 RLLIB = {
@@ -40,14 +41,39 @@ def test_option_is_answered_in_one_line(command, name, old, capsys):
     assert code == 2  # none of these commands could run anyway
     if old.takes is None and old.fits is not None:
         assert err.splitlines()[0] == f"{name}: {old.text}" and "Error: " + name not in err
+    elif old.said:
+        assert err == f"Error: {name}: 'unheard-of' is none of {', '.join(old.fits)}.\n"
     else:
-        assert err == f"Error: {name}: {old.text}\n"
+        typed = " ".join(["drl rollout CHECKPOINT", name, *value])
+        assert err == f"Error: {name}: {old.text.replace('{rollout}', typed)}\n"
 
 
-@pytest.mark.parametrize(("name", "value"), [("--framework", "tf"), ("--export-formats", "checkpoint")])
-def test_value_that_asks_for_what_is_done_anyway_is_accepted(name, value, capsys):
-    assert cli.main(["train", name, value]) == 2
+def test_value_that_asks_for_what_is_done_anyway_is_accepted(capsys):
+    assert cli.main(["train", "--export-formats", "checkpoint"]) == 2
     assert capsys.readouterr().err.startswith("Error: 2 problems in the command:\n  run is missing")
+
+
+@pytest.mark.parametrize("typed", ["--framework torch", "--framework tf", "--torch", "--eager", "--eager --trace"])
+def test_other_framework_as_a_flag_is_answered_as_the_key_is(typed, capsys):
+    assert cli.main(["train", *typed.split()]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"{typed.split()[-1 if 'trace' in typed else 0]}: changes nothing: {GRAPHS}." or "trace" in typed
+    assert "Error: 2 problems in the command:" in said  # nothing is wrong but that run and env are missing
+
+
+def test_command_for_playing_is_shown_whole(capsys):
+    assert cli.main(["evaluate", "my run", "--run", "DQN", "--steps", "1000"]) == 2
+    assert "Type: drl rollout 'my run' --run DQN --steps 1000; or score with" in capsys.readouterr().err
+
+
+def test_train_file_is_read_as_config_file(capsys):
+    assert cli.main(["train", "file", "no-such-thing"]) == 2
+    assert capsys.readouterr().err.startswith("Error: no-such-thing: no file, and no tuned file of that name")
+
+
+def test_example_get_shows_an_example(capsys):
+    assert cli.main(["example", "get", "cartpole-ppo"]) == 0
+    assert "Run it   drl example run cartpole-ppo" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -72,6 +72,13 @@ def test_out_writes_transitions(pendulum_run, capsys, tmp_path):
     assert (len(episodes[0]["obs"][0]), episodes[0]["truncated"]) == (3, [False, False, False, False, True])
 
 
+def test_out_with_the_name_of_a_pickle_says_what_is_written(pendulum_run, capsys, tmp_path):
+    path = tmp_path / "x.pkl"
+    _, err = played(capsys, pendulum_run, "--steps", "3", "--out", str(path))
+    assert f"--out {path}: JSON lines are written into it: a pickle can run code when it is read." in err
+    assert json.loads(path.read_text())["format"] == "drl-episodes-1"
+
+
 def test_out_dash_writes_transitions_to_stdout_and_rewards_to_stderr(pendulum_run, capsys):
     lines, err = played(capsys, pendulum_run, "--episodes", 1, "--config", "{horizon: 5}", "--out", "-")
     assert [json.loads(line)["format"] for line in lines] == ["drl-episodes-1"]

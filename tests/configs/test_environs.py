@@ -86,8 +86,7 @@ def test_variables_that_keys_set_name_the_key():
     assert "num_gpus and num_gpus_per_worker" in refusal(WORKER, {"CUDA_VISIBLE_DEVICES": "0"})
 
 
-def test_what_the_driver_has_read_already_is_refused_there_and_taken_for_workers():
-    assert "is read when drl starts" in refusal(DRIVER, {"OMP_NUM_THREADS": "1"})
-    assert ResourceKeys(**{WORKER: {"OMP_NUM_THREADS": "1"}}).extra_python_environs_for_worker == {
-        "OMP_NUM_THREADS": "1"
-    }
+def test_threads_are_taken_for_driver_and_workers():
+    given = {"OMP_NUM_THREADS": "1"}
+    assert ResourceKeys(**{DRIVER: given}).extra_python_environs_for_driver == given
+    assert ResourceKeys(**{WORKER: given}).extra_python_environs_for_worker == given

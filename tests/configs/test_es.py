@@ -71,7 +71,7 @@ def test_defaults_hold_together():
             "a key of ES, not of ARS: num_rollouts counts directions of two episodes each",
         ),
         ("ARS", {"noise_stdev": 0}, "noise_stdev"),
-        ("ES", {"batch_mode": "truncate_episodes"}, "not of ES: its episodes are always played to their end, as with"),
+        ("ES", {"batch_mode": "whole"}, "not of ES: its episodes are always played to their end, as with"),
         ("ARS", {"exploration_config": {"type": "Random"}}, "what it tries are perturbed weights"),
     ],
 )

@@ -154,8 +154,8 @@ def test_noisy_nets_need_no_random_actions():
     [
         (
             "APEX",
-            {"final_epsilon": 0.01},
-            "exploration_config.final_epsilon: PerWorkerEpsilonGreedy does not use it; it takes random_timesteps, "
+            {"temperature": 2.0},
+            "exploration_config.temperature: PerWorkerEpsilonGreedy does not use it; it takes random_timesteps, "
             "hold_steps (--config).",
         ),
         (

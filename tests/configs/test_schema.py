@@ -709,7 +709,6 @@ def test_clip_rewards_refuses_other_forms(given):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"learning_starts": 10, "buffer_size": 5}, "learning would never start"),
         ({"learner_actor": True}, "needs num_workers 1 or more"),
         ({"worker_side_prioritization": True}, "needs prioritized_replay true"),
         ({"buffer_size": 2000, "num_envs_per_worker": 501}, "need 2004 or more"),

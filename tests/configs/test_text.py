@@ -64,13 +64,37 @@ def test_json_pair_of_surrogates_is_one_character():
     assert load_json_text('{"a": "\\ud83d\\ude00"}', "x")[0] == {"a": "😀"}
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("!!float 1e5", 100000.0),
+        ("!!float 3", 3.0),
+        ("!!float 7.3e-4", 0.00073),
+        ("!!int 10", 10),
+        ("!!bool true", True),
+        ("!!str 10", "10"),
+        ("!!str true", "true"),
+    ],
+)
+def test_tagged_scalar_is_read_as_its_tag_says(text, value):
+    found = load_yaml_text(f"a: {text}", "x")[0]["a"]
+    assert (found, type(found)) == (value, type(value))
+
+
 NASTY_YAML = {
     "a: 1\na: 2": "x.yaml: line 2, column 1: the key 'a' is given twice, first in line 1.",
     "a: {b: 1, b: 2}": "x.yaml: line 1, column 11: the key 'b' is given twice, first in line 1.",
     "a: &x 1": "x.yaml: line 1, column 4: anchors (&x) are not allowed; write the value out where it is needed.",
     "a: *x": "x.yaml: line 1, column 4: aliases (*x) are not allowed; write the value out.",
     "a: {<<: {b: 1}}": "x.yaml: line 1, column 5: merge keys (<<) are not allowed; write the keys out.",
-    "a: !!str x": "x.yaml: line 1, column 4: tags (tag:yaml.org,2002:str) are not allowed; only plain data is read.",
+    "a: !!set {x: null}": "x.yaml: line 1, column 4: tags (tag:yaml.org,2002:set) are not allowed; only plain data is read.",
+    "a: !!float [1]": "x.yaml: line 1, column 4: tags (tag:yaml.org,2002:float) are not allowed; only plain data is read.",
+    "a: !!float x": "x.yaml: line 1, column 4: 'x' is no float.",
+    "a: !!float .nan": "x.yaml: line 1, column 4: .nan is not a finite number.",
+    "a: !!float true": "x.yaml: line 1, column 4: 'true' is no float.",
+    "a: !!int 1.5": "x.yaml: line 1, column 4: '1.5' is no int.",
+    "a: !!bool 1": "x.yaml: line 1, column 4: '1' is no bool.",
+    "a: !!int " + "9" * 401: "x.yaml: line 1, column 4: a number of 401 digits (limit 400).",
     "a: !x y": "x.yaml: line 1, column 4: tags (!x) are not allowed; only plain data is read.",
     "a: !!python/object/apply:os.system [x]": "x.yaml: line 1, column 4: tags "
     "(tag:yaml.org,2002:python/object/apply:os.system) are not allowed; only plain data is read.",

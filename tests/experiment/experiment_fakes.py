@@ -20,6 +20,7 @@ class Config:
             "evaluation_confirm_episodes": 0,
             "store_buffer_in_checkpoints": True,
             "env_config": {},
+            "fresh_envs": False,
             "callbacks": None,
             **values,
         }

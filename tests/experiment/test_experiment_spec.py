@@ -206,8 +206,7 @@ def test_everything_wrong_with_a_file_is_told_together(write):
         f"there with the tool of your storage, such as: aws s3 sync RUN_FOLDER URI ({path}:6).",
         f"  num_wrkers: unknown key ({path}:9). Did you mean 'num_workers'?",
         "  gmma: unknown key (-s). Did you mean 'gamma'?",
-        f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1' or 'phys2d/Pendulum-v0' or "
-        f"'InvertedPendulum-v5'? ({path}:3).",
+        f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1'? ({path}:3).",
         f"  stop: unknown result field 'timestep_total' ({path}:4). Did you mean 'timesteps_total'?",
         f'  stop: time_total_s: "x" is not allowed; it takes a number ({path}:4).',
         "  checkpoint_score_attr: unknown result field 'episode_reward_meen' (--checkpoint-score-attr). "
@@ -545,3 +544,30 @@ def test_metrics_of_callbacks_may_stop_a_run_and_rank_its_checkpoints():
     one = spec.from_flags({**PENDULUM, **asked})
     assert one.stop == {"custom_metrics/angle_mean": 3}
     assert one.checkpoint_score_attr == "min-evaluation/custom_metrics/angle_max"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "one:\n  run: PPO\n  env: CartPole-v1\n  config:\n  lr: 0.1\n",
+            "lr: a key of the config. Indent it under config:",
+        ),
+        ("one:\n  algo: PPO\n  enviroment: CartPole-v1\n", "enviroment: no field of an experiment. Write env: ID"),
+        ("one:\n  run: PPO\n  algo: SAC\n  env: CartPole-v1\n", "algo: another name of run, which is given as well"),
+    ],
+)
+def test_slip_in_a_file_gets_one_line(tmp_path, text, said):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        spec.from_file(str(path), {})
+    assert str(caught.value).startswith(said) and len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("run", ["algo: PPO", "run: ray.rllib.agents.ppo.PPOTrainer", "run: PPO\n  algo: PPO"])
+def test_algorithm_is_read_under_its_other_names(tmp_path, run):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"one:\n  {run}\n  env: CartPole-v1\n  config: {{lr: !!float 1e-3, num_workers: 0}}\n")
+    (one,) = spec.from_file(str(path), {})
+    assert (one.run, one.config.lr) == ("PPO", 0.001)

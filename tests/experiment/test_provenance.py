@@ -50,7 +50,9 @@ def test_explained_tells_defaults_what_was_filled_in_and_what_null_stands_for(ma
     assert rows["config.gamma"]["from"] == "-s" and rows["config.gamma"]["value"] == 0.98
     assert rows["config.tau"]["from"] is None and rows["config.tau"]["rllib"] == 0.005
     assert rows["config.seed"]["from"] == provenance.DRAWN
-    assert rows["config.training_intensity"]["stands_for"] == 51.2
+    intensity = rows["config.training_intensity"]
+    assert (intensity["value"], intensity["from"]) == (32.0, "as in RLlib")
+    assert rows["config.min_iter_time_s"]["stands_for"] == 0.0
     assert "config.env" not in rows
 
 

@@ -43,3 +43,9 @@ def test_stop_lets_a_short_iteration_end_so_that_a_resume_is_exact(run, reports)
     trainer = run("Pendulum-v1", small_config(), stop_requested=lambda: True)
     assert trainer.train()["timesteps_total"] == 200
     assert [kind for kind, _ in reports if kind == "warning"] == []
+
+
+def test_iteration_without_a_least_number_of_steps_is_one_round_of_the_loop(run):
+    trainer = run("Pendulum-v1", small_config(timesteps_per_iteration=0, min_iter_time_s=0))
+    results = [trainer.train() for _ in range(3)]
+    assert all(result["timesteps_this_iter"] > 0 for result in results)

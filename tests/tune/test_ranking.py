@@ -63,14 +63,20 @@ def test_trial_of_which_a_seed_failed_is_out(again):
 def test_file_holds_the_values_and_the_seed_that_shows_the_score(again):
     text = ranking.file_text(searches.data(write=WRITE), again, "drl train -f x")
     written, _ = load_yaml_text(text, "best.yaml")
-    assert written == {
-        "cartpole": {"run": "PPO", "env": "CartPole-v1", "config": {"lr": pytest.approx(0.3), "seed": 1008}, "stop": {}}
-    }
+    config = {"lr": pytest.approx(0.3), "seed": 1008, "adam_epsilon": 1e-5}  # the last: a file means RLlib's without it
+    assert written == {"cartpole": {"run": "PPO", "env": "CartPole-v1", "config": config, "stop": {}}}
     head = [line for line in text.splitlines() if line.startswith("#")]
     assert head[0] == "# Found by: drl train -f x"
     assert "#   trial 2: 70 ± 10 (60, 80, 70) after 1,000 env steps on average" in head
     assert "#   trial 1: 20 ± 10 (10, 20, 30) after 1,000 env steps on average" in head
     assert "# This is trial 2. With the seed below it ended at 70 after 1,000 env steps." in head
+
+
+def test_file_of_a_search_over_a_file_leaves_out_what_that_left_out(again):
+    data = searches.data(write=WRITE)
+    data["experiments"][0]["is_from_file"] = True
+    written, _ = load_yaml_text(ranking.file_text(data, again, "drl train -f x"), "best.yaml")
+    assert "adam_epsilon" not in written["cartpole"]["config"]
 
 
 def test_file_says_what_it_needs_and_what_is_not_repeatable(again):
