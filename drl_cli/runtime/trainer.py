@@ -72,7 +72,9 @@ class Trainer:
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
         models.try_out(self.spec)
-        self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
+        self._cluster = self._cluster or assembly.open_cluster(
+            self.config, self._options["ray"], self.row.tensorflow, self.spec.sees_images
+        )
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
