@@ -149,3 +149,9 @@ def bundles(config, asked=None):
         others += [{"GPU": gpus(config)}] if config.learner_actor else []
     kept = [{name: amount for name, amount in bundle.items() if amount} for bundle in (own, *others)]
     return [kept[0], *(bundle for bundle in kept[1:] if bundle)]
+
+
+def total(bundles):
+    """Return {resource: amount} of a trial's ``bundles`` together."""
+    names = dict.fromkeys(name for bundle in bundles for name in bundle)
+    return {name: sum(bundle.get(name, 0) for bundle in bundles) for name in names}
