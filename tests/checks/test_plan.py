@@ -1,6 +1,7 @@
 """The plan of a run: what fits, what it takes, how long from a probe's rates."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,6 +145,30 @@ def test_probe_runs_in_one_process_and_learns_soon():
     assert config.learning_starts == 5 * 4 * 25 and config.buffer_size >= config.learning_starts
     assert config.updates_per_call == 50
     assert run_probe.smaller(SACConfig(), [84, 84, 4]).updates_per_call == 5
+
+
+class OneBatch:
+    """A loop whose first step learns for longer than the probe may last, and the clock that shows it."""
+
+    def __init__(self):
+        self.now, self.sampled, self.updates = 0.0, 0, 0
+        spent = {"learn": 0.0, "sample": 1.0, "env": 0.5, "policy": 0.5}
+        closing = {"episode_len_mean": None}
+        self.meters = SimpleNamespace(spent=spent, has_learnt=False, close_iteration=lambda: closing)
+
+    def step(self):
+        self.now, self.sampled, self.updates = 80.0, 2048, 160
+        self.meters.spent["learn"], self.meters.has_learnt = 64.0, True
+
+    def quiesce(self):
+        pass
+
+
+def test_probe_whose_first_batch_takes_all_of_its_time_tells_the_rate_of_that_batch():
+    loop = OneBatch()
+    trainer = SimpleNamespace(loop=loop, config=PPOConfig())
+    found = run_probe.measure(trainer, 4.0, clock=lambda: loop.now)
+    assert (found["updates_per_s"], found["updates_per_env_step"]) == (160 / 64, 160 / 2048)
 
 
 def test_probe_in_a_process_of_its_own_measures_a_run_without_tensorflow(tmp_path):
