@@ -1,4 +1,4 @@
-"""Seconds from the start of the command to the first result with an update, on Pong: what someone waits who types a bare command.
+"""Seconds from the start of the command to the first result with an update, on Pong: what one waits after a bare command.
 
     python benchmarks/first_update.py                       # PPO, A2C, IMPALA, APPO, DQN and SAC, no workers
     python benchmarks/first_update.py --only PPO -- -s xla=true
