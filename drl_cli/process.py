@@ -64,7 +64,7 @@ RAY_DEFAULTS = {
 TF_LOG_LEVELS = {"DEBUG": "0", "INFO": "0", "WARN": "2", "ERROR": "3"}  # the least severe that TensorFlow still prints
 
 
-# Read once, when TensorFlow is loaded; ``tf1.tensorflow`` says 0 where nobody has said anything before.
+# Read once, when TensorFlow is loaded; ``tf1.tensorflow`` sets it to 0 where it is not set by then.
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 
 

@@ -124,8 +124,8 @@ def compiles(config, sees_images):
     """Return what ``xla`` is for this run: as it was given, where it was null as the facts say.
 
     Measured on one core, Pong's frames: PPO's minibatch of 128 takes 4.2 s compiled, 0.05 s in oneDNN's kernels; DQN's
-    batch of 32 0.72 s and 0.03 s. XLA has no fast code for the gradients of strided convolutions on a CPU. On a GPU nobody
-    has measured it.
+    batch of 32 0.72 s and 0.03 s. XLA has no fast code for the gradients of strided convolutions on a CPU. Not measured on
+    a GPU.
     """
     return config.xla if config.xla is not None else gpus(config) > 0 or not sees_images
 
