@@ -1,10 +1,13 @@
 """Fixtures that tests of several rooms share: a run folder with checkpoints of a small real policy for Pendulum-v1."""
 
 # ruff: noqa: E402 - thread counts and TensorFlow's variables only count before NumPy and TensorFlow are imported
+import os
+
 from drl_cli import process
 
 process.prepare()
 process.prepare_ray()  # whichever test imports Ray first
+os.environ.setdefault(process.ONEDNN, "0")  # whichever test loads TensorFlow first
 
 import json
 

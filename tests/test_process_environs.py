@@ -1,4 +1,6 @@
-"""Environment variables that a config gives to the run's own process."""
+"""Environment variables that a config gives to the run's own process, and those that TensorFlow is loaded with."""
+
+import pytest
 
 from drl_cli import process
 
@@ -11,3 +13,13 @@ def test_set_environs_sets_and_takes_back_what_an_earlier_config_set():
     assert environ == {"SIM_PORT": "1", "OTHER": "3", "HOME": "/root"}
     process.set_environs({}, environ)
     assert environ == {"SIM_PORT": "1", "HOME": "/root"}
+
+
+@pytest.mark.parametrize(
+    ("sees_images", "before", "after"),
+    [(False, {}, None), (True, {}, "1"), (True, {process.ONEDNN: "0"}, "0"), (False, {process.ONEDNN: "1"}, "1")],
+)
+def test_images_switch_onednn_on_unless_the_user_has_set_it(sees_images, before, after):
+    environ = dict(before)
+    process.prepare_tensorflow(1, 1, 0, sees_images=sees_images, environ=environ)
+    assert environ.get(process.ONEDNN) == after

@@ -6,6 +6,7 @@ there are cores.
 """
 
 import math
+from typing import NamedTuple
 
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
@@ -27,10 +28,19 @@ LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
 LOGS = 40 * 2**20  # drl.log with its older parts, TensorBoard's file
 
 
-def plan(spec, probe=True, said=lambda text: None):
+class Trials(NamedTuple):
+    """The trials of a search: how many there are, how many run side by side, which of them is planned."""
+
+    count: int
+    at_once: int
+    trial: int
+
+
+def plan(spec, probe=True, said=lambda text: None, trials=None):
     """Return the plan of an ExperimentSpec as plain data, see ``drl train --plan``.
 
-    ``probe``: whether to measure how fast it is. ``said(text)`` is called before that, since it takes a while.
+    ``probe``: whether to measure how fast it is. ``said(text)`` is called before that, since it takes a while. ``trials``: the
+    Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
     """
     row, config = table.find(spec.run), spec.config
     policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
@@ -44,12 +54,13 @@ def plan(spec, probe=True, said=lambda text: None):
         "weights": numbers,
         "processes": [
             {"what": what, "count": count, "bytes_each": size}
-            for what, count, size in footprint.processes(row, config, spec.ray)
+            for what, count, size in footprint.processes(row, config, spec.ray, trials and trials.at_once)
         ],
+        "trials": trials and trials._asdict(),
     }
-    told["memory"], findings = _memory(row, spec, policy, told["processes"])
-    told["disk"], more = _disk(spec, weights, told["memory"])
-    findings += more + _processors(row, config)
+    told["memory"], findings = _memory(row, spec, policy, told["processes"], trials)
+    told["disk"], more = _disk(spec, weights, told["memory"], trials)
+    findings += more + (_side_by_side(trials) if trials else _processors(row, config))
     told["probe"], told["time"] = None, None
     if reads_only(config):
         findings.append(Finding("time", NOTE, "is not estimated where everything is read from files"))
@@ -57,28 +68,40 @@ def plan(spec, probe=True, said=lambda text: None):
         said("measuring for some seconds how fast it is")
         told["probe"], problem = _probed(spec)
         if problem:
-            findings.append(Finding("probe", FAIL, problem))
+            findings.append(problem)
         else:
             limits = [config.horizon, envs.time_limit(spec.env)]
             told["probe"]["episode_limit"] = min((limit for limit in limits if limit), default=None)
-            told["time"] = expected(row, config, spec.stop, told["probe"], machine.cores())
+            told["time"] = _time(row, spec, told["probe"], trials)
     told["findings"] = [one._asdict() for one in findings]
     told["fits"] = all(one.state != FAIL for one in findings)
     return told
 
 
-def _memory(row, spec, policy, processes):
+def _time(row, spec, probe, trials):
+    """Return what ``expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
+    if trials is None:
+        return expected(row, spec.config, spec.stop, probe, machine.cores())
+    at_once = max(1, trials.at_once)
+    told = expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
+    if told["seconds"] is None:
+        return told
+    rounds = math.ceil(trials.count / at_once)
+    return told | {"seconds": rounds * told["seconds"], "how": f"{rounds} x the time of a trial; {told['how']}"}
+
+
+def _memory(row, spec, policy, processes, trials):
     """Return (dict of bytes, Findings)."""
-    config = spec.config
+    config, at_once = spec.config, trials.at_once if trials else 1
     replay = footprint.replay(row, config, policy, spec.stop)
-    own_ray = assembly.needs_ray(config) and not spec.ray.get("address")
+    own_ray = (trials or assembly.needs_ray(config)) and not spec.ray.get("address")
     store = int(spec.ray.get("object_store_memory") or OBJECT_STORE) if own_ray else 0
     told = {
         "processes": sum(one["count"] * one["bytes_each"] for one in processes),
-        "replay": replay.used_bytes if replay else 0,
-        "replay_full": replay.full_bytes if replay else 0,
+        "replay": at_once * replay.used_bytes if replay else 0,
+        "replay_full": at_once * replay.full_bytes if replay else 0,
         "bytes_per_env_step": replay.row if replay else None,
-        "batches": footprint.blocks(row, config, policy),
+        "batches": at_once * footprint.blocks(row, config, policy),
         "object_store": store,
         "total": 0,
         "free": machine.memory_free(),
@@ -123,10 +146,11 @@ def _fits_shared(store, row, config, policy):
     return [Finding("shared memory", OK, f"{sized(store)}{told} for Ray's object store")]
 
 
-def _disk(spec, weights, memory):
+def _disk(spec, weights, memory, trials):
     """Return (dict, Findings): a checkpoint, how many are kept, and room for them."""
-    config, iterations = spec.config, _iterations(spec)
+    config, iterations, count = spec.config, _iterations(spec), trials.count if trials else 1
     stored = memory["replay"] if getattr(config, "store_buffer_in_checkpoints", False) else 0
+    stored //= max(1, trials.at_once) if trials else 1
     periodic = 0
     if spec.checkpoint_freq:
         periodic = math.inf if iterations is None else iterations // spec.checkpoint_freq
@@ -134,7 +158,7 @@ def _disk(spec, weights, memory):
     kept = 2 + periodic  # the best and the newest
     logs = LOGS + LOG_ROW * (iterations or 0)
     # While the newest is written the one before is still there, with its replay.
-    total = None if kept == math.inf else int((kept + 1) * weights + 2 * stored + logs)
+    total = None if kept == math.inf else int(count * ((kept + 1) * weights + 2 * stored + logs))
     free = machine.disk_free(spec.local_dir)
     told = {
         "checkpoint": weights,
@@ -173,6 +197,14 @@ def _processors(row, config):
     ]
 
 
+def _side_by_side(trials):
+    cores = machine.cores()
+    if trials.at_once < 1:
+        return [Finding("CPU", FAIL, "a trial asks for more than Ray is to have", "drl train … -s num_workers=0")]
+    side = "one at a time" if trials.at_once == 1 else f"{trials.at_once} side by side"
+    return [Finding("CPU", OK, f"{trials.count} trials, {side}, on {cores} core{'s' if cores > 1 else ''}")]
+
+
 def _iterations(spec):
     """Return how many iterations the stop rules allow, None for no bound."""
     bounds = []
@@ -184,7 +216,10 @@ def _iterations(spec):
 
 
 def _probed(spec):
-    """Return (what ``checks.run_probe`` measured, None), or (None, why it could not)."""
+    """Return (what ``checks.run_probe`` measured, None), or (None, the Finding that says why it could not).
+
+    A run that is slow fits all the same; one that fails would fail again.
+    """
     env = {name: spec.env_facts[name] for name in ("id", "asked", "env_config", "spaces", "preprocessing")}
     config = spec.config.model_dump(mode="json", by_alias=True)
     question = {"run": spec.run, "config": config, "env": env, "imports": list(spec.imports), "seconds": PROBE_S}
@@ -192,8 +227,10 @@ def _probed(spec):
         answer, problem = asked.next(PROBE_LIMIT_S)
         if answer is not None:
             return answer, None
-        text = f"nothing within {PROBE_LIMIT_S:.0f} s" if problem == SILENT else asked.end()
-        return None, f"a few seconds of the run were tried, and failed: {text}"
+        if problem == SILENT:
+            text = f"is not known: the run was tried for {PROBE_LIMIT_S:.0f} s, and had not learnt from its first batch"
+            return None, Finding("time", WARN, text)
+        return None, Finding("probe", FAIL, f"a few seconds of the run were tried, and failed: {asked.end()}")
 
 
 def expected(row, config, stop, probe, cores):

@@ -57,6 +57,8 @@ def measure(trainer, seconds, clock=time.perf_counter):
     loop.quiesce()
     spent, first = loop.meters.spent, ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent))
     updates, learn_s = loop.updates - first[2], spent["learn"] - first[3]["learn"]
+    if not updates:  # the first batch took all of the time
+        updates, learn_s = loop.updates, spent["learn"]
     closed = loop.meters.close_iteration()
     return {
         "start_s": first[0] - began,

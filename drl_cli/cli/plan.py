@@ -21,27 +21,23 @@ option = group.option(
 )
 
 
-def show(session, specs, as_json=False, quiet=False):
-    """Show the plans of ``specs`` (ExperimentSpecs); return the exit code: 0, or 5 when one of them cannot fit.
+def show(session, spec, trials=None, as_json=False, quiet=False):
+    """Show the plan of an ExperimentSpec, or of a search by one of its ``trials``; return the exit code: 0, or 5: cannot fit.
 
-    JSON: one line a plan: {"run", "env", "experiment", "fits", "stop", "config", "weights", "processes": [{"what", "count",
-    "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by", "parts", "how"}, "findings",
-    "changed": [keys that are not at their defaults]}.
+    JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "processes": [{"what", "count",
+    "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by", "parts", "how"}, "trials": null, or
+    of a search {"count", "at_once", "trial": the planned one}, "findings", "changed": [keys that are not at their defaults]}.
     """
-    output, code = terminal.Output(session), 0
-    for number, spec in enumerate(specs):
-        say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))  # noqa: B023
-        told = load("drl_cli.checks.plan").plan(spec, said=say)
-        told["changed"] = changed(spec.config)
-        tuned = load("drl_cli.experiment.examples").measured(spec)
-        told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
-        code = code if told["fits"] else EXIT_CODE
-        if as_json:
-            output.line(json.dumps(told))
-            continue
-        for line in [""] * bool(number) + sheet(told, terminal.width(), terminal.use_color(sys.stdout, session)):
-            output.line(line)
-    return code
+    output = terminal.Output(session)
+    say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
+    told = load("drl_cli.checks.plan").plan(spec, said=say, trials=trials)
+    told["changed"] = changed(spec.config)
+    tuned = load("drl_cli.experiment.examples").measured(spec)
+    told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
+    lines = [json.dumps(told)] if as_json else sheet(told, terminal.width(), terminal.use_color(sys.stdout, session))
+    for line in lines:
+        output.line(line)
+    return 0 if told["fits"] else EXIT_CODE
 
 
 def changed(config):
@@ -60,6 +56,9 @@ def sheet(told, width, color=False):
     size = load("drl_cli.runtime.footprint:sized")
     value_at = load("drl_cli.configs.listing:value_at")
     lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
+    if told["trials"]:
+        text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
+        lines[1:1] = [text]
     shown = load("drl_cli.configs.allowed:shown")
     config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
     stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"

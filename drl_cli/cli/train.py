@@ -17,7 +17,7 @@ import click
 from drl_cli import events, process
 from drl_cli.cli import console, exports, figures, group, options, plan, run_options, search_options, terminal
 from drl_cli.cli.view import RunView
-from drl_cli.errors import ConfigError, InputError
+from drl_cli.errors import InputError
 from drl_cli.loading import load
 
 EXAMPLES = """
@@ -69,14 +69,16 @@ def train(session, config_file, imports, as_json, **flags):
 
 def _plan(session, config_file, flags, wishes, output):
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
-    if load("drl_cli.experiment.search:asked")(config_file, flags, wishes) is not None:
-        raise ConfigError(
-            "--plan shows one run, and this is a search. Plan one of its points: name one value for each key."
-        )
-    spec, told = _spec(config_file, flags)
-    for text in [fields["text"] for kind, fields in told if kind in ("notice", "warning")]:
+    found = load("drl_cli.experiment.search:asked")(config_file, flags, wishes)
+    if found is not None:
+        spec, trials = load("drl_cli.checks.search_plan:largest")(found)
+        notices = found.notices
+    else:
+        (spec, told), trials = _spec(config_file, flags), None
+        notices = [fields["text"] for kind, fields in told if kind in ("notice", "warning")]
+    for text in notices:
         terminal.say(text)
-    return plan.show(session, [spec], *output)
+    return plan.show(session, spec, trials, *output)
 
 
 def _typed(flags):

@@ -8,6 +8,7 @@ import secrets
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.configs.offline import absolute
+from drl_cli.configs.resources import compiles
 from drl_cli.errors import ConfigError, DrlError
 from drl_cli.experiment import examples, files
 from drl_cli.experiment.stop import GOAL
@@ -53,10 +54,14 @@ def _is_for(text, run, env_id):
         return False  # an environment whose package is not installed
 
 
-def complete(config, env_id):
-    """Return the config with the environment's id, a seed, drawn if none was given, and files by absolute paths."""
+def complete(config, env_id, sees_images):
+    """Return the config with all that was left open: the environment's id, a seed, whether XLA compiles, absolute paths.
+
+    ``sees_images``: whether an observation is an image.
+    """
     seed = config.seed if config.seed is not None else secrets.randbelow(2**31)
-    return config.model_copy(update={"env": env_id, "seed": seed} | absolute(config))
+    settled = {"env": env_id, "seed": seed, "xla": compiles(config, sees_images)}
+    return config.model_copy(update=settled | absolute(config))
 
 
 def ray_settings(flags):

@@ -305,9 +305,10 @@ class Draft:
         asked = (self._recorded and self._recorded.env_asked) or env.asked
         self._notices += self._hints()
         rules = defaults.stop_rules(keys, self._config, env.id, self._notices)
-        models.try_out(load(self._row.nets).policy_spec(self._config, spaces))
+        policy = load(self._row.nets).policy_spec(self._config, spaces)
+        models.try_out(policy)
         footprint.check_replay(self._row, self._config, spaces, rules)
-        config = defaults.complete(self._config, env.id)
+        config = defaults.complete(self._config, env.id, policy.sees_images)
         facts = {"id": env.id, "env_config": env_config, "spaces": spaces, "preprocessing": plan}
         offline.check_files(config, facts)
         estimated.check(self._row, config, facts)

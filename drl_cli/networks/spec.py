@@ -105,6 +105,11 @@ class PolicySpec:
     previous: bool = False
 
     @property
+    def sees_images(self):
+        """Whether an observation is an image."""
+        return len(self.obs_shape) == 3
+
+    @property
     def stacked_shape(self):
         """Shape of what the acting net looks at: ``frames`` observations stacked along the last axis."""
         if self.frames == 1:

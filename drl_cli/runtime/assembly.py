@@ -55,14 +55,19 @@ def fragment_steps(config):
     return config.num_envs_per_worker * config.rollout_fragment_length
 
 
-def open_cluster(config, ray_options, with_tensorflow=True):
+def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
     """Return the cluster for ``config``; starts or joins Ray when it needs one.
 
-    ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process.
+    ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process;
+    ``sees_images``: its nets have convolutions.
     """
     threads = config.tf_session_args
     process.prepare_tensorflow(
-        threads.intra_op_parallelism_threads, threads.inter_op_parallelism_threads, gpus(config), config.log_level
+        threads.intra_op_parallelism_threads,
+        threads.inter_op_parallelism_threads,
+        gpus(config),
+        config.log_level,
+        sees_images=sees_images,
     )
     if not needs_ray(config):
         if with_tensorflow:

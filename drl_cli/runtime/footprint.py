@@ -72,7 +72,10 @@ def blocks(row, config, policy):
         steps = config.updates_per_call * config.train_batch_size
         return BLOCKS * steps * (2 * obs + action + 4 * len(BATCH))
     queue = getattr(config, "learner_queue_size", 1)
-    return 2 * max(1, queue) * getattr(config, "train_batch_size", 0) * (obs + action + 40)
+    # A3C's gradient is of one fragment; evolution has no batch.
+    steps = getattr(config, "train_batch_size", 0)
+    steps = assembly.fragment_steps(config) if steps is None else steps
+    return 2 * max(1, queue) * steps * (obs + action + 40)
 
 
 def weights(row, config, policy):
@@ -83,8 +86,15 @@ def weights(row, config, policy):
     return acting, 3 * whole
 
 
-def processes(row, config, options):
-    """Return [(what, count, bytes each)] of the processes of a run, its own first; ``options``: those of Ray."""
+def processes(row, config, options, at_once=None):
+    """Return [(what, count, bytes each)] of the processes of a run, its own first; ``options``: those of Ray.
+
+    ``at_once``: of a search that has so many trials side by side, all on one Ray.
+    """
+    if at_once is not None:
+        trial = processes(row, config, {**options, "address": "the search's"})
+        own_ray = [] if options.get("address") else [("Ray's own", 1, RAY_DAEMONS)]
+        return [("the search", 1, ACTOR), *((what, at_once * count, size) for what, count, size in trial), *own_ray]
     learns_here = not config.learner_actor
     base = TENSORFLOW if row.tensorflow and learns_here else PLAIN
     envs = config.num_envs_per_worker * PER_ENV

@@ -72,7 +72,9 @@ class Trainer:
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
         models.try_out(self.spec)
-        self._cluster = self._cluster or assembly.open_cluster(self.config, self._options["ray"], self.row.tensorflow)
+        self._cluster = self._cluster or assembly.open_cluster(
+            self.config, self._options["ray"], self.row.tensorflow, self.spec.sees_images
+        )
         self.parts = assembly.make_parts(self.row, self.config, self.env, self.spec, self._cluster, output)
         self.loop = self.parts.loop
         self.scoring = Scoring(self._make_tester, self.config, self.config.seed, self._options["goal"])
@@ -172,7 +174,7 @@ class Trainer:
 
     def _evaluate_when_due(self):
         interval = self.config.evaluation_interval
-        due = interval and self.iteration % interval == 0 and self.loop.updates > 0
+        due = interval and (self.iteration % interval == 0 or self._looks_solved()) and self.loop.updates > 0
         if not due or self.scoring.is_busy or self._testers_lost >= ATTEMPTS:
             return
         self.loop.settle()
@@ -181,6 +183,11 @@ class Trainer:
         self.scoring.begin(Snapshot(version, arrays, saving.moment(self)))
         if not self._cluster.is_remote or self.config.evaluation_parallel_to_training is False:
             self._await_scoring()
+
+    def _looks_solved(self):
+        """Whether training episodes are at the goal before any evaluation, so that the first one comes at once."""
+        goal, mean = self._options["goal"], self.loop.meters.reward_mean()
+        return goal is not None and self.scoring.count == 0 and mean is not None and mean >= goal
 
     def _await_scoring(self):
         """Train no further until the evaluation is over, or a stop was requested."""

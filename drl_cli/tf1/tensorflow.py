@@ -4,14 +4,18 @@ The one place that imports TensorFlow first. Its ``__init__`` loads Keras eagerl
 Keras loads pandas where that is installed: 1.5 to 3 s of start-up for something that is never used here. An entry of
 None in ``sys.modules`` makes that import fail quietly; it is taken out again afterwards, so that other libraries can
 import Keras. Measured on 2 cores with pandas installed: 7.9 s instead of 10.
+
+oneDNN is off unless a run with images, or the user, has switched it on: with one thread it is slower for dense layers, and
+without it machines behave alike.
 """
 
 import contextlib
 import os
 import sys
 
-from drl_cli.process import muted
+from drl_cli.process import ONEDNN, muted
 
+os.environ.setdefault(ONEDNN, "0")
 _missing = object()
 _keras = sys.modules.get("keras", _missing)
 if _keras is _missing:

@@ -17,6 +17,7 @@ from ray import tune
 from ray.tune.stopper import Stopper
 
 from drl_cli import events
+from drl_cli.configs.resources import total
 from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.loading import load
 from drl_cli.tune import remembering, schedulers
@@ -37,12 +38,6 @@ def check_resources(points):
                     f"trial {point['trial']} asks for {amount:g} {name}, Ray has {there.get(name, 0):g}. Lower num_workers or "
                     f"--resources-per-trial{way_out}."
                 )
-
-
-def total(bundles):
-    """Return {resource: amount} of a trial's bundles together."""
-    names = dict.fromkeys(name for bundle in bundles for name in bundle)
-    return {name: sum(bundle.get(name, 0) for bundle in bundles) for name in names}
 
 
 def fit(data, work, record, stop_request, makers):

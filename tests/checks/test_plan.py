@@ -1,14 +1,15 @@
 """The plan of a run: what fits, what it takes, how long from a probe's rates."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from drl_cli.algorithms import table
-from drl_cli.checks import plan, run_probe
+from drl_cli.checks import plan, run_probe, search_plan
 from drl_cli.configs.ppo import PPOConfig
 from drl_cli.configs.sac import SACConfig
-from drl_cli.experiment import spec
+from drl_cli.experiment import search, spec
 from drl_cli.runtime import machine
 
 GB = 2**30
@@ -146,6 +147,30 @@ def test_probe_runs_in_one_process_and_learns_soon():
     assert run_probe.smaller(SACConfig(), [84, 84, 4]).updates_per_call == 5
 
 
+class OneBatch:
+    """A loop whose first step learns for longer than the probe may last, and the clock that shows it."""
+
+    def __init__(self):
+        self.now, self.sampled, self.updates = 0.0, 0, 0
+        spent = {"learn": 0.0, "sample": 1.0, "env": 0.5, "policy": 0.5}
+        closing = {"episode_len_mean": None}
+        self.meters = SimpleNamespace(spent=spent, has_learnt=False, close_iteration=lambda: closing)
+
+    def step(self):
+        self.now, self.sampled, self.updates = 80.0, 2048, 160
+        self.meters.spent["learn"], self.meters.has_learnt = 64.0, True
+
+    def quiesce(self):
+        pass
+
+
+def test_probe_whose_first_batch_takes_all_of_its_time_tells_the_rate_of_that_batch():
+    loop = OneBatch()
+    trainer = SimpleNamespace(loop=loop, config=PPOConfig())
+    found = run_probe.measure(trainer, 4.0, clock=lambda: loop.now)
+    assert (found["updates_per_s"], found["updates_per_env_step"]) == (160 / 64, 160 / 2048)
+
+
 def test_probe_in_a_process_of_its_own_measures_a_run_without_tensorflow(tmp_path):
     flags = {"run": "ARS", "env": "CartPole-v1", "local_dir": str(tmp_path), "stop": ['{"timesteps_total": 5000}']}
     told, problem = plan._probed(spec.from_flags(flags))
@@ -155,4 +180,50 @@ def test_probe_in_a_process_of_its_own_measures_a_run_without_tensorflow(tmp_pat
 def test_probe_that_fails_says_so(tmp_path):
     wanted = spec.from_flags({"run": "ARS", "env": "CartPole-v1", "local_dir": str(tmp_path), "stop": ["{}"]})
     told, problem = plan._probed(dataclasses.replace(wanted, imports=["no_such_module"]))
-    assert told is None and "no module 'no_such_module'" in problem
+    assert told is None and problem.state == "fail" and "no module 'no_such_module'" in problem.text
+
+
+def test_probe_that_is_too_slow_says_nothing_about_whether_the_run_fits(roomy, tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "PROBE_LIMIT_S", 0.2)
+    told = plan.plan(made(tmp_path))
+    assert told["fits"] and told["probe"] is told["time"] is None
+    assert states(told)["time"] == "warn" and "was tried for 0 s" in told["findings"][-1]["text"]
+
+
+def searched(tmp_path, *words, samples=1, **flags):
+    flags |= {"run": "SAC", "env": "Pendulum-v1", "set": list(words), "stop": ['{"timesteps_total": 20000}']}
+    return search.asked(None, flags | {"local_dir": str(tmp_path)}, {"num_samples": samples})
+
+
+def test_plan_of_a_search_is_that_of_its_largest_trial_times_those_side_by_side(roomy, tmp_path):
+    found = searched(tmp_path, "num_workers=0", "buffer_size={grid_search: [3000, 9000, 5000]}", samples=2)
+    one, trials = search_plan.largest(found)
+    assert one.config.buffer_size == 9000 and trials == (6, 4, found.specs.index(one))
+    told, single = plan.plan(one, probe=False, trials=trials), plan.plan(one, probe=False)
+    assert told["memory"]["replay"] == 4 * single["memory"]["replay"] == 4 * 25 * 9000
+    assert told["memory"]["batches"] == 4 * single["memory"]["batches"]
+    assert told["memory"]["object_store"] == 256 * 2**20
+    assert [(part["what"].partition(":")[0], part["count"]) for part in told["processes"]] == [
+        ("the search", 1),
+        ("the run", 4),
+        ("Ray's own", 1),
+    ]
+    assert told["disk"]["total"] == 6 * single["disk"]["total"]
+    assert states(told)["CPU"] == "ok" and told["findings"][-1]["text"] == "6 trials, 4 side by side, on 4 cores"
+
+
+def test_trials_that_ask_for_more_cores_run_one_after_the_other_and_take_as_many_times_as_long(
+    roomy, tmp_path, monkeypatch
+):
+    one, trials = search_plan.largest(searched(tmp_path, "num_workers=3", "gamma={grid_search: [0.9, 0.99, 0.999]}"))
+    assert trials == (3, 1, 0)
+    monkeypatch.setattr(plan, "_probed", lambda spec: (dict(PROBE), None))
+    alone = plan.plan(one)["time"]["seconds"]
+    assert plan.plan(one, trials=trials)["time"]["seconds"] == pytest.approx(3 * alone)
+
+
+def test_trial_that_asks_for_more_than_ray_is_to_have_does_not_fit(roomy, tmp_path):
+    found = searched(tmp_path, "num_workers=3", "gamma={grid_search: [0.9, 0.99]}", ray_num_cpus=2)
+    one, trials = search_plan.largest(found)
+    told = plan.plan(one, probe=False, trials=trials)
+    assert trials.at_once == 0 and not told["fits"] and states(told)["CPU"] == "fail"

@@ -7,6 +7,7 @@ import pytest
 from drl_cli import cli
 from drl_cli.checks import doctor, env_check, environments, plan
 from drl_cli.checks.findings import Finding
+from drl_cli.runtime import machine
 
 FOUND = [Finding("Python", "ok", "3.12"), Finding("open files", "warn", "256 " * 30, "ulimit -n 4096")]
 BROKEN = [*FOUND, Finding("Ray", "fail", "cannot be used", "pip install ray")]
@@ -123,7 +124,7 @@ def test_env_check_of_an_unknown_id_is_bad_input(drl):
 
 def planned(monkeypatch, **over):
     real = plan.plan
-    monkeypatch.setattr(plan, "plan", lambda spec, said: {**real(spec, probe=False), **over})
+    monkeypatch.setattr(plan, "plan", lambda spec, said, trials: {**real(spec, False, trials=trials), **over})
 
 
 def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):
@@ -133,6 +134,28 @@ def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_pa
     lines = out.replace(str(tmp_path), "").splitlines()  # a path is one word, as long as it is
     assert lines[-1] == "It fits." and max(len(line) for line in lines) <= 80
     assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_of_a_search_shows_its_largest_trial_and_how_many_run_side_by_side(drl, monkeypatch, tmp_path):
+    planned(monkeypatch)
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+    words = (
+        "--run",
+        "SAC",
+        "--env",
+        "Pendulum-v1",
+        "-s",
+        "num_workers=0",
+        "-s",
+        "buffer_size={grid_search: [5000, 9000]}",
+    )
+    code, out, _ = drl("train", *words, "--num-samples", "3", "--plan", "--local-dir", str(tmp_path))
+    assert code == 0 and "A search of 6 trials; here is the largest of them, trial 1:" in out
+    assert (
+        "buffer_size=9000" in out
+        and "6 trials, 2 side by side, on 2 cores" in out
+        and out.splitlines()[-1] == "It fits."
+    )
 
 
 def test_plan_that_does_not_fit_ends_with_5(drl, monkeypatch, tmp_path):
@@ -152,6 +175,7 @@ def test_plan_json_has_the_documented_keys(drl, monkeypatch, tmp_path):
         "config",
         "weights",
         "processes",
+        "trials",
         "memory",
         "disk",
         "probe",

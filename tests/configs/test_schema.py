@@ -130,7 +130,7 @@ DEFAULTS = {
     "store_buffer_in_checkpoints": True,
     "updates_per_call": 50,
     "publish_every": 50,
-    "xla": True,
+    "xla": None,
     "checkpoint_compress": True,
     "twin_q": True,
     "Q_model.fcnet_hiddens": [64, 64],
@@ -623,7 +623,7 @@ def wrong_kind(path, value):
     """Return a value that Python takes for one like ``value`` and that a config must not: true for 1, 1 for true."""
     if isinstance(value, bool):
         return 1
-    maybe_bool = path[-1] in ("clip_rewards", "framestack", "grayscale", "record_env")
+    maybe_bool = path[-1] in ("clip_rewards", "framestack", "grayscale", "record_env", "xla")
     maybe_bool = maybe_bool or path[-1] in ("recreate_failed_workers", "evaluation_parallel_to_training")
     return object() if maybe_bool or isinstance(value, (str, list, dict)) else True
 

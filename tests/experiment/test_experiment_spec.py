@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import odd_envs  # noqa: F401  registers environments
 import pytest
 from experiment_fakes import save_small
 
@@ -43,6 +44,20 @@ def message(function, *arguments):
     with pytest.raises(DrlError) as caught:
         function(*arguments)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "words", "compiled"),
+    [
+        ("CartPole-v1", [], True),
+        ("Odd-onechannel-v0", [], False),
+        ("Odd-onechannel-v0", ["xla=true"], True),
+        ("CartPole-v1", ["xla=false"], False),
+    ],
+)
+def test_xla_is_off_for_images_and_on_for_vectors_unless_it_was_given(env, words, compiled):
+    one = spec.from_flags({"run": "PPO", "env": env, "set": words, "stop": ["timesteps_total=100"]})
+    assert one.config.xla is compiled
 
 
 def test_bare_command_gets_sensible_defaults(notices, monkeypatch):

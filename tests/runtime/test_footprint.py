@@ -5,6 +5,7 @@ import pytest
 
 from drl_cli.actors import replay_buffer
 from drl_cli.algorithms import table
+from drl_cli.configs.a3c import A3CConfig
 from drl_cli.configs.dqn import DQNConfig
 from drl_cli.configs.ppo import PPOConfig
 from drl_cli.configs.r2d2 import R2D2Config
@@ -54,6 +55,13 @@ def test_replay_counts_what_the_stop_rules_let_in():
 def test_algorithm_without_a_replay_has_none():
     config = PPOConfig()
     assert footprint.replay(table.find("PPO"), config, policy("PPO", config, VECTOR, BOX), {}) is None
+
+
+def test_gradients_without_a_train_batch_size_are_of_a_fragment_each():
+    config = A3CConfig(num_envs_per_worker=4, rollout_fragment_length=25)
+    assert footprint.blocks(table.find("A3C"), config, policy("A3C", config, VECTOR, DISCRETE)) == 2 * 100 * (
+        32 + 4 + 40
+    )
 
 
 def test_replay_that_cannot_fit_is_refused_with_the_numbers(monkeypatch):

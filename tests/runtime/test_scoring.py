@@ -225,6 +225,18 @@ def test_evaluations_come_when_they_are_due(run, monkeypatch, interval):
     assert means == expected
 
 
+@pytest.mark.parametrize(("goal", "first"), [(-1e6, 2), (1e6, 5)])
+def test_first_evaluation_comes_at_once_when_training_episodes_are_at_the_goal(run, monkeypatch, goal, first):
+    monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester([-150.0, -160.0, -170.0, -180.0]))
+    config = small_config(evaluation_interval=5, evaluation_confirm_episodes=0, horizon=30, learning_starts=300)
+    trainer = run("Pendulum-v1", config, options={"goal": goal})
+    results = [trainer.train()["evaluation"] for _ in range(6)]
+    assert [result.get("training_iteration") for result in results] == [None] * (first - 1) + [first] * (5 - first) + [
+        5,
+        5,
+    ]
+
+
 class Judging(FakeTester):
     """Gives ``told`` for estimates, plays for the rest."""
 
