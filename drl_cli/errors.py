@@ -78,6 +78,10 @@ class PluginFailed(RunFailed):
     """Code that somebody registered (callbacks, an exploration, a postprocess) raised something, or answered what cannot be."""
 
 
+class Overdue(DrlError):
+    """The run has to end, and what it waits for goes on for too long. Never shown: the run ends with what is at hand."""
+
+
 class CriterionMissed(DrlError):
     """The run ended below the score that was demanded."""
 

@@ -20,6 +20,7 @@ from drl_cli.acting import own_creators
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
+from drl_cli.configs.evaluation import UNBOUNDED_STEPS
 from drl_cli.errors import DrlError, EnvError, nearest, suggestion
 from drl_cli.loading import load
 
@@ -206,6 +207,18 @@ def reward_threshold(env_id):
 def time_limit(env_id):
     """Return the env steps after which an episode is truncated, or None."""
     return _spec(env_id).max_episode_steps
+
+
+def bound_of(env, asked):
+    """Return the env steps after which an evaluation cuts an episode of ``env``, None: never.
+
+    ``asked``: the config's or the command line's, None: only an environment without a limit of its own gets one.
+    """
+    spec = getattr(env, "spec", None)
+    own = spec and (
+        spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode")
+    )  # the latter of Atari games
+    return asked or (None if own else UNBOUNDED_STEPS)
 
 
 def _spec(env_id):

@@ -28,6 +28,7 @@ class Episode(NamedTuple):
     terminated: bool
     custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
     hist_data: dict = {}
+    is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part
 
 
 def score(policy, env_id, env_config, seeds, explore=False, horizon=None, preprocessing=None):
@@ -42,23 +43,25 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None, prepro
     return play(policy, env | {"explore": explore, "horizon": horizon}, seeds)
 
 
-def play(policy, env, seeds, hooks=None):
-    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, explore, horizon).
+def play(policy, env, seeds, hooks=None, check=lambda: None):
+    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, explore, horizon), and maybe
+    max_steps (see ``acting.envs.bound_of``).
 
-    ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None.
+    ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None. ``check`` is called before every step.
     """
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
         watch = Watch(hooks, in_evaluation=True) if hooks else None
-        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), watch)
+        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), watch, check)
     return episodes
 
 
-def _play(policy, env, seeds, watch):
+def _play(policy, env, seeds, watch, check):
     totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
     made = [envs.make(env["id"], env["env_config"], preprocessing=env.get("preprocessing")) for _ in seeds]
     explore, horizon = env["explore"], env["horizon"]
     rngs = [np.random.default_rng(seed) for seed in seeds]
+    bound = envs.bound_of(made[0], env.get("max_steps")) if made else None
     try:
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
         # and a score must not depend on who plays beside it.
@@ -70,6 +73,7 @@ def _play(policy, env, seeds, watch):
                 watch.began(index, made[index], _look(stacks, index))
         running, state = list(range(len(seeds))), policy.initial_state(SIDE_BY_SIDE)
         while running:
+            check()
             actions, state = _actions(policy, stacks.stacked(), state, running, rngs if explore else None)
             for index in running:
                 place = seeds[index], lengths[index]
@@ -80,9 +84,10 @@ def _play(policy, env, seeds, watch):
                 lengths[index] += 1
                 if watch:
                     watch.stepped(index, as_action(actions[index]), reward, info)
-                if any(ends) or (horizon is not None and lengths[index] >= horizon):
-                    told = watch.ended(index) if watch else ()
-                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told)
+                is_over = any(ends) or (horizon is not None and lengths[index] >= horizon)
+                if is_over or lengths[index] == bound:
+                    told = watch.ended(index) if watch else ({}, {})
+                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told, not is_over)
             running = [index for index in running if results[index] is None]
     finally:
         for each in made:
@@ -139,10 +144,12 @@ def _failed(env_id, where, seed, error):
 
 
 class Tester:
-    """Scores versions of the weights that the parameter server has kept."""
+    """Scores versions of the weights that the parameter server has kept. ``check``: see RolloutWorker."""
+
+    check = staticmethod(lambda: None)
 
     def __init__(self, env, spec, server):
-        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing), and maybe config: that of the run, where
+        """``env``: dict(id, env_config, imports, horizon, max_steps, explore, preprocessing), and maybe config: that of the run, where
         recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of who scores.
         ``server``: the parameter server.
         """
@@ -165,7 +172,7 @@ class Tester:
         return evaluations.evaluated(self._env["custom_eval_function"], evaluation)
 
     def _play(self, env, seeds):
-        return play(self._policy, env, seeds, self._hooks)
+        return play(self._policy, env, seeds, self._hooks, self.check)
 
     def estimate(self, version, t):
         """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""

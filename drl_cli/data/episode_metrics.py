@@ -40,6 +40,7 @@ def summary(episodes):
         "episode_reward_min": min(rewards),
         "episode_len_mean": sum(episode.length for episode in episodes) / len(episodes),
         "episodes_this_iter": len(episodes),
+        "episodes_cut": sum(episode.is_cut for episode in episodes),
     }
     custom, hist = summarised([(episode.custom_metrics, episode.hist_data) for episode in episodes])
     fields |= {"custom_metrics": custom} if custom else {}

@@ -196,6 +196,7 @@ def make_tester(config, env, spec, cluster, server):
         "imports": env.get("imports", ()),
         "plugins": env.get("plugins"),
         "horizon": over.horizon if over.horizon is not None else config.horizon,
+        "max_steps": config.evaluation_max_steps,
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
         "config": config if methods(config) else None,
