@@ -213,9 +213,7 @@ class StopRequest:
             self._end(self.signal)
         try:
             yield
-        except (
-            SystemExit
-        ):  # Ray's handler of SIGTERM raises it; the end that the thread makes is the one that is wanted
+        except SystemExit:  # raised by Ray's handler of SIGTERM; the thread is about to end the process
             time.sleep(self.LAST_ACTS_S)
             raise
         finally:

@@ -20,7 +20,7 @@ from drl_cli.acting import own_creators
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, failure, try_out
-from drl_cli.configs.evaluation import UNBOUNDED_STEPS
+from drl_cli.data.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.errors import DrlError, EnvError, nearest, suggestion
 from drl_cli.loading import load
 
@@ -215,9 +215,8 @@ def bound_of(env, asked):
     ``asked``: the config's or the command line's, None: only an environment without a limit of its own gets one.
     """
     spec = getattr(env, "spec", None)
-    own = spec and (
-        spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode")
-    )  # the latter of Atari games
+    # Atari games count frames themselves.
+    own = spec and (spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode"))
     return asked or (None if own else UNBOUNDED_STEPS)
 
 

@@ -149,9 +149,9 @@ class Tester:
     check = staticmethod(lambda: None)
 
     def __init__(self, env, spec, server):
-        """``env``: dict(id, env_config, imports, horizon, max_steps, explore, preprocessing), and maybe config: that of the run, where
-        recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of who scores.
-        ``server``: the parameter server.
+        """``env``: dict(id, env_config, imports, horizon, max_steps, explore, preprocessing), and maybe config: that of the
+        run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of
+        who scores. ``server``: the parameter server.
         """
         envs.make_ready(env)
         self._env, self._server = env, server

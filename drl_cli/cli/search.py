@@ -128,7 +128,7 @@ class Search:
         """Say how far the search came, right before the process ends without coming back to ``_run``."""
         watcher.abandon()
         self._diversion.end()
-        terminal.say(f"Interrupted: {view.title}: {view.counts()}", self._session)
+        terminal.say(f"Interrupted: {view.title}: {view.counts()}")
         terminal.say(f"Go on with: {command('train', '--resume', record.path)}")
 
     def _listen(self, kind, fields):

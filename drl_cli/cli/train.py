@@ -151,9 +151,7 @@ class Show:
         watcher.abandon()
         self._diversion.end()
         told = self._finished
-        terminal.say(
-            f"Interrupted: {told['text']}" if told else "Interrupted before the run was opened.", self._session
-        )
+        terminal.say(f"Interrupted: {told['text'] if told else 'nothing had begun'}")
         if told and self._as_json:
             names = ("state", "exit_code", "text", "run", "final", "best")
             self._output.line(json_line({"finished": {name: told[name] for name in names}}))

@@ -7,9 +7,7 @@ touch of a goal by ten episodes is often luck, so a touch is confirmed by fresh 
 from typing import Literal
 
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
-
-
-UNBOUNDED_STEPS = 10_000  # of an evaluation's episode, where the environment would let it go on for ever
+from drl_cli.data.episode_metrics import UNBOUNDED_STEPS
 
 
 class EvaluationConfig(Section):

@@ -7,6 +7,7 @@ evaluation). Names are RLlib's: ``custom_metrics/NAME_mean``, ``_min``, ``_max``
 import collections
 import math
 
+UNBOUNDED_STEPS = 10_000  # of an evaluation's episode, where the environment would let it go on for ever
 LONGEST_HIST = 10_000  # numbers of one name in a result; the newest are kept
 
 

@@ -224,11 +224,8 @@ class _Drive:
         return outcome.exit_code
 
     def _cut_off(self, number, is_late):
-        name, keeping, iteration = (
-            signal.Signals(number).name,
-            self._keeping,
-            (self._result or {}).get("training_iteration"),
-        )
+        name, keeping = signal.Signals(number).name, self._keeping
+        iteration = (self._result or {}).get("training_iteration")
         saved = keeping and keeping.saved
         if iteration is None:
             lost = "before the first iteration was over; nothing was lost"

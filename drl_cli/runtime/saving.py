@@ -48,7 +48,7 @@ def save(trainer, run_folder):
 
 
 def hold(trainer):
-    """Ask a slow learner for its state after an iteration: when the run is to end, it may be busy for longer than that waits."""
+    """Ask a slow learner for its state after an iteration: when the run is to end, it may be busy for too long."""
     if trainer.loop.meters.slowest > SLOW_S and not trainer.config.learner_actor:
         trainer.held = [*trainer.held[-1:], (trainer.parts.learner.call("state"), moment(trainer))]
 

@@ -163,9 +163,7 @@ class Trainer:
         if since is None or (since < PATIENCE_S and not self._cluster.is_remote):
             return False
         if not self._cluster.is_remote:
-            text = (
-                "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit as without it."
-            )
+            text = "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit."
             events.report("warning", text=text)
         return True
 
@@ -177,9 +175,7 @@ class Trainer:
 
     def _is_cut_short(self):
         self.is_overdue = self._cluster.is_hurried = True
-        text = (
-            f"The run did not come to rest within {REST_S:g} s of the stop: what was not learnt from by then is lost."
-        )
+        text = f"Not all came to rest within {REST_S:g} s of the stop: what was not learnt from by then is lost."
         events.report("warning", text=text)
 
     def adopt(self, state, exact):
