@@ -85,6 +85,8 @@ class Keeping:
         """Save the last state of the run; returns False when it could not be written."""
         if self._saved_at != result["training_iteration"] and not self._save_whole(result, "final"):
             return False
+        if checkpoint.number_of(self.saved) != result["training_iteration"]:
+            return True  # an earlier state, all that was at hand: this result is not its own
         value, best = result.get(TRAINED), self._best_value
         better = not self._evaluating and value is not None and (best is None or value >= best)
         if better or self.best is None or self._earlier_best == result["training_iteration"]:

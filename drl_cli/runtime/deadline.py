@@ -4,7 +4,7 @@ import time
 
 from drl_cli.errors import Overdue
 
-REST_S = 3.0  # for all parts to come to rest, so that saving and closing are over within 5 s
+REST_S = 2.5  # for all parts to come to rest, so that saving and closing are over within 5 s
 
 
 class Deadline:

@@ -67,6 +67,8 @@ def save_at_hand(trainer, run_folder):
             known.append((trainer.parts.learner.call("state").result(STATE_S), moment(trainer)))
     arrays, newest = max(known, key=lambda one: one[1]["counters"]["num_updates"], default=(None, None))
     saved = max((number for number, _ in checkpoint.numbers(run_folder)), default=-1)
+    if not trainer.loop.updates:
+        raise Overdue("Nothing is saved: nothing was learnt yet.")
     if newest is None or not newest["counters"]["num_updates"] or newest["counters"]["training_iteration"] <= saved:
         raise Overdue("What was learnt since the last checkpoint is not saved: the learner is busy.")
     return _save_learner(trainer, run_folder, arrays, newest, trainer.scored_result())

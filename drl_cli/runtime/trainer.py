@@ -30,7 +30,7 @@ from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
 SCORES_EVERY_S = 0.02  # between two looks for scores that are waited for
-PATIENCE_S = 1.5  # of a stop with the running iteration of a run without workers, or its evaluation
+PATIENCE_S = 1.2  # of a stop with the running iteration of a run without workers, or its evaluation
 ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
 
