@@ -213,8 +213,10 @@ class StopRequest:
             self._end(self.signal)
         try:
             yield
-        except SystemExit:  # raised by Ray's handler of SIGTERM; the thread is about to end the process
-            time.sleep(self.LAST_ACTS_S)
+        except SystemExit:  # Ray's handler of SIGTERM raises it: then the thread is about to end the process
+            time.sleep(0.2)
+            if self._heard is not None:
+                time.sleep(2 * self.LAST_ACTS_S)
             raise
         finally:
             self._can_lose = True
@@ -271,7 +273,8 @@ class StopRequest:
         def call():
             for act in reversed(self._last_acts):
                 with contextlib.suppress(Exception):
-                    code[0] = act(number, is_late) or code[0]
+                    given = act(number, is_late)
+                    code[0] = code[0] if given is None else given
 
         # Whatever holds a lock for ever must not hold up the end.
         thread = threading.Thread(target=call, name="last acts", daemon=True)
@@ -293,7 +296,7 @@ def leave(code):
 
 def kill_descendants(seconds=1.0):
     """Kill all processes below this one, those too whose parents die of it; wait up to ``seconds`` for their end."""
-    import ctypes  # half a megabyte that no other command needs
+    import ctypes  # commands that are light do without
 
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children of this process

@@ -30,7 +30,7 @@ class Lines:
         self._line(summary(_described(complete)))
         cut = [episode.length for episode in complete if episode.is_cut]
         if cut:
-            self._line(f"Of these {len(cut)} cut after {max(cut):,} steps (--max-steps).")
+            self._line(f"Cut after {max(cut):,} steps (--max-steps): {len(cut)} of these.")
 
 
 class Json:

@@ -228,7 +228,7 @@ class _Drive:
         iteration = (self._result or {}).get("training_iteration")
         saved = keeping and keeping.saved
         if iteration is None:
-            lost = "before the first iteration was over; nothing was lost"
+            lost = "before the first iteration was over"
         elif saved and checkpoint.number_of(saved) >= iteration:
             lost = f"saved at iteration {checkpoint.number_of(saved)}"
         else:
@@ -242,7 +242,8 @@ class _Drive:
     def failed(self, error):
         """Return the Outcome of a run that an error ended: nothing is saved, since the state may be what is wrong."""
         outcome = self._outcome("failed", f"{error}\n{self._advice()}", error.exit_code)
-        return dataclasses.replace(outcome, error=error)
+        self._outcome_known = dataclasses.replace(outcome, error=error)
+        return self._outcome_known
 
     def crashed(self, journal):
         """Log the traceback of a bug and tell the records that the run is over."""
