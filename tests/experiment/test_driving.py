@@ -203,7 +203,7 @@ def test_signal_saves_and_tells_the_resume_command(tmp_path, code, name):
 def test_stop_that_cannot_wait_for_a_save_is_no_failure_and_keeps_what_there_is(tmp_path, heard):
     request = StopRequest()
     made = trainer({3: {"do": lambda: setattr(request, "exit_code", 143)}}, fail={2: Overdue("the learner is busy")})
-    outcome = drive(Spec(tmp_path, checkpoint_freq=2), made, request)
+    outcome = drive(Spec(tmp_path, checkpoint_freq=2, stop={"training_iteration": 9}), made, request)
     assert (outcome.state, outcome.exit_code, outcome.final.name) == ("interrupted", 143, "checkpoint_000002")
     assert "the learner is busy" in [f["text"] for f in fields(heard, "warning")]
 
