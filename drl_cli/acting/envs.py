@@ -214,7 +214,7 @@ def bound_of(env, asked):
 
     ``asked``: the config's or the command line's, None: only an environment without a limit of its own gets one.
     """
-    spec = getattr(env, "spec", None)
+    spec = getattr(getattr(env, "unwrapped", env), "spec", None)  # a wrapper would copy it, not always in silence
     # Atari games count frames themselves.
     own = spec and (spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode"))
     return asked or (None if own else UNBOUNDED_STEPS)

@@ -274,7 +274,7 @@ class RayCluster:
     def _remove_folder(self):
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-            process.temporary_folders.remove(self._folder)
+            process.temporary_folders[:] = [path for path in process.temporary_folders if path != self._folder]
             self._folder = None
 
 
