@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
+from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
 from drl_cli.acting import own_creators
@@ -215,8 +216,13 @@ def bound_of(env, asked):
     ``asked``: the config's or the command line's, None: only an environment without a limit of its own gets one.
     """
     spec = getattr(getattr(env, "unwrapped", env), "spec", None)  # a wrapper would copy it, not always in silence
+    own, inner = None, env
+    while isinstance(inner, gymnasium.Wrapper):  # whose own spec is a copy of the whole, not always made in silence
+        own = own or getattr(inner, "_max_episode_steps", None) if isinstance(inner, TimeLimit) else own
+        inner = inner.env
+    spec = getattr(inner, "spec", None)
     # Atari games count frames themselves.
-    own = spec and (spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode"))
+    own = own or (spec and (spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode")))
     return asked or (None if own else UNBOUNDED_STEPS)
 
 
