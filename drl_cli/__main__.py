@@ -2,7 +2,7 @@
 
 import sys
 
-from drl_cli.cli import main
+from drl_cli.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry())

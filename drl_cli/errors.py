@@ -85,6 +85,10 @@ class PluginFailed(RunFailed):
     """Code that somebody registered (callbacks, an exploration, a postprocess) raised something, or answered what cannot be."""
 
 
+class Overdue(DrlError):
+    """The run has to end, and what it waits for goes on for too long. Never shown: the run ends with what is at hand."""
+
+
 class CriterionMissed(DrlError):
     """The run ended below the score that was demanded."""
 
@@ -138,13 +142,17 @@ def _is_installed(path: str) -> bool:
 def nearest(word, choices, count=3):
     """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first.
 
-    Of equally close ones those come first that have more letters in the same places: A4C is nearer to A3C than to SAC.
+    Of equally close ones those come first that have more letters in the same places: A4C is nearer to A3C than to SAC. What has
+    all words of ``word`` in it resembles it too: max_episode_steps does max_steps.
     """
     word, by_lower = str(word).lower(), {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
     alike = 0.5 if len(word) == 2 else 0.6 if len(word) < 5 else 0.72  # of two letters one is half
     found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=alike)
+    words = set(word.split("_"))
+    if len(words) > 1:
+        found += [name for name in by_lower if words <= set(name.split("_")) and name not in found]
     found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), -_same_places(name, word)))
     return [by_lower[name] for name in found[:count]]
 

@@ -7,9 +7,14 @@ command line owns the process: code that joins an already running Ray calls none
 import contextlib
 import os
 import secrets
+import select
+import shutil
 import signal
 import sys
+import threading
 import time
+
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 DEFAULTS = {
     # One thread for each small matrix product: a handshake of two threads costs more than the product itself.
@@ -33,6 +38,8 @@ def prepare(environ=os.environ):
         environ.setdefault(name, value)
 
 
+temporary_folders = []  # to be removed where nobody does it in order, see ``leave``
+busy_threads = []  # names of threads that were not waited for: no destructor must run under them, see ``leave``
 _before = {}  # what the variables were that a config has set, None: they were not there
 
 
@@ -145,21 +152,30 @@ def seconds_since_start():
 
 
 class StopRequest:
-    """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls.
+    """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls, and into an end where nobody polls it.
 
-    The first signal only sets ``signal``; the second SIGINT (or any second signal) leaves at once through
-    ``on_second`` and ``os._exit(128 + number)``, so that earlier checkpoints stay as they are. Install it after Ray
-    has started, since Ray replaces the SIGTERM handler in its ``init``; installing again is harmless.
+    The first signal sets ``signal`` and calls ``on_first(number)``. A process that has not ended ``REST_S`` seconds later is
+    ended; while ``is_saving()`` is true, after ``SAVING_S``. A second signal, or the first while nothing can be lost
+    (``starting``), ends it at once. Such an end kills all processes below this one and leaves through ``os._exit``, which
+    runs no destructor of a half-started library; before it, what ``before_exit`` has registered is called.
+
+    A thread reads the signals from a pipe that the kernel's handler writes to (``signal.set_wakeup_fd``): they are heard
+    while the main thread computes outside of Python, and whoever has replaced the handlers (Ray does, in its ``init``).
     """
 
     HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    REST_S, SAVING_S = 4.0, 60.0  # from the first signal to the end of a process that does not end by itself
+    LAST_ACTS_S = 1.5  # for all that is registered to be called before such an end
 
-    def __init__(self, on_first=None, on_second=None):
-        """``on_first(number)`` is called once in the handler, ``on_second(number)`` before the hard exit."""
+    def __init__(self, on_first=None):
+        """``on_first(number)`` is called once, in a thread of its own."""
         self.signal = None
+        self.is_saving = lambda: False
         self._on_first = on_first
-        self._on_second = on_second
-        self._previous = {}
+        self._previous, self._last_acts = {}, []
+        self._heard = None  # when the first signal came (monotonic seconds)
+        self._can_lose = True  # whether an end loses something
+        self._pipe = self._thread = self._wakeup = None
 
     def __bool__(self):
         return self.signal is not None
@@ -170,12 +186,19 @@ class StopRequest:
         return 128 + self.signal if self.signal else 0
 
     def install(self):
-        """Take over the signals; returns self."""
+        """Take over the signals; returns self. In the main thread; installing again is harmless."""
         for number in self.HANDLED:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                continue  # nohup: the run shall survive its terminal
+                continue  # nohup: the run must survive its terminal
             previous = signal.signal(number, self._handle)
             self._previous.setdefault(number, previous)
+        if self._thread is None:
+            self._pipe = os.pipe()
+            for end in self._pipe:
+                os.set_blocking(end, False)
+            self._wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+            self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
+            self._thread.start()
         return self
 
     def remove(self):
@@ -183,16 +206,129 @@ class StopRequest:
         for number, previous in self._previous.items():
             signal.signal(number, previous if previous is not None else signal.SIG_DFL)
         self._previous.clear()
+        if self._thread is not None:
+            signal.set_wakeup_fd(self._wakeup)
+            os.write(self._pipe[1], b"\0")  # no signal has this number: the end
+            self._thread.join()
+            for end in self._pipe:
+                os.close(end)
+            self._thread = None
+
+    @contextlib.contextmanager
+    def starting(self):
+        """While this is entered nothing can be lost: the first signal ends the process at once."""
+        self._can_lose = False
+        if self._heard is not None:
+            self._end(self.signal)
+        try:
+            yield
+        except SystemExit:  # Ray's handler of SIGTERM raises it: then the thread is about to end the process
+            time.sleep(0.2)
+            if self._heard is not None:
+                time.sleep(2 * self.LAST_ACTS_S)
+            raise
+        finally:
+            self._can_lose = True
+
+    def before_exit(self, act):
+        """Have ``act(number, is_late)`` called before an end of this kind, the last registered first; returns what undoes this.
+
+        ``is_late``: the process did not end by itself in time; else the end was asked for. What it returns, if anything, is
+        the exit code. Called in a thread of its own while the others go on.
+        """
+        self._last_acts.append(act)
+        return lambda: self._last_acts.remove(act)
 
     def _handle(self, number, _frame):
-        if self.signal is None:
-            self.signal = number
-            if self._on_first:
-                self._on_first(number)
-            return
-        try:
-            if self._on_second:
-                self._on_second(number)
-        finally:
-            sys.stderr.flush()
-            os._exit(128 + number)
+        self.signal = self.signal or number
+
+    def _watch(self):
+        while True:
+            select.select([self._pipe[0]], [], [], self._left())
+            try:
+                numbers = os.read(self._pipe[0], 64)
+            except BlockingIOError:
+                numbers = b""
+            for number in numbers:
+                if number == 0:
+                    return
+                if number in self.HANDLED:
+                    self._came(number)
+            if self._left() == 0.0:
+                self._end(self.signal, is_late=True)
+
+    def _left(self):
+        """Seconds until this thread has something to do, None without end."""
+        if self._heard is None:
+            return None
+        since = time.monotonic() - self._heard
+        if self.REST_S <= since < self.SAVING_S and self.is_saving():
+            return 0.1
+        return max(0.0, self.REST_S - since)
+
+    def _came(self, number):
+        if self._heard is not None:
+            self._end(number)
+        self._heard = time.monotonic()
+        self.signal = self.signal or number
+        if not self._can_lose:
+            self._end(number)
+        if self._on_first:
+            self._on_first(number)
+
+    def _end(self, number, is_late=False):
+        code = [128 + number]
+
+        def call():
+            for act in reversed(self._last_acts):
+                with contextlib.suppress(Exception):
+                    given = act(number, is_late)
+                    code[0] = code[0] if given is None else given
+
+        # Whatever holds a lock for ever must not hold up the end.
+        thread = threading.Thread(target=call, name="last acts", daemon=True)
+        thread.start()
+        thread.join(self.LAST_ACTS_S)
+        leave(code[0])
+
+
+def leave(code):
+    """End this process at once with ``code``, and all processes below it; runs no destructor and no ``atexit`` function."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    kill_descendants()
+    for folder in temporary_folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(code)
+
+
+def kill_descendants(seconds=1.0):
+    """Kill all processes below this one, those too whose parents die of it; wait up to ``seconds`` for their end."""
+    import ctypes  # commands that are light do without
+
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children of this process
+    until = time.monotonic() + seconds
+    while (found := descendants()) and time.monotonic() < until:
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def descendants():
+    """Return the ids of the living processes below this one; [] where /proc is missing."""
+    children = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+                if state not in (b"Z", b"X"):
+                    children.setdefault(int(parent), []).append(int(name))
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found

@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
+from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
 from drl_cli.acting import own_creators, rllib_envs
 from drl_cli.acting import preprocessing as preparing
 from drl_cli.acting.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.acting.trial import close, try_out
+from drl_cli.data.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.loading import load
 
@@ -219,6 +221,21 @@ def reward_threshold(env_id):
 def time_limit(env_id):
     """Return the env steps after which an episode is truncated, or None."""
     return _spec(env_id).max_episode_steps
+
+
+def bound_of(env, asked):
+    """Return the env steps after which an evaluation cuts an episode of ``env``, None: never.
+
+    ``asked``: the config's or the command line's, None: only an environment without a limit of its own gets one.
+    """
+    own = None
+    while isinstance(env, gymnasium.Wrapper):  # whose own spec is a copy of the whole, not always made in silence
+        own = own or (isinstance(env, TimeLimit) and env._max_episode_steps)
+        env = env.env
+    spec = getattr(env, "spec", None)
+    # Atari games count frames themselves.
+    own = own or (spec and (spec.max_episode_steps or spec.kwargs.get("max_num_frames_per_episode")))
+    return asked or (None if own else UNBOUNDED_STEPS)
 
 
 def _spec(env_id):

@@ -32,7 +32,9 @@ NOTED_STEPS = 256  # after which observations are added up for the filter
 
 
 class EvolutionWorker:
-    """One player of blocks; ``collect`` plays one, over as many calls as it takes."""
+    """One player of blocks; ``collect`` plays one, over as many calls as it takes. ``check``: see RolloutWorker."""
+
+    check = staticmethod(lambda: None)
 
     def __init__(self, config, env, spec, identity, server):
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
@@ -62,7 +64,7 @@ class EvolutionWorker:
             self._adopt(min_version, max_version)
             self._playing = self._begin(block)
         playing, episodes = self._playing, self._episodes
-        playing.play(self._config.rollout_fragment_length, seconds)
+        playing.play(self._config.rollout_fragment_length, seconds, self.check)
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         self._sequence += 1
         whole = not playing.going
@@ -164,11 +166,12 @@ class _Playing:
         self._kept = [[] for _ in range(count)] if keeps else None  # (obs, action, reward) of the running episodes
         self.recorded = []  # those that have ended, see ``recorder.whole_episode``
 
-    def play(self, steps, seconds):
-        """Take up to ``steps`` steps of every episode that goes on."""
+    def play(self, steps, seconds, check):
+        """Take up to ``steps`` steps of every episode that goes on; ``check`` is called before each."""
         for _ in range(steps):
             if not self.going:
                 break
+            check()
             self._step(seconds)
         self._note()
         if self.going and self._episodes.lengths[self.going].max() > LONGEST_EPISODE:

@@ -26,7 +26,12 @@ LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the en
 
 
 class RolloutWorker:
-    """One stream of fragments from ``num_envs_per_worker`` environments."""
+    """One stream of fragments from ``num_envs_per_worker`` environments.
+
+    ``check`` is called before every step of them; in the run's own process it raises when the run cannot wait any longer.
+    """
+
+    check = staticmethod(lambda: None)
 
     def __init__(self, config, env, spec, identity, server):
         """``env``: dict(id, env_config, imports, preprocessing, videos: folder for films of the first worker).
@@ -174,6 +179,7 @@ class RolloutWorker:
 
     def _step(self, step, fragment, episodes, seconds, going=None):
         """Take one step of all environments, or of those ``going``; returns the indices of those whose episode ended."""
+        self.check()
         began = time.perf_counter()
         envs, policy, state = self._envs, self._policy, self._state
         obs = envs.stacked()

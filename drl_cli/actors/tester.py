@@ -29,15 +29,17 @@ class Episode(NamedTuple):
     terminated: bool
     custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
     hist_data: dict = {}
+    is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part
 
 
 def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **making):
     """Play one episode for each of ``seeds`` and return a list of Episode in their order.
 
     ``policy`` is a NumpyPolicy. ``making``: how environments are made, preprocessing: a plan for scoring
-    (``acting.preprocessing.for_scoring``) or None, fresh_envs: whether every episode has a new one. Each episode is reset with
-    its seed, and has (with ``explore``) a generator of its own, so that a score depends on nothing but the weights and the
-    seed where a reset with a seed forgets all that was before. Raises EnvError, which names the seed and the step, when an
+    (``acting.preprocessing.for_scoring``) or None, fresh_envs: whether every episode has a new one; and max_steps: see
+    ``acting.envs.bound_of``. Each episode is reset with its seed, and has (with ``explore``) a generator of its own, so that a
+    score depends on nothing but the weights and the seed where a reset with a seed forgets all that was before. Raises
+    EnvError, which names the seed and the step, when an
     environment breaks: a score without that episode would be another score.
     """
     env = {"id": env_id, "env_config": env_config, "explore": explore, "horizon": horizon, **making}
@@ -54,24 +56,27 @@ def kept_for(env):
     return KeptEnvs(lambda: envs.make(*making), bool(env.get("fresh_envs")))
 
 
-def play(policy, env, seeds, kept, hooks=None):
-    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon).
+def play(policy, env, seeds, kept, hooks=None, check=lambda: None):
+    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon),
+    and maybe max_steps (see ``acting.envs.bound_of``).
 
-    ``kept``: the KeptEnvs to play in. ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None.
+    ``kept``: the KeptEnvs to play in. ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None. ``check`` is called
+    before every step.
     """
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
         watch = Watch(hooks, in_evaluation=True) if hooks else None
-        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), kept, watch)
+        episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), kept, watch, check)
     return episodes
 
 
-def _play(policy, env, seeds, kept, watch):
+def _play(policy, env, seeds, kept, watch, check):
     totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
     explore, horizon = env["explore"], env["horizon"]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
         made = [kept.begin(index) for index in range(len(seeds))]
+        bound = envs.bound_of(made[0], env.get("max_steps"))
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
         # and a score must not depend on who plays beside it.
         dtype, frames = seen_dtype(made[0].observation_space), frames_of(env.get("preprocessing"))
@@ -82,6 +87,7 @@ def _play(policy, env, seeds, kept, watch):
                 watch.began(index, made[index], _look(stacks, index))
         running, state = list(range(len(seeds))), policy.initial_state(SIDE_BY_SIDE)
         while running:
+            check()
             actions, state = _actions(policy, stacks.stacked(), state, running, rngs if explore else None)
             for index in running:
                 place = seeds[index], lengths[index]
@@ -92,9 +98,10 @@ def _play(policy, env, seeds, kept, watch):
                 lengths[index] += 1
                 if watch:
                     watch.stepped(index, as_action(actions[index]), reward, info)
-                if any(ends) or (horizon is not None and lengths[index] >= horizon):
-                    told = watch.ended(index) if watch else ()
-                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told)
+                is_over = any(ends) or (horizon is not None and lengths[index] >= horizon)
+                if is_over or lengths[index] == bound:
+                    told = watch.ended(index) if watch else ({}, {})
+                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told, not is_over)
             running = [index for index in running if results[index] is None]
     except BaseException:
         kept.close()  # in the middle of episodes, one of them maybe broken
@@ -151,12 +158,14 @@ def _failed(env_id, where, seed, error):
 
 
 class Tester:
-    """Scores versions of the weights that the parameter server has kept."""
+    """Scores versions of the weights that the parameter server has kept. ``check``: see RolloutWorker."""
+
+    check = staticmethod(lambda: None)
 
     def __init__(self, env, spec, server):
-        """``env``: dict(id, env_config, imports, horizon, explore, preprocessing, fresh_envs), and maybe config: that of the
-        run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the name of
-        who scores. ``server``: the parameter server.
+        """``env``: dict(id, env_config, imports, horizon, max_steps, explore, preprocessing, fresh_envs), and maybe config:
+        that of the run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the
+        name of who scores. ``server``: the parameter server.
         """
         envs.make_ready(env)
         self._env, self._server = env, server
@@ -181,7 +190,7 @@ class Tester:
         if self._kept_as != env["env_config"]:  # an evaluation of one's own may change it
             self.close()
             self._kept, self._kept_as = kept_for(env), env["env_config"]
-        return play(self._policy, env, seeds, self._kept, self._hooks)
+        return play(self._policy, env, seeds, self._kept, self._hooks, self.check)
 
     def estimate(self, version, t):
         """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""

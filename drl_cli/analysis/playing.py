@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drl_cli.acting.actions import as_action
+from drl_cli.acting.envs import bound_of
 from drl_cli.acting.frames import FrameStack
 from drl_cli.acting.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed, failure
@@ -25,12 +26,14 @@ LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 class Limits:
     """When to stop: after ``episodes`` or ``steps`` (environment steps of all episodes), whichever comes first.
 
-    None means no such limit; one of the two is given. horizon cuts a single episode.
+    None means no such limit; one of the two is given. horizon cuts a single episode, as a part of the task; max_steps does
+    as a bound to what is looked at, None: see ``acting.envs.bound_of``.
     """
 
     episodes: int | None = None
     steps: int | None = None
     horizon: int | None = None
+    max_steps: int | None = None
 
 
 @dataclass
@@ -38,10 +41,10 @@ class Episode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
-    limit of steps cut it, so that ``complete`` is False. Filled only when transitions are kept: obs [length + 1, *obs_shape]
-    (single frames), action [length, *action_shape] as the environment got it, rewards [length]; with ``INFOS`` also infos
-    [length] of plain data; with ``CHOICES`` also chosen [length, …], the action as recordings hold it
-    (``NumpyPolicy.recorded``), and its logp [length], None where it was not drawn.
+    limit of steps cut it, so that ``complete`` is False. is_cut: truncated by ``max_steps``. Filled only when transitions
+    are kept: obs [length + 1, *obs_shape] (single frames), action [length, *action_shape] as the environment got it, rewards
+    [length]; with ``INFOS`` also infos [length] of plain data; with ``CHOICES`` also chosen [length, …], the action as
+    recordings hold it (``NumpyPolicy.recorded``), and its logp [length], None where it was not drawn.
     """
 
     number: int
@@ -50,6 +53,7 @@ class Episode:
     length: int = 0
     terminated: bool = False
     truncated: bool = False
+    is_cut: bool = False
     obs: list = field(default_factory=list)
     action: list = field(default_factory=list)
     chosen: list = field(default_factory=list)
@@ -89,9 +93,10 @@ class Player:
             while number < count and left > 0:
                 if env is None:
                     env = self._make_env()
-                episode = self._episode(env, Episode(number, seed + number), min(left, limits.horizon or math.inf))
-                if limits.horizon is not None and episode.length == limits.horizon and not episode.complete:
-                    episode.truncated = True
+                horizon, bound = limits.horizon or math.inf, bound_of(env, limits.max_steps) or math.inf
+                episode = self._episode(env, Episode(number, seed + number), min(left, horizon, bound))
+                if not episode.complete and episode.length >= min(horizon, bound):
+                    episode.truncated, episode.is_cut = True, episode.length < horizon
                 left -= episode.length
                 number += 1
                 if self._fresh:

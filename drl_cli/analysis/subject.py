@@ -31,9 +31,9 @@ class Subject:
     """What plays, and where.
 
     path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
-    environment's id and keywords, and the number of steps after which an episode is cut (None: never). preprocessing:
-    the plan for scoring (see ``acting.preprocessing``), or None. notice: a line about a retired id, or None.
-    render_modes, frames_per_second: what the environment says of its pictures.
+    environment's id and keywords, and the number of steps after which an episode is cut (None: never). max_steps: of its
+    evaluations, see ``acting.envs.bound_of``. preprocessing: the plan for scoring (see ``acting.preprocessing``), or None.
+    notice: a line about a retired id, or None. render_modes, frames_per_second: what the environment says of its pictures.
     """
 
     path: Path
@@ -42,6 +42,7 @@ class Subject:
     env: str
     env_config: dict
     horizon: int | None
+    max_steps: int | None
     preprocessing: dict | None
     notice: str | None
     render_modes: tuple
@@ -95,10 +96,17 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
         env=name.id,
         env_config=env_config,
         horizon=overrides.get("horizon", facts.get("horizon")),
+        max_steps=_max_steps(facts),
         preprocessing=plan,
         notice="\n".join([*([name.notice] if name.notice else []), *notices]) or None,
         **_fitting(found, facts, name.id, envs.make(name.id, env_config, preprocessing=plan)),
     )
+
+
+def _max_steps(facts):
+    config = facts.get("config")
+    asked = config.get("evaluation_max_steps") if isinstance(config, dict) else None
+    return asked if type(asked) is int and asked >= 1 else None
 
 
 def open_policy(path, latest=False):

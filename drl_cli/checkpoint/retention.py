@@ -39,6 +39,11 @@ def numbers(run_folder):
     return sorted((number, Path(run_folder) / name) for number, name in listed if name == f"checkpoint_{number:06d}")
 
 
+def number_of(path):
+    """Return the training iteration of a checkpoint folder, as its name has it."""
+    return int(Path(path).name.rpartition("_")[2])
+
+
 def newest_valid(run_folder, parts=()):
     """Return ``(checkpoint, [(path, reason), …])``: the newest undamaged one with all ``parts``, and what was skipped.
 

@@ -1,6 +1,6 @@
 """The ``drl`` command: its table of commands, its help, and ``main``.
 
-Used by the console script and ``python -m drl_cli``. A command lives in a file of its own and is loaded when it is
+Used by the console script and ``python -m drl_cli`` (``entry``). A command lives in a file of its own and is loaded when it is
 typed, so that ``drl --help`` imports click and nothing heavier. How a command ends (exit codes, messages, logs) is
 ``endings.py``; how help is laid out is ``group.py``.
 """
@@ -13,7 +13,7 @@ import click
 import drl_cli.cli.endings as endings
 import drl_cli.cli.group as group
 import drl_cli.cli.terminal as terminal
-from drl_cli.process import prepare
+from drl_cli import process
 from drl_cli.version import __version__
 
 COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
@@ -77,9 +77,20 @@ def drl(context):
 
 def main(arguments=None):
     """Run ``drl`` with ``arguments`` (default: those of the process) and return the exit code; never raises."""
-    prepare()
+    process.prepare()
     session = terminal.Session(arguments=list(sys.argv[1:] if arguments is None else arguments))
     return endings.exit_code_of(lambda: _run(session), session)
+
+
+def entry():
+    """Run ``drl`` as a process of its own, and end it.
+
+    Once interrupted it ends at once: unloading TensorFlow takes seconds, and C++ ends badly where a thread is still busy.
+    """
+    code = main()
+    if code in endings.INTERRUPTED or process.busy_threads:
+        process.leave(code)
+    return code
 
 
 def _run(session):

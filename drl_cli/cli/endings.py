@@ -25,10 +25,11 @@ EXIT_CODES = {
     5: "out of disk, memory or file descriptors",
     75: "a cluster is unreachable or did not grant the resources in time",
     129: "hung up, after saving",
-    130: "interrupted, after saving",
+    130: "interrupted, after saving; a second Ctrl-C ends at once, without",
     141: "the reader of stdout left",
     143: "terminated, after saving",
 }
+INTERRUPTED = (129, 130, 143)
 EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, text in EXIT_CODES.items())
 
 EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}

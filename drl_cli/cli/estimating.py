@@ -8,7 +8,7 @@ import click
 from drl_cli.cli import figures, group, terminal, values
 from drl_cli.loading import load
 
-PLAYING = ("episodes", "explore", "seed", "env")
+PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
 """Options of ``drl evaluate`` that speak of episodes that are played."""
 RECORDED = ("gamma", "epsilon")
 """Options that speak of recorded ones."""
@@ -45,7 +45,7 @@ def expect_fitting(context, with_data):
     """Refuse options that have no effect with, or without, ``--data``."""
     for name in PLAYING if with_data else RECORDED:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            option = f"--{name}"
+            option = f"--{name.replace('_', '-')}"
             text = f"{option} has no effect with --data: nothing is played." if with_data else f"{option} needs --data."
             raise click.UsageError(text, context)
 

@@ -49,6 +49,7 @@ _evaluate_options = options.apply(
             group=HOW,
             help="Episode i is seeded with N + i, for every checkpoint.",
         ),
+        options.max_steps_option(HOW),
         group.option(
             "--assert",
             "asserts",
@@ -100,8 +101,8 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
 
     JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
-    "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max", "rewards": [...],
-    "lengths": [...]}.
+    "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max", "cut": how many
+    were cut by --max-steps, "rewards": [...], "lengths": [...]}.
 
     JSON with --data: {"data", "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "gamma", "policy", "files", "incomplete", "without_logp", "episodes", "steps",
@@ -128,7 +129,9 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
         rows.append(_facts(subject))
         for name, explore in (("greedy", False), ("stochastic", True))[: 2 if asked["explore"] else 1]:
             say(f"Scoring {number} of {len(subjects)}: {subject.path}, {name}, {len(seeds)} episodes")
-            rows[-1][name] = _score(subject, seeds, explore)
+            rows[-1][name] = _score(subject, seeds, explore, asked["max_steps"])
+            if rows[-1][name]["cut"]:
+                say(_cut(rows[-1][name]))
     document = {
         "episodes": len(seeds),
         "seeds": seeds,
@@ -174,7 +177,15 @@ def _facts(subject):
     }
 
 
-def _score(subject, seeds, explore):
+def _cut(score):
+    cut, longest = score["cut"], max(score["lengths"])
+    return (
+        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps, and their "
+        "rewards count as they stood. --max-steps sets after how many."
+    )
+
+
+def _score(subject, seeds, explore, max_steps):
     score = load("drl_cli.actors.tester:score")
     episodes = score(
         subject.policy,
@@ -183,11 +194,13 @@ def _score(subject, seeds, explore):
         seeds,
         explore=explore,
         horizon=subject.horizon,
+        max_steps=max_steps or subject.max_steps,
         preprocessing=subject.preprocessing,
         fresh_envs=subject.fresh_envs,
     )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
     told = load("drl_cli.analysis.statistics").describe(rewards, lengths)
+    told["cut"] = sum(episode.is_cut for episode in episodes)
     return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 
 

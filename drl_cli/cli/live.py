@@ -46,11 +46,12 @@ class LiveScreen:
             self._live.refresh()
 
     def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen. Called in a signal handler: sets a flag, the next redraw shows it."""
+        """Say that the first Ctrl-C was seen: the next redraw shows it."""
         self._interrupted = True
 
     def abandon(self, _number=None):
-        """Give the cursor back before the process ends at once. Called in a signal handler."""
+        """Leave the last picture and give the cursor back before the process ends at once."""
+        self._live.stop()
         terminal.write_raw(self._console.file, "\x1b[?25h\n")
 
     def close(self):

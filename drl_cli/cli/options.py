@@ -82,6 +82,18 @@ def run_option(heading):
     )
 
 
+def max_steps_option(heading):
+    """``--max-steps N`` of commands that play whole episodes."""
+    return group.option(
+        "--max-steps",
+        type=POSITIVE,
+        metavar="N",
+        group=heading,
+        help="Cut an episode after N env steps and count it as it stands. [default: the run's evaluation_max_steps; if null, "
+        "10,000 where the environment has no limit of its own]",
+    )
+
+
 def check_run(run, subjects):
     """Raise InputError unless each Subject was trained by the algorithm that ``run`` names (None: any)."""
     if run is None:

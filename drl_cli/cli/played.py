@@ -22,12 +22,15 @@ class Lines:
 
     def add(self, episode):
         """Show an Episode (``analysis.playing``) that has been played."""
-        cut = "" if episode.complete else f" (cut after {episode.length} steps)"
+        cut = f" (cut after {episode.length} steps)" if episode.is_cut or not episode.complete else ""
         self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
 
     def end(self, complete):
         """Show the summary of the episodes that came to an end."""
         self._line(summary(_described(complete)))
+        cut = [episode.length for episode in complete if episode.is_cut]
+        if cut:
+            self._line(f"Cut after {max(cut):,} steps (--max-steps): {len(cut)} of these.")
 
 
 class Json:
@@ -40,7 +43,7 @@ class Json:
     def add(self, episode):
         """Show an Episode (``analysis.playing``) that has been played."""
         told = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
-        told |= {"terminated": episode.terminated, "truncated": episode.truncated}
+        told |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
         self._line(json.dumps(told, allow_nan=False))
 
     def end(self, complete):

@@ -42,6 +42,7 @@ _rollout_options = options.apply(
             group=LENGTH,
             help="Environment steps in all; may cut the last episode.",
         ),
+        options.max_steps_option(LENGTH),
         group.option(
             "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
         ),
@@ -123,7 +124,7 @@ def rollout(session, checkpoint, imports, **asked):
     With a name that ends in .json it is one of RLlib's batches, {"type": "SampleBatch", "obs", "actions", …}, with the
     log-probabilities of what --explore drew. Both can be learnt from: input: FILE.
 
-    A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated"}, the last one {"summary":
+    A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated", "cut"}, the last one {"summary":
     {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
     "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null where no episode was complete.
     """
@@ -155,7 +156,7 @@ def rollout(session, checkpoint, imports, **asked):
         frames=subject.frames,
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
-    limits = playing.Limits(episodes, asked["steps"], subject.horizon)
+    limits = playing.Limits(episodes, asked["steps"], subject.horizon, asked["max_steps"] or subject.max_steps)
     progress = asked["track_progress"] and load("drl_cli.analysis.progress_file:ProgressFile")(asked["out"], limits)
     told = (
         played.Json(output, subject, asked["explore"])

@@ -103,7 +103,8 @@ class Search:
     def _run(self, record, notices):
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))
         watcher = search_screen.open_watcher(view, self._session, self._plain, self._quiet)
-        request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
+        request = process.StopRequest(watcher.interrupt).install()
+        request.before_exit(lambda *_: self._last_word(watcher, record, view))
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
         self._diversion.into(str(record.path.with_suffix(".log")))
         try:
@@ -122,6 +123,13 @@ class Search:
             request.remove()
         self._close(outcome, record, view)
         return outcome.exit_code
+
+    def _last_word(self, watcher, record, view):
+        """Say how far the search came, right before the process ends without coming back to ``_run``."""
+        watcher.abandon()
+        self._diversion.end()
+        terminal.say(f"Interrupted: {view.title}: {view.counts()}")
+        terminal.say(f"Go on with: {command('train', '--resume', record.path)}")
 
     def _listen(self, kind, fields):
         if kind == "trial" and self._as_json and fields["state"] != "pending":

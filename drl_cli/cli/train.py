@@ -15,7 +15,18 @@ from pathlib import Path
 import click
 
 from drl_cli import events, process
-from drl_cli.cli import console, exports, figures, group, options, plan, run_options, search_options, terminal
+from drl_cli.cli import (
+    console,
+    endings,
+    exports,
+    figures,
+    group,
+    options,
+    plan,
+    run_options,
+    search_options,
+    terminal,
+)
 from drl_cli.cli.view import RunView
 from drl_cli.errors import InputError
 from drl_cli.loading import load
@@ -29,7 +40,6 @@ drl train -f cartpole-ppo --restore ~/ray_results/default/RUN/checkpoint_000010 
 drl train --run PPO --env CartPole-v1 -s 'lr={loguniform: [1e-5, 1e-2]}' --num-samples 8 --scheduler ASHA --write best.yaml
 drl train --resume
 """
-INTERRUPTED = (129, 130, 143)
 GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
 
 
@@ -118,6 +128,7 @@ class Show:
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Output(session, keep_going=True)
         self._diversion = terminal.Diversion()
+        self._finished = None  # fields of that event
 
     def run(self, spec, told=()):
         """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
@@ -125,7 +136,8 @@ class Show:
         if spec.log_format == "json":  # what others write is no JSON
             self._session.raw_log = "stderr.log"
         watcher = console.open_watcher(view, self._session, self._plain, self._quiet)
-        request = process.StopRequest(watcher.interrupt, watcher.abandon).install()
+        request = process.StopRequest(watcher.interrupt).install()
+        request.before_exit(lambda *_: self._last_word(watcher))
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
         try:
             for kind, fields in told:
@@ -151,11 +163,23 @@ class Show:
             self._session.run_folder = str(fields["run"])
         if kind == "run":
             self._diversion.into(os.path.join(fields["run"], self._session.raw_log))
+        if kind == "finished":
+            self._finished = fields
         if kind == "result" and self._as_json:
             self._output.line(json_line(fields["result"]))
 
+    def _last_word(self, watcher):
+        """Say how the run ended, right before the process ends without coming back to ``run``."""
+        watcher.abandon()
+        self._diversion.end()
+        told = self._finished
+        terminal.say(f"Interrupted: {told['text'] if told else 'nothing had begun'}")
+        if told and self._as_json:
+            names = ("state", "exit_code", "text", "run", "final", "best")
+            self._output.line(json_line({"finished": {name: told[name] for name in names}}))
+
     def _close(self, outcome, view, made):
-        if outcome.exit_code and outcome.exit_code not in INTERRUPTED:
+        if outcome.exit_code and outcome.exit_code not in endings.INTERRUPTED:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
             paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}

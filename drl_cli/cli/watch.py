@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import click
 
 from drl_cli.cli import completing, console, group, options, run_options, terminal
-from drl_cli.cli.train import GOALS, INTERRUPTED, command, json_line, summary
+from drl_cli.cli.endings import INTERRUPTED
+from drl_cli.cli.train import GOALS, command, json_line, summary
 from drl_cli.cli.view import RunView
 from drl_cli.loading import load
 

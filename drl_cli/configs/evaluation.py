@@ -7,6 +7,7 @@ touch of a goal by ten episodes is often luck, so a touch is confirmed by fresh 
 from typing import Literal
 
 from drl_cli.configs.schema import PlainMapping, Section, Whole, key
+from drl_cli.data.episode_metrics import UNBOUNDED_STEPS
 
 
 class EvaluationConfig(Section):
@@ -72,6 +73,13 @@ class EvaluationKeys(Section):
         needs=("evaluation_interval", 1),
         min_length=1,
         max_length=200,
+    )
+    evaluation_max_steps: Whole | None = key(
+        None,
+        "Cut an episode of an evaluation after this many env steps and count its return as it stands; null cuts after "
+        f"{UNBOUNDED_STEPS:,} where the environment has no limit of its own, and nowhere else.",
+        "env steps",
+        ge=1,
     )
     evaluation_config: EvaluationConfig = key(EvaluationConfig(), "What differs from training while scoring.")
     evaluation_confirm_episodes: Whole = key(

@@ -43,6 +43,7 @@ NUMBER_FIELDS = (
     "evaluation/episode_reward_min",
     "evaluation/episode_len_mean",
     "evaluation/episodes_this_iter",
+    "evaluation/episodes_cut",
     "evaluation/training_iteration",
     "evaluation/timesteps_total",
     "evaluation/num_updates",

@@ -7,6 +7,7 @@ evaluation). Names are RLlib's: ``custom_metrics/NAME_mean``, ``_min``, ``_max``
 import collections
 import math
 
+UNBOUNDED_STEPS = 10_000  # of an evaluation's episode, where the environment would let it go on for ever
 LONGEST_HIST = 10_000  # numbers of one name in a result; the newest are kept
 
 
@@ -40,6 +41,7 @@ def summary(episodes):
         "episode_reward_min": min(rewards),
         "episode_len_mean": sum(episode.length for episode in episodes) / len(episodes),
         "episodes_this_iter": len(episodes),
+        "episodes_cut": sum(episode.is_cut for episode in episodes),
     }
     custom, hist = summarised([(episode.custom_metrics, episode.hist_data) for episode in episodes])
     fields |= {"custom_metrics": custom} if custom else {}

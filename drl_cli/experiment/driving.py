@@ -27,6 +27,7 @@ from drl_cli.loading import load
 from drl_cli.loggers import Loggers
 
 TRAINER = "drl_cli.runtime.trainer:Trainer"
+SAVE_AT_HAND = "drl_cli.runtime.saving:save_at_hand"
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -93,6 +94,9 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_st
         stack.callback(journal.close)
         report_notices(opening)
         drive = _Drive(spec, opening, stop_request, clock)
+        before_exit = getattr(stop_request, "before_exit", None)
+        if before_exit:  # a request that ends the process itself where this loop does not come to it in time
+            stack.callback(before_exit(lambda number, is_late: drive.cut_off(number, is_late, journal)))
         try:
             outcome = yield from drive.run(trainer_class or load(TRAINER), at_start)
         except DrlError as error:
@@ -136,7 +140,8 @@ class _Drive:
         self._spec, self._opening, self._stop_request, self._clock = spec, opening, stop_request, clock
         self._path = opening.folder.path
         self._result = None
-        self._keeping = None
+        self._keeping = self._trainer = None
+        self._outcome_known = None
 
     def run(self, trainer_class, at_start):
         """Build the trainer, train to the end, save; yields a Moment each iteration and returns the Outcome."""
@@ -146,13 +151,15 @@ class _Drive:
         with contextlib.ExitStack() as stack:
             shared = {"imports": tuple(spec.imports), "plugins": plugins.registered()}
             env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
-            options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
-            trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
-            stack.callback(trainer.close)
-            if start:
-                trainer.restore(start, exact=self._opening.exact)
-            trainer.start()
-            self._install_signals()
+            options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path, "limits": ending.limits}
+            with getattr(self._stop_request, "starting", contextlib.nullcontext)():
+                trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
+                stack.callback(trainer.close)
+                if start:
+                    trainer.restore(start, exact=self._opening.exact)
+                trainer.start()
+                self._install_signals()
+            self._trainer = trainer
             self._keeping = Keeping(spec, self._opening, trainer, self._clock)
             told = (records.params(spec), spec.loggers, self._opening.exact)
             loggers = Loggers(self._path, self._opening.joined_at, *told)
@@ -164,13 +171,15 @@ class _Drive:
                 yield self._moment(trainer)
             reason = yield from self._loop(trainer, ending, loggers)
             saved = self._result is None or self._keeping.final(self._result)
-            return self._ended(reason, saved)
+            self._outcome_known = self._ended(reason, saved or self._keeping.is_overdue)
+            return self._outcome_known
 
     def _install_signals(self):
         # Ray replaces the SIGTERM handler while it starts; a request without ``install`` is a test's or Tune's.
         install = getattr(self._stop_request, "install", None)
         if install:
             install()
+            self._stop_request.is_saving = lambda: getattr(self._trainer, "is_writing", False)
 
     def _loop(self, trainer, ending, loggers):
         """Train until a reason to stop comes up; returns it, or None after a signal."""
@@ -216,19 +225,49 @@ class _Drive:
         code = getattr(self._stop_request, "exit_code", 0) or 128 + signal.SIGINT
         return self._outcome("interrupted", f"stopped by {signal.Signals(code - 128).name}. {self._advice()}", code)
 
+    def cut_off(self, number, is_late, journal):
+        """Record how a run ends whose process is about to end, whatever it is doing; returns the exit code.
+
+        ``is_late``: it did not come to rest; what can be saved without it is saved. Called in another thread than the run's.
+        """
+        if is_late and self._trainer is not None and self._outcome_known is None:
+            with contextlib.suppress(Exception):
+                self._keeping.saved = load(SAVE_AT_HAND)(self._trainer, self._path)
+        outcome = self._outcome_known or self._cut_off(number, is_late)
+        journal.end(outcome)
+        _report(outcome)
+        return outcome.exit_code
+
+    def _cut_off(self, number, is_late):
+        name, keeping = signal.Signals(number).name, self._keeping
+        iteration = (self._result or {}).get("training_iteration")
+        saved = keeping and keeping.saved
+        if iteration is None:
+            lost = "before the first iteration was over"
+        elif saved and checkpoint.number_of(saved) >= iteration:
+            lost = f"saved at iteration {checkpoint.number_of(saved)}"
+        else:
+            last = f"iteration {checkpoint.number_of(saved)}" if saved else "the start"
+            lost = f"what was learnt since {last} was not saved"
+        start = self._opening.start if self._opening.exact else None
+        last = saved or (keeping and keeping.best) or (start and start.path)
+        how = f"ended by {name} after {self._stop_request.REST_S:g} s" if is_late else f"ended at once by {name}"
+        return self._outcome("interrupted", f"{how}: {lost}. {self._advice(last)}", 128 + number, last)
+
     def failed(self, error):
         """Return the Outcome of a run that an error ended: nothing is saved, since the state may be what is wrong."""
         outcome = self._outcome("failed", f"{error}\n{self._advice()}", error.exit_code)
-        return dataclasses.replace(outcome, error=error)
+        self._outcome_known = dataclasses.replace(outcome, error=error)
+        return self._outcome_known
 
     def crashed(self, journal):
         """Log the traceback of a bug and tell the records that the run is over."""
         journal.log(logging.ERROR, traceback.format_exc())
         _report(self._outcome("failed", f"internal error. {self._advice()}", 1))
 
-    def _advice(self):
-        """What to do next, with the last good checkpoint and the command that goes on from it."""
-        last = self._last_good()
+    def _advice(self, last=None):
+        """What to do next, with the last good checkpoint (None: looked for) and the command that goes on from it."""
+        last = last or self._last_good()
         if last is None:
             return "Nothing was saved"
         return f"Last good checkpoint: {last}. Go on with: {next_steps.resume(self._path, self._spec)}"
@@ -239,10 +278,10 @@ class _Drive:
         except CheckpointError:
             return None
 
-    def _outcome(self, state, text, code):
+    def _outcome(self, state, text, code, last=None):
         keeping = self._keeping
         final, best = (keeping.saved, keeping.best) if keeping else (None, None)
-        return Outcome(state, text, code, self._path, final or self._last_good(), best, self._result)
+        return Outcome(state, text, code, self._path, final or last or self._last_good(), best, self._result)
 
 
 def _report(outcome):

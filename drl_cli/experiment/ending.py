@@ -4,6 +4,7 @@ from drl_cli import events
 from drl_cli.experiment.stop import Stop
 
 GOAL = "evaluation/episode_reward_mean"
+SECONDS = ("time_total_s", "time_since_restore")
 
 
 class Ending:
@@ -23,6 +24,11 @@ class Ending:
         self._touched = None
         self._seen = None
         self._held = []
+
+    @property
+    def limits(self):
+        """The stop rules that are seconds of this run: {field: seconds}."""
+        return {field: seconds for field, seconds in self._others.rules.items() if field in SECONDS}
 
     def check(self, result, touched):
         """Return why the run ends after this nested result, or None. ``touched`` is ``Trainer.touched``."""

@@ -9,7 +9,7 @@ is tried again after 1, 2, 4, … 30 minutes; the checkpoints before it are neve
 import time
 
 from drl_cli import checkpoint, events
-from drl_cli.errors import CheckpointError, RunFolderError
+from drl_cli.errors import CheckpointError, Overdue, RunFolderError
 from drl_cli.experiment.folder import now
 from drl_cli.loggers import flatten
 
@@ -42,6 +42,7 @@ class Keeping:
             self._take_over_best()
         self._seen_evaluation = None
         self._owed = self._warned = False
+        self.is_overdue = False  # nothing could be saved in the time that a stop leaves
         self._delay, self._retry_at = RETRY_SECONDS, None
 
     def after(self, result):
@@ -84,6 +85,8 @@ class Keeping:
         """Save the last state of the run; returns False when it could not be written."""
         if self._saved_at != result["training_iteration"] and not self._save_whole(result, "final"):
             return False
+        if checkpoint.number_of(self.saved) != result["training_iteration"]:
+            return True  # an earlier state, all that was at hand: this result is not its own
         value, best = result.get(TRAINED), self._best_value
         better = not self._evaluating and value is not None and (best is None or value >= best)
         if better or self.best is None or self._earlier_best == result["training_iteration"]:
@@ -144,6 +147,11 @@ class Keeping:
             text = f"checkpoint {number} could not be written ({error.strerror or error}); {again}"
             events.report("checkpoint_failed", path=str(self._folder.path / f"checkpoint_{number:06d}"), text=text)
             return None
+        except Overdue as overdue:
+            self.is_overdue = True
+            events.report("warning", text=str(overdue))
+            return None
+        number = checkpoint.number_of(path)
         self._delay, self._retry_at = RETRY_SECONDS, None
         replay = any(path.glob("replay-*.safetensors"))
         seconds = self._clock() - began

@@ -71,18 +71,18 @@ class Stop:
 
     def __init__(self, rules, confirm_episodes=0):
         """``rules``: field → threshold. ``confirm_episodes`` > 0: a goal counts only with its confirmed mean."""
-        self._rules = dict(rules)
+        self.rules = dict(rules)
         self._confirm = confirm_episodes > 0
 
     @property
     def goal(self):
         """The threshold of ``evaluation/episode_reward_mean``, or None."""
-        return self._rules.get(GOAL)
+        return self.rules.get(GOAL)
 
     def check(self, result):
         """Return why the run stops after this nested result, or None. Missing values and NaN never stop it."""
         flat = flatten(result)
-        for field, threshold in self._rules.items():
+        for field, threshold in self.rules.items():
             value = flat.get(field)
             if not _reached(value, threshold):
                 continue

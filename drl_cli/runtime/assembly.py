@@ -18,9 +18,11 @@ from drl_cli.configs.environs import texts
 from drl_cli.configs.estimates import methods
 from drl_cli.configs.exploration import exploration_settings
 from drl_cli.configs.offline import reads, reads_only
+from drl_cli.configs.output import output_folder
 from drl_cli.configs.replay import shards
 from drl_cli.configs.resources import gpus
 from drl_cli.configs.rollout import on_loss
+from drl_cli.data.experience import writing
 from drl_cli.loading import load
 from drl_cli.networks import filtering
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
@@ -53,6 +55,15 @@ def needs_ray(config):
 def fragment_steps(config):
     """Return the env steps of one fragment."""
     return config.num_envs_per_worker * config.rollout_fragment_length
+
+
+def recording_folder(config, run_folder):
+    """Return the folder into which workers record, made ready and said, None where nothing is recorded."""
+    folder = output_folder(config, run_folder)
+    if folder is not None:
+        writing.prepare(folder)
+        events.report("notice", text=f"recording every env step to {folder}")
+    return folder
 
 
 def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
@@ -201,6 +212,7 @@ def make_tester(config, env, spec, cluster, server):
         "imports": env.get("imports", ()),
         "plugins": env.get("plugins"),
         "horizon": over.horizon if over.horizon is not None else config.horizon,
+        "max_steps": config.evaluation_max_steps,
         "explore": over.explore,
         "preprocessing": for_scoring(env.get("preprocessing")),
         "fresh_envs": config.fresh_envs,

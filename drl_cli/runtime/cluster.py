@@ -11,10 +11,12 @@ import threading
 import traceback
 from concurrent.futures import Future
 
+from drl_cli import process
 from drl_cli.errors import DrlError, RunFailed
 from drl_cli.loading import load
 
 HERE, THREAD, ACTOR = "here", "thread", "actor"  # where a part is placed
+CLOSE_S, HURRIED_S = 10.0, 0.2  # for the running call of a part in a thread, when all is closed
 
 
 class PartLost(RunFailed):
@@ -121,13 +123,16 @@ class ThreadHandle:
             self._changed.notify()
         return _split(Reference(future), returns)
 
-    def close(self):
-        """Let the running call end, drop the others."""
+    def close(self, patience=CLOSE_S):
+        """Let the running call end, drop the others. One that takes long goes on until the process ends, see ``process``."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join(timeout=10)
-        _close(self.part)
+        self._thread.join(timeout=patience)
+        if self._thread.is_alive():
+            process.busy_threads.append(self.name)
+        else:
+            _close(self.part)
 
     def _serve(self, factory, args):
         failure = None
@@ -158,16 +163,21 @@ class InlineCluster:
 
     def __init__(self):
         self._handles = []
+        self.is_hurried = False  # when it is closed: the run is to end now
+        self.check = lambda: None  # called again and again while something is waited for or computed here; may raise
 
     def spawn(self, name, factory, args, place, resources=None):
         """Make the part ``factory`` ("module:Class") with ``args``; returns its handle. Actors are placed here."""
         kind = ThreadHandle if place == THREAD else LocalHandle
         handle = kind(name, factory, args)
+        if place != THREAD and hasattr(handle.part, "check"):
+            handle.part.check = lambda: self.check()
         self._handles.append(handle)
         return handle
 
     def wait(self, references, timeout=None):
         """Wait for the first of ``references`` (in their order) and return it in a list, [] after ``timeout`` seconds."""
+        self.check()
         if not references:
             return []
         try:
@@ -188,8 +198,16 @@ class InlineCluster:
     def close(self):
         """End all parts."""
         for handle in reversed(self._handles):
-            handle.close()
+            close(handle, self.is_hurried)
         self._handles.clear()
+
+
+def close(handle, is_hurried):
+    """Close a part of this process; a call that runs in a thread of its own is not waited for where it ``is_hurried``."""
+    if is_hurried and isinstance(handle, ThreadHandle):
+        handle.close(HURRIED_S)
+    else:
+        handle.close()
 
 
 def _made(factory, args):

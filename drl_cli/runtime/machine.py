@@ -9,6 +9,8 @@ Sources: cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's documentation, p
 import os
 import resource
 import shutil
+import socket
+import time
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -137,3 +139,15 @@ def _meminfo(name):
         if line.startswith(name + ":"):
             return 1024 * int(line.split()[1])
     return None
+
+
+def identity(is_local: bool) -> dict:
+    """Return when and where this is, as a result says it; ``is_local``: no other machine takes part."""
+    host = socket.gethostname()
+    return {
+        "date": time.strftime("%Y-%m-%d_%H-%M-%S"),
+        "timestamp": int(time.time()),
+        "pid": os.getpid(),
+        "hostname": host,
+        "node_ip": "127.0.0.1" if is_local else host,
+    }

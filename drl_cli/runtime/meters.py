@@ -21,6 +21,7 @@ class Meters:
         # Seconds at work since this process began; those of sampling are over all workers.
         self.spent = {"learn": 0.0, "sample": 0.0, "env": 0.0, "policy": 0.0}
         self.read = None  # where files are read: what has been (``loops.pace.Tally``)
+        self.slowest = 0.0  # seconds of the longest call of the learner
         self._exploring = {}  # worker -> what its newest fragment said of its exploration
         self._reset()
 
@@ -59,6 +60,7 @@ class Meters:
         self.version = result["version"]
         self._seconds["learn"] += result["seconds"]
         self.spent["learn"] += result["seconds"]
+        self.slowest = max(self.slowest, result["seconds"])
         for name, value in result["stats"].items():
             if name.startswith(("min_", "max_")):
                 worse = min if name.startswith("min_") else max

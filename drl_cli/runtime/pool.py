@@ -32,6 +32,13 @@ class _Member:
         self.heard = self.spawned = 0.0
         self.slowest = 0.0
         self.cause = None  # of the first of these deaths
+        self.was_placed = False  # an incarnation has delivered
+        self.is_left_out = False  # it has waited for a place for so long that nothing is asked of it until it has one
+
+    @property
+    def is_waiting(self):
+        """Whether its actor has no place yet."""
+        return self.handle is not None and self.ready is not None and not self.ready.done()
 
 
 class WorkerPool:
@@ -68,7 +75,7 @@ class WorkerPool:
     @property
     def healthy(self):
         """Workers that have an incarnation running."""
-        return sum(member.handle is not None for member in self._members)
+        return sum(member.handle is not None and not member.is_left_out for member in self._members)
 
     def handles(self):
         """Handles of the running workers by index."""
@@ -118,7 +125,7 @@ class WorkerPool:
         return member.index
 
     def _least_busy(self, among):
-        free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most]
+        free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most and not m.is_left_out]
         if among is not None:
             free = [m for m in free if m.index in among]
         return min(free, key=lambda m: (len(m.calls), m.index), default=None)
@@ -143,15 +150,18 @@ class WorkerPool:
         _, columns = member.calls.pop(0)
         now = self._clock()
         member.slowest = max(member.slowest, now - member.heard)
-        member.heard, member.deaths, member.ready = now, 0, None
+        member.heard, member.deaths, member.ready, member.was_placed = now, 0, None, True
         return token, columns
 
     def watch(self):
         """Look after silent workers and workers that the cluster has not placed; call it now and then."""
         now = self._clock()
         for member in self._members:
-            if member.ready is not None and not member.ready.done():
+            if member.is_waiting:
                 member.heard = now  # it cannot answer yet
+            elif member.is_left_out:
+                member.is_left_out = False
+                events.report("worker_started", worker=member.index, incarnation=member.incarnation)
             limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else FIRST_S
             if member.calls and now - member.heard > limit:
                 self._cluster.kill(member.handle)
@@ -160,7 +170,7 @@ class WorkerPool:
             self._watch_placement(now)
 
     def _watch_placement(self, now):
-        waiting = [m for m in self._members if m.handle is not None and m.ready is not None and not m.ready.done()]
+        waiting = [m for m in self._members if m.is_waiting]
         if not waiting:
             return
         longest = now - min(member.spawned for member in waiting)
@@ -174,16 +184,37 @@ class WorkerPool:
             figures += f", and {total:.1f} GiB of memory, {left:.1f} of them free"
         text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"
         if longest > PLACEMENT_S and not self._cluster.is_patient:
+            if self._go_on_without(waiting):
+                return
             raise ClusterUnavailable(
                 f"After {longest:.0f} s still {text}. Lower num_workers, num_cpus_per_worker (0 or a fraction is allowed) or "
                 "memory_per_worker, or wait for longer with --queue-trials."
             )
         events.report("warning", text=text)
 
+    def _go_on_without(self, waiting):
+        """Whether the run goes on with the workers that it has: those that wait now had a place, and lost it.
+
+        What they were asked for is asked of the others. They join again as soon as there is room for them.
+        """
+        is_left = any(m.handle is not None and not m.is_waiting for m in self._members)
+        if not is_left or not all(member.was_placed for member in waiting):
+            return False
+        for member in waiting:
+            self.fragments_lost += len(member.calls)
+            member.calls = []
+            if not member.is_left_out:
+                member.is_left_out = True
+                self.lost_workers.append(member.index)
+                text = f"found no place for {PLACEMENT_S:.0f} s: the run goes on without it until there is one"
+                events.report("worker_lost", worker=member.index, incarnation=member.incarnation, text=text)
+        return True
+
     def _spawn(self, member):
         member.handle = self._make(member.index, member.incarnation)
         member.spawned = member.heard = self._clock()
         member.ready = member.handle.ready() if member.handle.is_remote else None
+        member.is_left_out = False
         events.report("worker_started", worker=member.index, incarnation=member.incarnation)
 
     def _lose(self, member, text):

@@ -25,7 +25,17 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from drl_cli import process
 from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
 from drl_cli.loading import load
-from drl_cli.runtime.cluster import HERE, THREAD, LocalHandle, PartFailed, PartLost, ThreadHandle, resolved, shown
+from drl_cli.runtime.cluster import (
+    HERE,
+    THREAD,
+    LocalHandle,
+    PartFailed,
+    PartLost,
+    ThreadHandle,
+    close,
+    resolved,
+    shown,
+)
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
 OWNER = "owner"  # file in a temporary folder with the process id of its run
@@ -138,6 +148,8 @@ class RayCluster:
         self.is_patient = bool(options.get("queue_trials"))  # workers that find no place are waited for without end
         self._folder = None
         self._handles = []
+        self.is_hurried = False  # when it is closed: the run is to end now
+        self.check = lambda: None  # called whenever something is waited for; may raise
         self._woken = threading.Condition()
         self._wakes = 0
         self._owned = False
@@ -168,6 +180,7 @@ class RayCluster:
 
     def _start(self, options, num_cpus):
         self._folder = private_folder()
+        process.temporary_folders.append(self._folder)
         given = {name: options[name] for name in ("num_gpus",) if options.get(name) is not None}
         try:
             ray.init(
@@ -211,6 +224,7 @@ class RayCluster:
 
     def wait(self, references, timeout=None):
         """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them."""
+        self.check()
         for reference in references:
             if not getattr(reference, "watched", False):
                 reference.watched = True
@@ -250,7 +264,7 @@ class RayCluster:
                     with contextlib.suppress(RayError):  # Ray itself may be what broke; the rest is ended all the same
                         ray.kill(handle.actor, no_restart=True)
                 else:
-                    handle.close()
+                    close(handle, self.is_hurried)
             self._handles.clear()
         finally:
             if self._owned and ray.is_initialized():
@@ -260,6 +274,7 @@ class RayCluster:
     def _remove_folder(self):
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+            process.temporary_folders[:] = [path for path in process.temporary_folders if path != self._folder]
             self._folder = None
 
 

@@ -4,15 +4,21 @@ Who owns a state hands it over as arrays and plain data, the replay writes its o
 data (counters, random states, windows of metrics), ``workers.safetensors`` the actions of running episodes.
 """
 
+import concurrent.futures
+import contextlib
+
 from drl_cli import checkpoint, events
 from drl_cli.acting import carry_over, envs
 from drl_cli.acting.policy import DEFAULT_POLICY
 from drl_cli.acting.preprocessing import frames_of, from_facts
 from drl_cli.configs.offline import reads_only
 from drl_cli.configs.secrets import redact
-from drl_cli.errors import CheckpointError, failure
+from drl_cli.errors import CheckpointError, Overdue, failure
 from drl_cli.runtime.cluster import PartLost
 from drl_cli.version import __version__
+
+SLOW_S = 1.0  # a call of the learner that takes so long may be waited for in vain when the run is to end
+STATE_S = 0.5  # for the state of a learner that is idle
 
 
 def save(trainer, run_folder):
@@ -43,15 +49,45 @@ def save(trainer, run_folder):
         return writer.commit(_facts(trainer, present, trainer.scored_result()))
 
 
+def hold(trainer):
+    """Ask a slow learner for its state after an iteration: when the run is to end, it may be busy for too long."""
+    if trainer.loop.meters.slowest > SLOW_S and not trainer.config.learner_actor:
+        trainer.held = [*trainer.held[-1:], (trainer.parts.learner.call("state"), moment(trainer))]
+
+
+def save_at_hand(trainer, run_folder):
+    """Write a checkpoint of the newest state of the learner that can be had without waiting; returns its path.
+
+    It holds no replay and no running episodes. Raises Overdue where no state is newer than what is saved. May be called from
+    another thread than the run's.
+    """
+    known = [(state.result(), present) for state, present in trainer.held if state.done()]
+    if trainer.scoring.newest:
+        known.append((trainer.scoring.newest.arrays, trainer.scoring.newest.moment))
+    if trainer.loop.is_learning and not trainer.config.learner_actor:
+        with contextlib.suppress(concurrent.futures.TimeoutError):
+            known.append((trainer.parts.learner.call("state").result(STATE_S), moment(trainer)))
+    arrays, newest = max(known, key=lambda one: one[1]["counters"]["num_updates"], default=(None, None))
+    saved = max((number for number, _ in checkpoint.numbers(run_folder)), default=-1)
+    if not trainer.loop.updates:
+        raise Overdue("Nothing is saved: nothing was learnt yet.")
+    if newest is None or not newest["counters"]["num_updates"] or newest["counters"]["training_iteration"] <= saved:
+        raise Overdue("What was learnt since the last checkpoint is not saved: the learner is busy.")
+    return _save_learner(trainer, run_folder, arrays, newest, trainer.scored_result())
+
+
 def save_snapshot(trainer, run_folder, snapshot):
     """Write a checkpoint of a scored snapshot: what the learner was at that moment, without replay; returns its path."""
-    number = snapshot.counters["training_iteration"]
-    with checkpoint.Writer(run_folder, number) as writer:
-        checkpoint.write_arrays(writer.folder / "weights.safetensors", snapshot.arrays)
+    return _save_learner(trainer, run_folder, snapshot.arrays, snapshot.moment, snapshot.result)
+
+
+def _save_learner(trainer, run_folder, arrays, present, scored):
+    with checkpoint.Writer(run_folder, present["counters"]["training_iteration"]) as writer:
+        checkpoint.write_arrays(writer.folder / "weights.safetensors", arrays)
         checkpoint.write_arrays(writer.folder / "workers.safetensors", {})
-        state = _state(trainer, snapshot.moment) | {"replay": None, "workers": {}, "exact": False}
+        state = _state(trainer, present) | {"replay": None, "workers": {}, "exact": False}
         checkpoint.write_json(writer.folder / "state.json", state)
-        return writer.commit(_facts(trainer, snapshot.moment, snapshot.result))
+        return writer.commit(_facts(trainer, present, scored))
 
 
 def moment(trainer):

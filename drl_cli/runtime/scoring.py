@@ -47,7 +47,7 @@ class Scoring:
         self.touched = None
         self.seconds = 0.0
         self._began = 0.0
-        self._is_estimating = self._told_why = False
+        self._is_estimating = self._told_why = self._told_cut = False
         self._estimates = None  # of the running evaluation
 
     @property
@@ -99,12 +99,24 @@ class Scoring:
             if self._counts_steps and steps < self._config.evaluation_num_episodes:
                 self._ask("tester", ROUND, len(self._played))
                 return False
-            self._first = summary(self._played)
+            self._first = self._summed(self._played)
             if self._needs_confirmation():
                 self._ask("confirm", self._config.evaluation_confirm_episodes)
                 return False
             return self._complete(None)
-        return self._complete(summary(found))
+        return self._complete(self._summed(found))
+
+    def _summed(self, episodes):
+        """Return the summary of ``episodes``; say once that some of them were cut."""
+        cut = [episode.length for episode in episodes if episode.is_cut]
+        if cut and not self._told_cut:
+            self._told_cut = True
+            text = (
+                f"{len(cut)} of {len(episodes)} episodes of an evaluation were cut after {max(cut):,} steps; their returns "
+                "count as they stood. evaluation_max_steps sets after how many."
+            )
+            events.report("warning", text=text)
+        return summary(episodes)
 
     def _take_metrics(self, found):
         """Deal with what a function of the user's said."""

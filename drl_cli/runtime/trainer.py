@@ -5,8 +5,6 @@ state of the run to and from a checkpoint, ``close`` ends everything. The comman
 drive the same object; fault tests hand it a cluster of their own.
 """
 
-import os
-import socket
 import time
 
 from drl_cli import events, process
@@ -16,20 +14,19 @@ from drl_cli.acting.preprocessing import frames_of
 from drl_cli.algorithms import table
 from drl_cli.configs.iteration import min_iter_seconds
 from drl_cli.configs.offline import reads_only
-from drl_cli.configs.output import output_folder
-from drl_cli.data.experience import writing
-from drl_cli.errors import CheckpointError
+from drl_cli.errors import CheckpointError, Overdue
 from drl_cli.loading import load
 from drl_cli.networks import models
 from drl_cli.runtime import assembly, machine, saving
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
+from drl_cli.runtime.deadline import REST_S, Deadline
 from drl_cli.runtime.scoring import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
 SCORES_EVERY_S = 0.02  # between two looks for scores that are waited for
-PATIENCE_S = 5.0  # of a stop with the running iteration of a run without workers
+PATIENCE_S = 1.2  # of a stop with the running iteration of a run without workers, or its evaluation
 ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
 
@@ -40,13 +37,14 @@ class Trainer:
         """``config``: the algorithm's config with its seed set; ``env``: dict(id, asked, env_config, spaces, imports).
 
         ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster, folder: the run's
-        for ``output: logdir``, or None).
+        for ``output: logdir``, or None; limits: dict(time_total_s, time_since_restore) of seconds after which it should end).
         ``stop_requested``: callable that becomes true when the run should end soon. ``cluster``: to be used instead of
         one that ``start`` makes.
         """
         self.row, self.config, self.env = table.find(algorithm), config, env
-        self._options = {"goal": None, "ray": {}, "folder": None} | (options or {})
+        self._options = {"goal": None, "ray": {}, "folder": None, "limits": {}} | (options or {})
         self._stop_requested = stop_requested or (lambda: False)
+        self._deadline = Deadline(self._stop_requested, self._options["limits"], self._seconds)
         self._cluster = cluster
         self.iteration = 0
         self._since = {"time": 0.0, "steps": 0, "iterations": 0}  # at the last restore
@@ -58,7 +56,10 @@ class Trainer:
         self._testers_lost = 0
         self._edges_warned = False
         self._busy_before = None
-        self._stop_heard = None  # when a request to stop was first seen
+        self._iteration_began = None  # while one is running
+        self.held = []  # of a slow learner, see ``saving.hold``
+        self.is_overdue = False  # it had to end before all came to rest: what is saved is what was at hand
+        self.is_writing = False  # a checkpoint
         self._saving_s = 0.0  # in which everything stood still
         loop = table.loop_name(self.row)
         self._bottleneck = Bottleneck(Setting(loop, config.num_workers, machine.cores(), reads_only(config)))
@@ -68,7 +69,7 @@ class Trainer:
     def start(self):
         """Make the parts. Sampling and loading TensorFlow go on in the background when this returns."""
         self._began = time.monotonic()
-        output = self._recording_folder()
+        output = assembly.recording_folder(self.config, self._options["folder"])
         spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
         self.spec = load(self.row.nets).policy_spec(self.config, spaces)
         models.try_out(self.spec)
@@ -84,14 +85,8 @@ class Trainer:
         if self._restored is not None:
             saving.restore(self, *self._restored)
         self._start_seconds = time.monotonic() - self._began
+        self._cluster.check = self._deadline.check
         self._last_progress, self._progress_marks = 0.0, (time.monotonic(), self.loop.sampled, self.loop.updates)
-
-    def _recording_folder(self):
-        folder = output_folder(self.config, self._options["folder"])
-        if folder is not None:
-            writing.prepare(folder)
-            events.report("notice", text=f"recording every env step to {folder}")
-        return folder
 
     def _make_tester(self):
         if self._tester is None:
@@ -113,8 +108,27 @@ class Trainer:
         requested (inline, where iterations must stay repeatable, only if this one goes on for ``PATIENCE_S`` more) or when
         the goal has just been confirmed.
         """
-        began = time.monotonic()
-        loop, touched = self.loop, self.scoring.touched
+        began = self._iteration_began = time.monotonic()
+        first = self.loop.sampled
+        try:
+            self._sample_and_learn()
+        except Overdue:
+            self._is_cut_short()
+        self.iteration += 1
+        if not self.is_overdue:
+            saving.hold(self)
+            self._evaluate_when_due()
+        seconds = time.monotonic() - began
+        self._iteration_began = None
+        self._time_total += seconds
+        result = self._result(seconds, self.loop.sampled - first)
+        if self.hooks:
+            self.hooks.train_result(result)
+        return result
+
+    def _sample_and_learn(self):
+        """Do what an iteration does until it is long enough, or has to end."""
+        began, loop, touched = self._iteration_began, self.loop, self.scoring.touched
         first, trained = loop.sampled, loop.trained()
         while self._is_short(loop.sampled - first, loop.trained() - trained, time.monotonic() - began):
             loop.step()
@@ -127,14 +141,6 @@ class Trainer:
             loop.quiesce()
             if loop.is_learning:
                 loop.meters.version = self.parts.learner.call("push").result()
-        self.iteration += 1
-        self._evaluate_when_due()
-        seconds = time.monotonic() - began
-        self._time_total += seconds
-        result = self._result(seconds, loop.sampled - first)
-        if self.hooks:
-            self.hooks.train_result(result)
-        return result
 
     def _is_short(self, steps, trained, seconds):
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""
@@ -146,19 +152,24 @@ class Trainer:
 
     def _must_stop_now(self):
         """Whether a stop was requested, and the running iteration must not be waited for."""
-        if not self._stop_requested():
+        since = self._deadline.since()
+        if since is None or (since < PATIENCE_S and not self._cluster.is_remote):
             return False
-        if self._cluster.is_remote:
-            return True
-        now = time.monotonic()
-        self._stop_heard = now if self._stop_heard is None else self._stop_heard
-        if now - self._stop_heard < PATIENCE_S:
-            return False
-        text = (
-            "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit as without the stop."
-        )
-        events.report("warning", text=text)
+        if not self._cluster.is_remote:
+            text = "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit."
+            events.report("warning", text=text)
         return True
+
+    def _seconds(self):
+        """Return what stop rules count, {field: seconds}, at this moment."""
+        running = time.monotonic() - self._iteration_began if self._iteration_began is not None else 0.0
+        total = self._time_total + running
+        return {"time_total_s": total, "time_since_restore": total - self._since["time"]}
+
+    def _is_cut_short(self):
+        self.is_overdue = self._cluster.is_hurried = True
+        text = f"Not all came to rest within {REST_S:g} s of the stop: what was not learnt from by then is lost."
+        events.report("warning", text=text)
 
     def adopt(self, state, exact):
         """Continue the counters of a checkpoint's ``state``; only with ``exact`` a goal that was touched stays so."""
@@ -175,14 +186,17 @@ class Trainer:
     def _evaluate_when_due(self):
         interval = self.config.evaluation_interval
         due = interval and (self.iteration % interval == 0 or self._looks_solved()) and self.loop.updates > 0
-        if not due or self.scoring.is_busy or self._testers_lost >= ATTEMPTS:
+        if not due or self.scoring.is_busy or self._testers_lost >= ATTEMPTS or self._deadline.since() is not None:
             return
         self.loop.settle()
         version, arrays = self.parts.learner.call("publish").result()
         self.loop.meters.version = version
+        if not self._cluster.is_remote:
+            self._deadline.rest_s = PATIENCE_S  # it can be given up without a loss
         self.scoring.begin(Snapshot(version, arrays, saving.moment(self)))
         if not self._cluster.is_remote or self.config.evaluation_parallel_to_training is False:
             self._await_scoring()
+        self._deadline.rest_s = REST_S
 
     def _looks_solved(self):
         """Whether training episodes are at the goal before any evaluation, so that the first one comes at once."""
@@ -200,6 +214,9 @@ class Trainer:
     def _poll_scoring(self):
         try:
             self.scoring.poll()
+        except Overdue:
+            self.scoring.abandon()
+            events.report("warning", text="The stop cut an evaluation short: it does not count.")
         except (PartLost, PartFailed) as lost:
             self._testers_lost += 1
             self.scoring.abandon()
@@ -247,11 +264,7 @@ class Trainer:
             "time_since_restore": self._time_total - self._since["time"],
             "timesteps_since_restore": sampled - self._since["steps"],
             "iterations_since_restore": self.iteration - self._since["iterations"],
-            "date": time.strftime("%Y-%m-%d_%H-%M-%S"),
-            "timestamp": int(time.time()),
-            "pid": os.getpid(),
-            "hostname": socket.gethostname(),
-            "node_ip": "127.0.0.1" if not self._options["ray"].get("address") else socket.gethostname(),
+            **machine.identity(is_local=not self._options["ray"].get("address")),
             "num_healthy_workers": self.parts.pool.healthy,
             "num_restarts": self.parts.pool.restarts,
             "transitions_lost": self.parts.pool.fragments_lost * assembly.fragment_steps(self.config),
@@ -348,11 +361,22 @@ class Trainer:
         """Write a checkpoint of the present moment, for ``reason`` ("periodic", "best", "final"); returns its path."""
         if self._saved is not None and self._saved[:2] == (run_folder, self.iteration) and self._saved[2].exists():
             return self._saved[2]
-        began = time.monotonic()
-        path = saving.save(self, run_folder)
+        began, self.is_writing = time.monotonic(), True
+        try:
+            path = self._save(run_folder)
+        finally:
+            self.is_writing = False
         self._saving_s += time.monotonic() - began
         self._saved = (run_folder, self.iteration, path)
         return path
+
+    def _save(self, run_folder):
+        if not self.is_overdue:
+            try:
+                return saving.save(self, run_folder)
+            except Overdue:
+                self._is_cut_short()
+        return saving.save_at_hand(self, run_folder)
 
     def save_evaluated(self, run_folder):
         """Write a checkpoint of the weights that the newest evaluation scored; returns its path.

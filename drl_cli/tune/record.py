@@ -14,12 +14,15 @@ from pathlib import Path
 
 from drl_cli import checkpoint
 from drl_cli.checkpoint.files import json_bytes, parse_json, read_small
+from drl_cli.checkpoint.run_folder import is_locked, read_record
 from drl_cli.configs.secrets import HIDDEN, redact
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20
 WRITE_S = 3.0
+DYING_S = 1.0  # for the processes of trials to be gone
+LIVE = ("running", "paused")
 OVER = ("finished", "stopped", "failed")
 """States of a trial that a resumed search leaves as it is."""
 
@@ -92,6 +95,25 @@ class Record:
         content = {"format": FORMAT, "state": self.state, "data": self.data, "trials": self.trials}
         content |= {"scheduler": self.scheduler} if self.scheduler else {}
         checkpoint.replace_file(self.path, json_bytes(redact(_strict(content))))
+
+    def interrupt(self, code, text):
+        """Write that the search was interrupted: its trials, and their runs whose processes were ended with it.
+
+        ``code``: the exit code; ``text``: why those runs ended. Returns the numbers of those trials.
+        """
+        live = [number for number, trial in self.trials.items() if trial["state"] in LIVE]
+        for number in live:
+            self.trials[number]["state"] = "interrupted" if self.trials[number].get("run_folder") else "pending"
+        self.write("interrupted")
+        until = time.monotonic() + DYING_S
+        for path in Path(self.data["folder"]).glob(f"*_{self.data['id']}_*/status.json"):
+            while is_locked(path.parent) and time.monotonic() < until:
+                time.sleep(0.05)
+            status = read_record(path) or {}
+            if status.get("state") == "running":
+                status |= {"state": "interrupted", "exit_code": code, "text": text}
+                checkpoint.replace_file(path, json_bytes(status))
+        return live
 
     def unfinished(self, rescored=False):
         """Return the points, searched ones or those that are rescored, which are not over."""

@@ -23,7 +23,7 @@ from drl_cli.loading import load
 from drl_cli.tune import remembering, schedulers
 from drl_cli.tune.trainable import Trial
 
-PATIENCE_S = 60.0  # of a stop with the trials that run
+PATIENCE_S = 2.5  # of a stop with the trials that run: a trial leaves itself less to come to rest in
 
 
 def check_resources(points):

@@ -3,6 +3,7 @@
 User: the command ``drl train``. Everything it does is in the record beside the runs, so that it can be gone on with.
 """
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -17,6 +18,7 @@ from drl_cli.tune import ranking
 from drl_cli.tune.record import OVER
 from drl_cli.tune.trial import row_of
 
+ENDED = "ended with the search"
 CLUSTER = "drl_cli.runtime.ray_cluster:RayCluster"
 
 
@@ -40,7 +42,10 @@ def run(record, stop_request, makers, command):
     (data, point) → ExperimentSpec, and (spec, request) → its run as a generator; ``command`` the line for the file's header.
     Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
     """
-    with record.held():
+    before_exit = getattr(stop_request, "before_exit", None)
+    with record.held(), contextlib.ExitStack() as stack:
+        if before_exit:
+            stack.callback(before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
         return _run(record, stop_request, makers, command)
 
 
@@ -54,11 +59,12 @@ def _run(record, stop_request, makers, command):
     most = max(sum(bundle.get("CPU", 0) for bundle in point["bundles"]) for point in every)
     address = data["ray"].get("address")
     events.report("phase", text=f"joining Ray at {address}" if address else "starting Ray")
-    cluster = load(CLUSTER)(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
-    try:
+    with getattr(stop_request, "starting", contextlib.nullcontext)():
+        cluster = load(CLUSTER)(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
         install = getattr(stop_request, "install", None)
         if install:
             install()  # Ray replaces the SIGTERM handler while it starts
+    try:
         if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
             load("drl_cli.tune.running:check_resources")(
                 [point for point in every if "bundles" in point and "trial" in point]
@@ -70,6 +76,8 @@ def _run(record, stop_request, makers, command):
         return _ended(record, stop_request, written)
     finally:
         cluster.close()
+        if stop_request:
+            record.interrupt(_code(stop_request), ENDED)
 
 
 def _fit(record, stop_request, makers, rescored):
@@ -120,10 +128,20 @@ def _write_best(record, stop_request, makers, command):
     return path
 
 
+def _cut_off(record, code):
+    """Record a search whose process is about to end; its trials' processes end here, so that they write no more."""
+    process.kill_descendants()
+    for number in record.interrupt(code, ENDED):
+        events.report("trial", trial=number, **record.trials[number])
+
+
+def _code(stop_request):
+    return getattr(stop_request, "exit_code", 0) or 128 + signal.SIGINT
+
+
 def _ended(record, stop_request, written):
     if stop_request:
-        record.write("interrupted")
-        return Outcome("interrupted", getattr(stop_request, "exit_code", 0) or 128 + signal.SIGINT)
+        return Outcome("interrupted", _code(stop_request))
     record.write("finished")
     states = [trial["state"] for trial in record.trials.values()]
     good = any(state in ("finished", "stopped") for state in states)

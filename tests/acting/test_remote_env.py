@@ -83,7 +83,7 @@ def test_environment_that_raises_or_dies_costs_its_episode_only(batch):
     stepped = envs.step_all(np.array([1, 2, 0]))
     assert stepped.broken == [0, 1] and envs.obs()[:, 0].tolist() == [0, 0, 1]
     assert "ArithmeticError: told to" in envs.notes[0] and "its process died with code 7" in envs.notes[1]
-    assert "slow_env.py:26, in step)" in envs.notes[0]
+    assert "slow_env.py:30, in step)" in envs.notes[0]
     assert envs.obs()[0, 1] == before[0] and envs.obs()[1, 1] != before[1]
     assert envs.step_all(np.array([0, 0, 0])).broken == []
 

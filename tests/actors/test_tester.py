@@ -51,6 +51,34 @@ def test_horizon_ends_an_episode_that_would_go_on():
     ]
 
 
+def _play(*plan, **keys):
+    Scripted.begin(*plan)
+    env = {"id": "Scripted-v0", "env_config": {}, "explore": False, "horizon": None} | keys
+    return tester.play(NumpyPolicy(SPEC, weights(SPEC)), env, [1, 2], tester.kept_for(env))
+
+
+def test_episode_without_end_is_cut_at_the_bound_and_counts_as_it_stands():
+    assert _play({}, {"ends": (2, "terminated")}, max_steps=3) == [
+        Episode(0.0 + 1 + 2, 3, 1, False, is_cut=True),
+        Episode(100.0 + 101, 2, 2, True),
+    ]
+
+
+def test_environment_without_a_limit_has_a_bound_and_one_with_a_limit_only_its_own(monkeypatch):
+    monkeypatch.setattr(tester.envs, "UNBOUNDED_STEPS", 6)
+    assert [episode.length for episode in _play({}, {})] == [6, 6]
+    longer = score(NumpyPolicy(LANDER, weights(LANDER)), "LunarLanderContinuous-v3", {}, [1])
+    assert longer[0].length > 6 and not longer[0].is_cut
+
+
+def test_check_is_called_before_every_step():
+    asked = []
+    Scripted.begin({})
+    env = {"id": "Scripted-v0", "env_config": {}, "explore": False, "horizon": 4}
+    tester.play(NumpyPolicy(SPEC, weights(SPEC)), env, [1], tester.kept_for(env), check=lambda: asked.append(1))
+    assert len(asked) == 4
+
+
 @pytest.mark.parametrize("explore", [False, True])
 def test_a_score_does_not_depend_on_who_plays_beside_it(explore):
     policy, seeds = NumpyPolicy(LANDER, weights(LANDER, 3)), [11, 12, 13, 14, 15]

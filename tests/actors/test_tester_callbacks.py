@@ -78,6 +78,7 @@ def test_a_function_gets_policy_environments_and_seeds_and_its_metrics_are_taken
         "episode_reward_min": 201.0,
         "episode_len_mean": 2.0,
         "episodes_this_iter": 1,
+        "episodes_cut": 0,
         "of": {"made": 2, "odd": None},
         "flat": True,
     }

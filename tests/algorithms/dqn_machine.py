@@ -4,8 +4,7 @@ import numpy as np
 from machine import Machine
 
 from drl_cli.algorithms import dqn, dqn_nets
-from drl_cli.configs.dqn import DQNConfig, QRDQNConfig
-from drl_cli.configs.model import Network
+from drl_cli.configs.dqn import DQNConfig, QRDQNConfig, ValueNetwork
 
 RATE = 1e-2
 VARIANTS = {
@@ -26,7 +25,7 @@ def config(**keys):
     """
     model = MODEL | {name: keys.pop(name) for name in (*MODEL, "conv_filters") if name in keys}
     defaults = {
-        "model": Network(**model),
+        "model": ValueNetwork(**model),
         "dueling": False,
         "hiddens": (2,),
         "double_q": False,

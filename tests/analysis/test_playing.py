@@ -248,3 +248,12 @@ def test_infos_become_plain_data():
         "f": "<class 'object'>",
     }
     assert len(plain_info("x" * 3)) == 3 and len(plain_info(type("T", (), {"__str__": lambda s: "y" * 5000})())) == 1000
+
+
+def test_episode_without_end_is_cut_at_the_bound_and_counted():
+    (episode,), _ = played(100, Limits(episodes=1, max_steps=7))
+    assert (episode.length, episode.truncated, episode.is_cut, episode.complete) == (7, True, True, True)
+    (episode,), _ = played(100, Limits(episodes=1, horizon=7, max_steps=9))
+    assert (episode.length, episode.truncated, episode.is_cut) == (7, True, False)
+    (episode,), _ = played(100, Limits(steps=5, max_steps=9))
+    assert (episode.length, episode.complete, episode.is_cut) == (5, False, False)

@@ -51,7 +51,7 @@ class Remembering(Sound):
         return np.array([self.at, self.before], np.float32)
 
 
-class Counting(Sound):
+class KeepsCount(Sound):
     """Counts episodes, which changes nothing."""
 
     before = 0
@@ -109,7 +109,7 @@ for flaw in (
     Unseeded,
     Hashing,
     Remembering,
-    Counting,
+    KeepsCount,
     Heavy,
     Outside,
     NotFinite,

@@ -47,10 +47,10 @@ def test_sound_environment_has_nothing_to_look_at():
         ),
         ("Remembering", "used again", "note", "With fresh_envs: true it does, for "),
         (
-            "Counting",
+            "KeepsCount",
             "used again",
             "note",
-            "keeps Counting.before, as counters and curricula do; a resumed run begins them",
+            "keeps KeepsCount.before, as counters and curricula do; a resumed run begins them",
         ),
         ("Sound", "used again", "ok", "forgets all that was before: a run that is resumed goes on bit for bit"),
         ("Heavy", "speed", "note", "s to make one: as long as "),

@@ -14,6 +14,7 @@ class Scored(NamedTuple):
     length: int
     seed: int
     terminated: bool
+    is_cut: bool = False
 
 
 @pytest.fixture
@@ -21,11 +22,13 @@ def scores(monkeypatch):
     """A fake of ``actors.tester.score``: greedy rewards are the seeds, stochastic ones 100 less; records its calls."""
     calls = []
 
-    def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **making):
+    def score(policy, env_id, env_config, seeds, explore, horizon, max_steps, **making):
         calls.append(
             {"env": env_id, "env_config": env_config, "seeds": list(seeds), "explore": explore, "horizon": horizon}
+            | {"max_steps": max_steps}
         )
-        return [Scored(seed - (100.0 if explore else 0.0), 10 + i, seed, True) for i, seed in enumerate(seeds)]
+        lower, is_cut = 100.0 if explore else 0.0, max_steps == 11
+        return [Scored(seed - lower, 10 + i, seed, True, is_cut and i > 0) for i, seed in enumerate(seeds)]
 
     loaded = evaluate.load
     monkeypatch.setattr(evaluate, "load", lambda name: score if name == "drl_cli.actors.tester:score" else loaded(name))
@@ -88,6 +91,7 @@ def test_json_has_the_documented_keys(pendulum_run, scores, capsys):
         "length_mean": 10.5,
         "length_min": 10,
         "length_max": 11,
+        "cut": 0,
         "rewards": [10_000.0, 10_001.0],
         "lengths": [10, 11],
     }
@@ -97,9 +101,22 @@ def test_config_and_env_reach_the_tester(pendulum_run, scores, capsys):
     evaluated(
         capsys, pendulum_run, "--episodes", 1, "--env", "Pendulum-v0", "--config", "{horizon: 7, env_config: {g: 9.0}}"
     )
-    assert scores == [
-        {"env": "Pendulum-v1", "env_config": {"g": 9.0}, "seeds": [10_000], "explore": False, "horizon": 7}
-    ]
+    (call,) = scores
+    asked = {"env": "Pendulum-v1", "env_config": {"g": 9.0}, "seeds": [10_000], "explore": False, "horizon": 7}
+    assert {name: call[name] for name in asked} == asked
+
+
+def test_episodes_that_max_steps_cut_are_counted_and_said(pendulum_run, scores, capsys):
+    out, err = evaluated(capsys, pendulum_run, "--json", "--episodes", 2, "--max-steps", 11)
+    assert scores[0]["max_steps"] == 11 and json.loads(out)["checkpoints"][0]["greedy"]["cut"] == 1
+    assert "1 of 2 episodes was cut after 11 steps, and their rewards count as they stood. --max-steps" in err
+
+
+def test_bound_of_evaluations_is_that_of_the_run_unless_another_is_typed(tmp_path, write_checkpoint, scores, capsys):
+    stored = write_checkpoint(tmp_path, 3, config={"evaluation_max_steps": 77})
+    evaluated(capsys, stored, "--episodes", 1)
+    evaluated(capsys, stored, "--episodes", 1, "--max-steps", 5)
+    assert [call["max_steps"] for call in scores] == [77, 5]
 
 
 def test_default_is_twenty_greedy_episodes(pendulum_run, scores, capsys):

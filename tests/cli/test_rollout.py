@@ -129,7 +129,7 @@ def test_missing_checkpoint_exits_2(tmp_path, capsys):
 
 def test_interrupt_prints_what_was_played(capsys):
     def episodes():
-        yield SimpleNamespace(number=0, complete=True, length=5, reward=3.0)
+        yield SimpleNamespace(number=0, complete=True, is_cut=False, length=5, reward=3.0)
         raise KeyboardInterrupt
 
     lines = []
@@ -157,7 +157,7 @@ def test_json_tells_episodes_and_a_summary(pendulum_run, capsys):
     arguments = (pendulum_run, "--episodes", 2, "--seed", 3, "--config", "{horizon: 20}")
     first, second, last = lines_of_json(capsys, *arguments, "--json")
     told = {name: value for name, value in second.items() if name != "reward"}
-    assert told == {"episode": 1, "seed": 4, "length": 20, "terminated": False, "truncated": True}
+    assert told == {"episode": 1, "seed": 4, "length": 20, "terminated": False, "truncated": True, "cut": False}
     facts = {
         "checkpoint": f"{pendulum_run}/checkpoint_000010",
         "algorithm": "SAC",

@@ -97,6 +97,7 @@ DEFAULTS = {
     "custom_eval_function": None,
     "evaluation_num_workers": 0,
     "evaluation_parallel_to_training": None,
+    "evaluation_max_steps": None,
     "evaluation_confirm_episodes": 50,
     "evaluation_hold": 0,
     "metrics_smoothing_episodes": 100,

@@ -7,7 +7,7 @@ from drl_cli.data.episode_metrics import LONGEST_HIST, Window, summarised, summa
 
 class Episode:
     def __init__(self, reward, length, custom_metrics=(), hist_data=()):
-        self.reward, self.length = reward, length
+        self.reward, self.length, self.is_cut = reward, length, False
         self.custom_metrics, self.hist_data = dict(custom_metrics), dict(hist_data)
 
 
@@ -49,6 +49,7 @@ def test_a_summary_has_metrics_only_where_there_are_some():
         "episode_reward_min": 1.0,
         "episode_len_mean": 15.0,
         "episodes_this_iter": 2,
+        "episodes_cut": 0,
     }
     found = summary([Episode(1.0, 10, {"a": 2.0}, {"h": [1.0]})])
     assert found["custom_metrics"] == {"a_mean": 2.0, "a_min": 2.0, "a_max": 2.0} and found["hist_stats"] == {

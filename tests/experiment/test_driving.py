@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import errno
 import json
@@ -7,7 +8,7 @@ import pytest
 from experiment_fakes import Config, Spec, StopRequest, left, trainer
 
 from drl_cli import checkpoint, loggers, plugins
-from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, RunFolderError
+from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
 from drl_cli.experiment import demands, driving
 from drl_cli.experiment import folder as folders
 from drl_cli.loggers.registering import register_logger
@@ -206,6 +207,44 @@ def test_signal_saves_and_tells_the_resume_command(tmp_path, code, name):
     assert name in outcome.text and f"drl train --resume '{outcome.run_folder}'" in outcome.text
     assert status(outcome)["state"] == "interrupted"
     assert made.made[0].calls[-1] == "close"
+
+
+def test_stop_that_cannot_wait_for_a_save_is_no_failure_and_keeps_what_there_is(tmp_path, heard):
+    request = StopRequest()
+    made = trainer({3: {"do": lambda: setattr(request, "exit_code", 143)}}, fail={2: Overdue("the learner is busy")})
+    outcome = drive(Spec(tmp_path, checkpoint_freq=2, stop={"training_iteration": 9}), made, request)
+    assert (outcome.state, outcome.exit_code, outcome.final.name) == ("interrupted", 143, "checkpoint_000002")
+    assert "the learner is busy" in [f["text"] for f in fields(heard, "warning")]
+
+
+class EndsProcesses(StopRequest):
+    """Keeps what is to be called before it would end the process."""
+
+    REST_S = 4.0
+
+    def before_exit(self, act):
+        self.act = act
+        return lambda: None
+
+    @contextlib.contextmanager
+    def starting(self):
+        self.is_starting = True
+        yield
+        self.is_starting = False
+
+
+def test_run_whose_process_is_ended_at_once_is_interrupted_and_says_what_was_not_saved(tmp_path, heard):
+    request = EndsProcesses()
+    codes = []
+    made = trainer({4: {"do": lambda: codes.append(request.act(2, False))}})
+    drive(Spec(tmp_path, checkpoint_freq=2, stop={"training_iteration": 4}), made, request)
+    assert codes == [130] and request.is_starting is False
+    told = fields(heard, "finished")[0]
+    assert (told["state"], told["exit_code"]) == ("interrupted", 130)
+    assert told["text"].startswith(
+        "ended at once by SIGINT: what was learnt since iteration 2 was not saved. Last good"
+    )
+    assert told["final"].endswith("checkpoint_000002")
 
 
 def test_signal_before_training_saves_nothing(tmp_path):

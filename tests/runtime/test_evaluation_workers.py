@@ -88,7 +88,9 @@ def test_training_with_workers_waits_for_scores_only_when_asked(parallel, waits,
     def sleep(_):
         looks.append(1)
         if len(looks) == 3:
-            handle.answers[-1].finish([SimpleNamespace(reward=1.0, length=5, custom_metrics={}, hist_data={})])
+            handle.answers[-1].finish(
+                [SimpleNamespace(reward=1.0, length=5, is_cut=False, custom_metrics={}, hist_data={})]
+            )
 
     made._cluster.is_remote = True
     monkeypatch.setattr(trainer.time, "sleep", sleep)

@@ -240,6 +240,32 @@ def test_worker_that_is_not_placed_warns_every_ten_seconds_and_ends_the_run_afte
     )
 
 
+def test_lost_worker_without_a_place_is_left_out_while_another_works_and_joins_again(reports):
+    pool, makes, _, clock = make_pool(size=2)
+    pool.start({})
+    pool.request(2)
+    pool.take(makes.made[0].deliver())
+    pool.take(makes.made[1].deliver())
+    makes.placed = False  # its node is gone, and there is no other
+    kill(pool, makes, 1)
+    pool.request(4)
+    lost, successor = pool.fragments_lost, makes.made[2]
+    for _ in range(300):
+        clock.now += 0.5
+        makes.made[0].deliver() if not makes.made[0].open else None
+        pool._members[0].heard = clock.now
+        pool.watch()
+    assert pool.healthy == 1 and pool.lost_workers == [1, 1] and pool.fragments_lost == lost + len(successor.open)
+    assert len([text for text in texts(reports, "worker_lost") if "the run goes on without it" in text]) == 1
+    asked = len(successor.asked)
+    pool.request(4)
+    assert len(successor.asked) == asked and len(makes.made[0].open) == 2
+    successor.placed.finish(1)
+    pool.watch()
+    pool.request(4)
+    assert pool.healthy == 2 and len(successor.asked) > asked
+
+
 def test_placed_leaves_out_workers_that_wait_for_their_place():
     pool, makes, _, _ = make_pool(size=2)
     makes.placed = False

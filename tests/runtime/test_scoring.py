@@ -54,6 +54,7 @@ def test_evaluation_below_the_goal_is_complete_at_once():
         "episode_reward_min": 199.0,
         "episode_len_mean": 100.0,
         "episodes_this_iter": 10,
+        "episodes_cut": 0,
         "training_iteration": 5,
         "timesteps_total": 5000,
         "num_updates": 1800,

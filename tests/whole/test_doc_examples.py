@@ -43,7 +43,7 @@ def test_python_door_trains_saves_plays_and_goes_on(example, capsys, tmp_path):
     result = example("python_door").main(iterations=2, episodes=1)
     assert result["training_iteration"] == 3
     out = capsys.readouterr().out
-    assert out.startswith("Refused: learning_rate: unknown key (config).")
+    assert out.startswith("Refused: learning_rate: a name of Stable-Baselines3 and CleanRL. Write lr (config).")
     assert len(list(tmp_path.glob("default/DQN_CartPole-v1_*/result.json"))) == 2
 
 

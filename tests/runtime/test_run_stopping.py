@@ -1,0 +1,125 @@
+"""A run that has to end does so within seconds, whatever it is doing; inline, where all is in one process."""
+
+import threading
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+from runtime_runs import small_config
+
+from drl_cli import checkpoint
+from drl_cli.errors import Overdue
+
+ENDLESS = "WithoutEnd-v0"
+ENDLESS_EVALUATION = {"evaluation_config": {"horizon": 10**8}, "evaluation_max_steps": 10**8}
+
+
+class Endless(gymnasium.Env):
+    """An episode of it never ends; a step takes ``pause`` seconds."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Box(-2, 2, (1,), np.float32)
+    pause = 0.0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        time.sleep(self.pause)
+        return np.zeros(3, np.float32), -1.0, False, False, {}
+
+
+if ENDLESS not in gymnasium.registry:
+    gymnasium.register(ENDLESS, Endless)
+
+
+@pytest.fixture
+def asked():
+    """Append to it to ask for a stop."""
+    return []
+
+
+def learning(run, asked, env=ENDLESS, options=None, **config):
+    """A Trainer that has learnt, so that nothing is compiled any more."""
+    keys = {"evaluation_interval": None, "horizon": 50} | config
+    trainer = run(env, small_config(**keys), stop_requested=lambda: bool(asked), options=options)
+    while trainer.train()["info"]["num_updates"] == 0:
+        continue
+    return trainer
+
+
+def soon(asked, seconds=0.3):
+    """Ask for a stop in a while; returns when."""
+    threading.Timer(seconds, asked.append, [True]).start()
+    return time.monotonic() + seconds
+
+
+def test_stop_ends_an_evaluation_whose_episodes_never_end(run, asked, reports, monkeypatch):
+    config = {"evaluation_interval": 1, **ENDLESS_EVALUATION}
+    trainer = run(ENDLESS, small_config(horizon=50, **config), stop_requested=lambda: bool(asked))
+    score = trainer.scoring.begin
+    monkeypatch.setattr(trainer.scoring, "begin", lambda snapshot: (soon(asked), score(snapshot)))
+    while not asked:
+        result = trainer.train()
+    assert not trainer.is_overdue and result["evaluation"] == {}
+    assert "The stop cut an evaluation short: it does not count." in [f.get("text") for _, f in reports]
+    assert result["time_this_iter_s"] < 60
+
+
+def test_seconds_of_a_stop_rule_end_an_evaluation_in_its_middle(run, asked):
+    config = {"evaluation_interval": 1, **ENDLESS_EVALUATION}
+    trainer = run(ENDLESS, small_config(horizon=50, **config), options={"limits": {"time_total_s": 25.0}})
+    began = time.monotonic()
+    while trainer.train()["time_total_s"] < 25.0:
+        continue
+    assert time.monotonic() - began < 25.0 + 5.0
+
+
+def test_stop_during_a_slow_fragment_saves_what_the_learner_has(run, asked, tmp_path, monkeypatch):
+    trainer = learning(run, asked)
+    updates = trainer.loop.updates
+    monkeypatch.setattr(Endless, "pause", 0.1)  # 4 s a fragment, of four environments
+    at = soon(asked)
+    trainer.train()
+    path = trainer.save(tmp_path)
+    assert time.monotonic() - at < 5.0
+    assert trainer.is_overdue and checkpoint.load(path).facts["counters"]["num_updates"] >= updates
+
+
+@pytest.fixture
+def slow_update():
+    """Function (trainer) that makes the next update wait until the test is over."""
+    over = threading.Event()
+
+    def make(trainer):
+        part = trainer.parts.learner.part
+        part.learn = lambda *given, learn=part.learn: (over.wait(60), learn(*given))[1]
+
+    yield make
+    over.set()
+
+
+def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_path, slow_update):
+    trainer = learning(run, asked)
+    trainer.loop.meters.slowest = 30.0  # as if updates had always been slow
+    trainer.train()
+    number = trainer.iteration
+    slow_update(trainer)
+    at = soon(asked)
+    trainer.train()
+    path = trainer.save(tmp_path)
+    assert time.monotonic() - at < 5.0
+    assert path.name == f"checkpoint_{number:06d}" and checkpoint.load(path).has("weights")
+    with pytest.raises(Overdue, match="not saved: the learner is busy"):
+        trainer.iteration += 1
+        trainer.save(tmp_path)
+
+
+def test_stop_while_nothing_was_learnt_yet_saves_nothing_and_says_so(run, asked, tmp_path):
+    trainer = run(ENDLESS, small_config(horizon=50), stop_requested=lambda: bool(asked))
+    trainer.loop.quiesce = lambda: time.sleep(5) or trainer._cluster.check()
+    asked.append(True)
+    trainer.train()
+    with pytest.raises(Overdue, match="nothing was learnt yet"):
+        trainer.save(tmp_path)

@@ -1,0 +1,77 @@
+"""Signals end a process whatever it is doing, once or twice, with its records written first; each in a process of its own."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+PROGRAM = """
+import ctypes, subprocess, sys, time
+from drl_cli.process import StopRequest
+
+class Quick(StopRequest):
+    REST_S, SAVING_S = 1.0, 4.0
+
+request = Quick(lambda number: print("first", number, flush=True))
+request.before_exit(lambda number, is_late: print("last", number, is_late, flush=True))
+request.install()
+child = subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); os.fork(); time.sleep(100)"])
+time.sleep(0.5)
+"""
+NEVER_POLLS = "print('up', flush=True)\nwhile True: ctypes.CDLL(None).poll(None, 0, 100_000)\n"
+STARTS = "with request.starting():\n    print('up', flush=True)\n    time.sleep(100)\n"
+REPLACED = (
+    "import signal\nwith request.starting():\n"
+    "    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))\n"
+    "    print('up', flush=True)\n    time.sleep(100)\n"
+)
+SAVES = "request.is_saving = lambda: True\nprint('up', flush=True)\ntime.sleep(2.5)\nprint('saved', flush=True)\n"
+
+
+def ended(program, *numbers):
+    """Start ``program``, send the signals; returns (exit code, seconds, lines, whether a process is left)."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM + program], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for line in process.stdout:
+        if line == "up\n":
+            break
+    family = psutil.Process(process.pid).children(recursive=True)
+    began = time.monotonic()
+    for number in numbers:
+        process.send_signal(number)
+        time.sleep(0.2)
+    lines = process.communicate(timeout=30)[0].splitlines()
+    seconds = time.monotonic() - began
+    left = [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    for one in left:
+        one.kill()
+    assert len(family) >= 2
+    return process.returncode, seconds, lines, bool(left)
+
+
+def test_process_that_never_polls_is_ended_with_its_last_acts_and_its_children():
+    code, seconds, lines, is_left = ended(NEVER_POLLS, signal.SIGTERM)
+    assert (code, lines, is_left) == (143, ["first 15", "last 15 True"], False) and seconds < 10
+
+
+def test_second_signal_ends_at_once():
+    code, _, lines, is_left = ended(NEVER_POLLS, signal.SIGINT, signal.SIGINT)
+    assert (code, lines, is_left) == (130, ["first 2", "last 2 False"], False)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_first_signal_of_a_start_ends_at_once(sent, code):
+    assert ended(STARTS, sent)[::2] == (code, [f"last {sent} False"])
+
+
+def test_handler_that_somebody_else_installed_while_starting_does_not_decide():
+    assert ended(REPLACED, signal.SIGTERM)[::2] == (143, ["last 15 False"])
+
+
+def test_saving_is_waited_for():
+    code, _, lines, _ = ended(SAVES + "from drl_cli.process import leave\nleave(request.exit_code)", signal.SIGTERM)
+    assert (code, lines) == (143, ["first 15", "saved"])

@@ -1,0 +1,138 @@
+"""Ctrl-C and SIGTERM at every moment of a command: how fast it ends, with what code, word and record, and what is left."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+DRL = [sys.executable, "-m", "drl_cli"]
+SAC = ["train", "--run", "SAC", "--env", "Pendulum-v1", "-s", "learning_starts=200", "-s", "xla=false", "--stop", "{}"]
+SECONDS = 5.0  # that a stop may take
+SLACK = 3.0  # for a machine that is busy with other things
+
+
+class Command:
+    """A command in a session of its own, whose lines are read as they come."""
+
+    def __init__(self, folder, *words):
+        self.folder = folder
+        words = [*words, "--local-dir", folder]
+        self.process = subprocess.Popen(
+            [*DRL, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.seen = []
+
+    def until(self, word):
+        for line in self.process.stdout:
+            self.seen.append(line)
+            if word in line:
+                return
+        raise AssertionError(f"no {word!r} in:\n{''.join(self.seen)}")
+
+    def signalled(self, *numbers, pause=0.3):
+        """Send the signals; returns (exit code, seconds to the end, all output, what processes are left)."""
+        family = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        began = time.monotonic()
+        for number in numbers:
+            self.process.send_signal(number)
+            time.sleep(pause)
+        output = "".join(self.seen) + self.process.communicate(timeout=60)[0]
+        return self.process.returncode, time.monotonic() - began, output, self._left(family)
+
+    def _left(self, family):
+        time.sleep(0.5)
+        left = []
+        for one in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                ours = one in family or os.getsid(one.pid) == self.process.pid
+                if ours and one.status() != psutil.STATUS_ZOMBIE:
+                    left.append(one.name())
+                    one.kill()
+        return left
+
+    def status(self):
+        """The content of the run's status.json, None before there is one."""
+        found = [json.loads(path.read_text()) for path in self.folder.glob("*/*/status.json")]
+        return found[0] if found else None
+
+
+def expect_ended(command, number, ended):
+    code, seconds, output, left = ended
+    # Before drl has taken over the signals, the kernel ends the process.
+    assert code in (128 + number, -number), output
+    assert left == [] and seconds < SECONDS + SLACK
+    status = command.status()
+    if status is not None:
+        assert (status["state"], status["exit_code"]) == ("interrupted", 128 + number)
+        assert "nterrupted" in output and "Traceback" not in output
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(("number", "seconds"), [(signal.SIGTERM, 1.5), (signal.SIGTERM, 4), (signal.SIGINT, 3)])
+def test_signal_while_ray_starts_ends_at_once_and_leaves_no_process(tmp_path, number, seconds):
+    command = Command(tmp_path, *SAC, "-s", "num_workers=1")
+    command.until("starting Ray")
+    time.sleep(seconds)
+    expect_ended(command, number, command.signalled(number))
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_signal_at_every_second_of_a_start_ends_within_seconds(tmp_path, number, workers):
+    for second in range(20):
+        folder = tmp_path / str(second)
+        command = Command(folder, *SAC, "-s", f"num_workers={workers}")
+        time.sleep(second + 0.3)
+        expect_ended(command, number, command.signalled(number))
+
+
+def test_second_ctrl_c_has_the_last_word_and_the_run_is_interrupted(tmp_path):
+    command = Command(tmp_path, *SAC, "-s", "num_workers=0", "-s", "timesteps_per_iteration=1000000")
+    command.until("loading TensorFlow")
+    time.sleep(1.0)
+    code, seconds, output, left = command.signalled(signal.SIGINT, signal.SIGINT)
+    assert (code, left) == (130, []) and seconds < SECONDS
+    assert output.splitlines()[-1].startswith("Interrupted: ended at once by SIGINT")
+    assert command.status()["state"] == "interrupted"
+    listed = subprocess.run(
+        [*DRL, "runs", "--local-dir", str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "interrupted" in listed.stdout and "died" not in listed.stdout
+
+
+def test_greedy_policy_that_never_ends_an_episode_is_scored_and_the_run_stops(tmp_path):
+    words = ["--run", "DQN", "--env", "CliffWalking-v1", "-s", "num_workers=0", "-s", "evaluation_interval=1"]
+    words += ["-s", "evaluation_max_steps=500", "-s", "learning_starts=500", "--stop", "training_iteration=2"]
+    done = subprocess.run(
+        [*DRL, "train", *words, "--local-dir", str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "episodes of an evaluation were cut after 500 steps" in done.stderr
+    assert "evaluation_max_steps sets after how many" in done.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("seconds", [1.0, 8.0])
+def test_sigterm_ends_a_search_within_seconds(tmp_path, seconds):
+    words = ["--run", "PPO", "--env", "CartPole-v1", "-s", "num_workers=0", "-s", "lr={grid_search: [0.001, 0.0001]}"]
+    command = Command(tmp_path, "train", *words, "--stop", "{}")
+    command.until("starting trials" if seconds > 2 else "starting Ray")
+    time.sleep(seconds)
+    code, taken, output, left = command.signalled(signal.SIGTERM)
+    assert (code, left) == (143, []) and taken < SECONDS + SLACK, output
+    (record,) = tmp_path.glob("*/search_*.json")
+    assert json.loads(record.read_text())["state"] == "interrupted"
+    states = [json.loads(path.read_text())["state"] for path in tmp_path.glob("*/*/status.json")]
+    assert set(states) <= {"interrupted"}
