@@ -50,15 +50,22 @@ class Command:
         return self.process.returncode, time.monotonic() - began, output, self._left(family)
 
     def _left(self, family):
-        time.sleep(0.5)
-        left = []
+        """Return the names of the processes that are still there when those that were killed have had time to end."""
+        until = time.monotonic() + 5.0
+        while (left := self._living(family)) and time.monotonic() < until:
+            time.sleep(0.1)
+        for one in left:
+            one.kill()
+        return [one.name() for one in left]
+
+    def _living(self, family):
+        found = []
         for one in psutil.process_iter():
             with contextlib.suppress(psutil.Error, ProcessLookupError):
                 ours = one in family or os.getsid(one.pid) == self.process.pid
                 if ours and one.status() != psutil.STATUS_ZOMBIE:
-                    left.append(one.name())
-                    one.kill()
-        return left
+                    found.append(one)
+        return found
 
     def status(self):
         """The content of the run's status.json, None before there is one."""
