@@ -174,6 +174,7 @@ OPTIONS: dict[str, str] = {
     "iterations": "--stop training_iteration=N",
     "stop-reward": "--stop episode_reward_mean=X",
     "as-test": "--assert 'episode_reward_mean>=X'",
+    "n-steps": "-s rollout_fragment_length=VALUE, or -s n_step=VALUE for an algorithm with a replay",
     "env-id": "--env ID",
     "gym-id": "--env ID",
     "environment": "--env ID",
@@ -222,12 +223,13 @@ def option_here(name: str, keys: Callable[[], dict[str, str]]) -> str | None:
 
     ``keys``: makes {key of a config, in any spelling that is read: the key}; asked for only where nothing else fits.
     """
-    if name in OPTIONS:
-        return OPTIONS[name]
+    told = OPTIONS.get(name.replace("_", "-"))
+    if told is not None:
+        return told
     key = name.replace("-", "_")
-    told = KEYS.get(key)
-    if told is None:
+    found = KEYS.get(key)
+    if found is None:
         right = keys().get(key)
         return f"-s {right}=VALUE" if right else None
-    right, counts = told.here[0]
+    right, counts = found.here[0]
     return f"-s {right}=VALUE{' (' + counts + ')' if counts else ''}"

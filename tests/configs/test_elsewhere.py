@@ -89,6 +89,7 @@ def test_stop_field_from_elsewhere_is_answered_with_the_field(field, right):
     [
         ("--learning-rate 1", "Type -s lr=VALUE."),
         ("--total-timesteps 9", "Type --stop timesteps_total=N."),
+        ("--n_steps 5", "Type -s rollout_fragment_length=VALUE, or -s n_step=VALUE for an algorithm with a replay."),
         ("--num-envs 3", "Type -s num_envs_per_worker=VALUE"),
         ("--env-id X", "Type --env ID."),
         ("--num-env-runners 3", "Type -s num_workers=VALUE."),
