@@ -13,7 +13,7 @@ from drl_cli.errors import InputError
 
 # One import at a time: two threads that import TensorFlow each from another end find half of it (seen: learner and worker).
 _IMPORTING = threading.RLock()
-EXTRA_OF_MODULE = {"ale_py": "atari", "mujoco": "mujoco", "envpool": "envpool", "h5py": "minari", "optuna": "optuna"}
+EXTRA_OF_MODULE = {"ale_py": "atari", "mujoco": "mujoco", "h5py": "minari", "optuna": "optuna"}
 EXTRA_OF_MODULE |= {"wandb": "wandb", "mlflow": "mlflow", "aim": "aim", "onnx": "onnx", "onnxruntime": "onnx"}
 
 

@@ -36,7 +36,7 @@ LIGHT = {"errors", "loading", "process", "plugins", "configs", "events"}
 HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotlib"}
 # Files that may import our own modules that load TensorFlow or Ray; everybody else names them as strings.
 WITH_TENSORFLOW = re.compile(
-    r"^(tf1|losses)/|^export/(saved_model|tflite)\.py$|^actors/(learner|batch_learner|gradient_learner|trained|graph_gradients)\.py$|^acting/session_policy\.py$"
+    r"^(tf1|losses)/|^export/(saved_model|tflite)\.py$|^actors/(learner|batch_learner|gradient_learner|trained|graph_gradients)\.py$"
 )
 GRAPHS = re.compile(r'graph="(drl_cli\.algorithms\.\w+)"')
 DOTTED = re.compile(r"^drl_cli(\.\w+)+(:\w+)?$")

@@ -24,7 +24,7 @@ from experience_files import random_set
 from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.cli import main
-from drl_cli.configs import rllib_meaning
+from drl_cli.configs import rllib_semantics
 from drl_cli.configs.parse import read
 from drl_cli.data.experience.reading import Source
 from drl_cli.data.experience.record import layout_of
@@ -142,7 +142,7 @@ def test_tuned_file_says_what_a_file_would_leave_to_rllib(name):
     ((_, mapping, where),) = files.load(name)
     row = table.find(mapping["run"])
     config, problems, _ = read(row, mapping["config"], where, table.rows())
-    assert problems == [] and rllib_meaning.completed(config, is_file=True) == (config, {}, [])
+    assert problems == [] and rllib_semantics.completed(config, is_file=True) == (config, {}, [])
 
 
 def test_there_are_tuned_files():

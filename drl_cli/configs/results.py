@@ -1,7 +1,7 @@
 """The names of an iteration's results, flattened with ``/``.
 
-Stop rules and score attributes may name these and no others, so that a typo is refused before anything starts; the
-loggers take the columns of ``progress.csv`` from here. Names are RLlib's where it has them.
+Stop rules and score attributes may name these and no others, so that a typo is refused before anything starts. Names are
+RLlib's where it has them.
 """
 
 _LEARNER = "info/learner/default_policy/"

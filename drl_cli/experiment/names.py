@@ -14,15 +14,23 @@ MAX_CHARACTERS = 100
 RUN_FOLDER = re.compile(r".*_([0-9]{4}-[0-9]{2}-[0-9]{2}_[0-9]{2}-[0-9]{2}-[0-9]{2})_[0-9a-f]{8}", re.DOTALL)
 
 
-def check_experiment(name):
+def check_experiment(name: str) -> str:
     """Return ``name`` if it can be a folder's name; RunFolderError that says what is wrong otherwise."""
+    wrong = misfit(name)
+    if wrong:
+        raise RunFolderError(wrong)
+    return name
+
+
+def misfit(name: str) -> str | None:
+    """Return why ``name`` cannot name an experiment, and so its folder; None if it can."""
     fit = name and name[0].isalnum() and all(c.isalnum() or c in "._ -" for c in name) and ".." not in name
     if fit and len(name) <= MAX_CHARACTERS and len(name.encode("utf-8", "replace")) <= 200:
-        return name
-    rule = "It starts with a letter or digit, goes on with letters, digits, '.', '_', '-' or blanks, has no '..'"
-    raise RunFolderError(
-        f"the experiment name {name[:120]!r} cannot be the name of a folder. {rule} and at most {MAX_CHARACTERS} "
-        "characters. Folders above it are chosen with --local-dir"
+        return None
+    rule = "it starts with a letter or digit, goes on with letters, digits, '.', '_', '-' or blanks, has no '..'"
+    return (
+        f"{name[:100]!r} is no name for an experiment: {rule} and at most {MAX_CHARACTERS} characters. "
+        "Folders above it are chosen with --local-dir."
     )
 
 

@@ -13,19 +13,8 @@ from typing import Any
 from drl_cli import checkpoint, events, loggers
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiment import folder as folders
-from drl_cli.experiment import next_steps, provenance, records
+from drl_cli.experiment import next_steps, provenance, records, resuming
 from drl_cli.experiment.stop import Stop
-
-# What a resumed run may change: stop rules and checkpoint settings are no part of the config at all.
-CHANGEABLE = {
-    "num_workers",
-    "num_cpus_per_worker",
-    "num_gpus_per_worker",
-    "custom_resources_per_worker",
-    "log_level",
-    "store_buffer_in_checkpoints",
-    "checkpoint_compress",
-}
 
 
 @dataclasses.dataclass
@@ -142,7 +131,7 @@ def check_unchanged(folder, spec):
     # A key that was recorded by neither run, or only by a newer version than the run's, is at its default then.
     fresh = type(spec.config)().model_dump(mode="json", by_alias=True)
     for key in sorted(set(was) | set(now)):
-        if key not in CHANGEABLE:
+        if key not in resuming.CHANGEABLE:
             pairs.append((f"config.{key}", was.get(key, fresh.get(key)), now.get(key)))
     differing = [f"\n  {name}: {a!r} → {b!r}" for name, a, b in pairs if a != b]
     if differing:

@@ -14,8 +14,16 @@ from drl_cli.configs.flags import load_file
 from drl_cli.errors import RunFolderError, suggestion
 from drl_cli.experiment.folder import find_unfinished
 
-CHANGEABLE = ("num_workers", "log_level")
-"""Config keys that a resumed run may change, beside stop rules and checkpoint settings."""
+CHANGEABLE = (
+    "num_workers",
+    "num_cpus_per_worker",
+    "num_gpus_per_worker",
+    "custom_resources_per_worker",
+    "log_level",
+    "store_buffer_in_checkpoints",
+    "checkpoint_compress",
+)
+"""Config keys that a resumed run may change; stop rules and other checkpoint settings are no part of the config."""
 
 HIDDEN = "***"
 """What ``params.json`` holds in place of a secret; the secret is typed again."""

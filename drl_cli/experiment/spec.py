@@ -20,7 +20,6 @@ stop rules gets some; a seed is drawn and recorded.
 """
 
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from drl_cli import process
 from drl_cli.acting import callbacks, envs, evaluations, preprocessing, remote_env, showing
 from drl_cli.algorithms import table
 from drl_cli.checkpoint.run_folder import results_folder
-from drl_cli.configs import environs, exploration, export_formats, rllib_meaning
+from drl_cli.configs import environs, exploration, export_formats, rllib_semantics
 from drl_cli.configs.allowed import fields_of
 from drl_cli.configs.elsewhere import FIELDS, RLLIB_2
 from drl_cli.configs.experiment import ExperimentKeys, refusal
@@ -40,14 +39,12 @@ from drl_cli.configs.rollout import filter_misfits
 from drl_cli.configs.where import Where
 from drl_cli.errors import ConfigError, DrlError, ExperienceError, InputError, suggestion
 from drl_cli.events import report
-from drl_cli.experiment import defaults, demands, estimated, files, offline, provenance, resuming, stop
+from drl_cli.experiment import defaults, demands, estimated, files, names, offline, provenance, resuming, stop
 from drl_cli.experiment.flags import with_flags
 from drl_cli.loading import load
 from drl_cli.loggers import registering
 from drl_cli.networks import models
 from drl_cli.runtime import footprint
-
-_NAME = re.compile(r"\w[\w. -]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -168,11 +165,8 @@ class Draft:
     def problems(self):
         """Check everything that can be checked without making an environment; return one line for each problem."""
         found = []
-        if not _NAME.fullmatch(self._name):
-            found.append(
-                f"{self._name[:100]!r} is no name for an experiment: letters, digits, blanks, '.', '_' and '-', "
-                "at most 100."
-            )
+        if wrong := names.misfit(self._name):
+            found.append(wrong)
         self._keys, wrong = read_section(ExperimentKeys, self._mapping, self._where, _refusal)
         found += self._unsettled + wrong
         for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):
@@ -209,7 +203,7 @@ class Draft:
     def _mean_what_rllib_means(self):
         if self._recorded or self._row not in table.ALGORITHMS:
             return  # every key was recorded, those that were meant included; or RLlib has no such algorithm
-        self._config, self._filled, notices = rllib_meaning.completed(self._config, self._is_from_file)
+        self._config, self._filled, notices = rllib_semantics.completed(self._config, self._is_from_file)
         self._notices += notices
 
     def _unknown_model(self):
@@ -346,5 +340,5 @@ class Draft:
             loggers=tuple(dict.fromkeys(keys.loggers)),
             log_format=self._flags.get("log_format") or "text",
             origins=provenance.collect(self._mapping, self._where, load(self._row.config))
-            | {f"config.{name}": rllib_meaning.SOURCE for name in self._filled},
+            | {f"config.{name}": rllib_semantics.SOURCE for name in self._filled},
         )

@@ -11,7 +11,7 @@ import textwrap
 import yaml
 
 from drl_cli.algorithms import table
-from drl_cli.configs import rllib_meaning, variants
+from drl_cli.configs import rllib_semantics, variants
 from drl_cli.configs.comparisons import COMPARE
 from drl_cli.configs.parse import read
 from drl_cli.configs.secrets import redact
@@ -109,7 +109,7 @@ def _left_to_flags(mapping):
     if row not in table.ALGORITHMS:
         return {}
     config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
-    return rllib_meaning.said(config)
+    return rllib_semantics.said(config)
 
 
 def file_text(data, trials, command):

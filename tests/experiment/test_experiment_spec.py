@@ -250,6 +250,8 @@ def test_everything_wrong_with_a_file_is_told_together(write):
         ),
         ({**PENDULUM, "checkpoint_freq": -1}, "checkpoint_freq: -1 is not allowed; it takes a whole number ≥ 0"),
         ({**PENDULUM, "experiment_name": "../up"}, "'../up' is no name for an experiment"),
+        ({**PENDULUM, "experiment_name": "a..b"}, "'a..b' is no name for an experiment"),
+        ({**PENDULUM, "experiment_name": "_a"}, "'_a' is no name for an experiment"),
         (
             {**PENDULUM, "ray_address": "auto", "ray_num_cpus": 2},
             "--ray-num-cpus starts a Ray, --ray-address joins one",
@@ -397,6 +399,13 @@ def test_resumed_run_may_change_stop_checkpoints_workers_and_log(write, notices)
     assert (one.stop, one.config.num_workers, one.config.log_level) == ({"timesteps_total": 9000.0}, 0, "INFO")
     assert one.checkpoint_freq == 1 and one.config.gamma == 0.9
     assert f"config.num_workers: 0 (-s) replaces 2 ({folder}/params.json:1)." in notices
+
+
+def test_resumed_run_may_change_every_key_that_the_run_folder_allows(write):
+    given = ["checkpoint_compress=false", "store_buffer_in_checkpoints=false", "num_cpus_per_worker=0.5"]
+    one = spec.from_flags({"resume": str(record(write)), "set": given})
+    assert (one.config.checkpoint_compress, one.config.store_buffer_in_checkpoints) == (False, False)
+    assert one.config.num_cpus_per_worker == 0.5
 
 
 def test_resumed_run_refuses_other_changes(write):

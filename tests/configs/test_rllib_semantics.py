@@ -3,7 +3,7 @@
 import pytest
 
 from drl_cli.algorithms import table
-from drl_cli.configs import rllib_meaning
+from drl_cli.configs import rllib_semantics
 from drl_cli.configs.parse import read
 
 
@@ -11,7 +11,7 @@ def completed(name, mapping, is_file=False):
     """Return (what is filled in, the lines about it)."""
     config, problems, _ = read(table.find(name), mapping, "--config", table.ALGORITHMS)
     assert problems == []
-    _, filled, notices = rllib_meaning.completed(config, is_file)
+    _, filled, notices = rllib_semantics.completed(config, is_file)
     return filled, notices
 
 
@@ -89,6 +89,6 @@ def test_file_leaves_epsilon_and_iterations_to_rllib(name, mapping, filled):
 
 def test_file_made_of_flags_says_what_they_left_out():
     config, _, _ = read(table.find("PPO"), {"num_workers": 2}, "--config", table.ALGORITHMS)
-    assert rllib_meaning.said(config) == {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
+    assert rllib_semantics.said(config) == {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
     written = {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
     assert completed("PPO", {"num_workers": 2, **written}, is_file=True) == ({}, [])
