@@ -76,13 +76,20 @@ def summary(row):
 
 
 def details(row, wanted=()):
-    """Return the summary of a row with its keys; with ``wanted``, those that have one of these words in their name."""
-    keys = load("drl_cli.configs.listing").keys(load(row.config))
+    """Return the summary of a row with its keys; with ``wanted``, those that have one of these words in their name, or
+    that a name of another program stands for.
+    """
+    schema = load(row.config)
+    keys, words = load("drl_cli.configs.listing").keys(schema), []
     for word in wanted:
-        if not any(word.lower() in key["key"].lower() for key in keys):
+        meant = [word.lower()]
+        if not any(meant[0] in key["key"].lower() for key in keys):
+            meant = load("drl_cli.configs.elsewhere").keys_meant(word, schema)
+        if not meant:
             hint = suggestion(word, [key["key"] for key in keys])
             raise InputError(f"{row.name} has no key with {word[:60]!r} in it.{hint}")
-    chosen = [key for key in keys if not wanted or any(word.lower() in key["key"].lower() for word in wanted)]
+        words += meant
+    chosen = [key for key in keys if not wanted or any(word in key["key"].lower() for word in words)]
     _, text = load("drl_cli.algorithms.dataflow").of(row)
     return {**summary(row), "dataflow_text": text, "keys": chosen}
 

@@ -207,6 +207,16 @@ def keys_of(schema: type[Section]) -> set[str]:
     return found | several
 
 
+def keys_meant(name: str, schema: type[Section]) -> list[str]:
+    """Return the keys of ``schema`` that a name of another program stands for, or a key that sets several; [] for none."""
+    own = {".".join(path) for path, _ in leaves(schema)}
+    names = [name, *(key for key, _ in KEYS[name].here)] if name in KEYS else [name]
+    for each in names:
+        if found := [key for key in (each, *map(".".join, SEVERAL.get(each, ()))) if key in own]:
+            return found
+    return []
+
+
 def key_here(name: str, schema: type[Section]) -> str | None:
     """Return what a key that ``schema`` lacks is there, in a sentence without its end; or None."""
     found, keys = KEYS.get(name), keys_of(schema)

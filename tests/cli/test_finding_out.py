@@ -38,6 +38,20 @@ def test_example_list_has_columns_for_algorithm_and_environment_where_there_is_r
     ]
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "word", "keys"),
+    [
+        ("SAC", "lr", [f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy")]),
+        ("TD3", "lr", ["actor_lr", "critic_lr"]),
+        ("PPO", "max_grad_norm", ["grad_clip"]),
+        ("PPO", "n_steps", ["rollout_fragment_length"]),
+    ],
+)
+def test_algorithms_key_finds_what_a_name_from_elsewhere_stands_for(drl, algorithm, word, keys):
+    _, out, _ = drl("algorithms", algorithm, "--key", word, "--json")
+    assert [row["key"] for row in json.loads(out)["keys"]] == keys
+
+
 def test_example_list_json_has_the_documented_keys(drl):
     _, out, _ = drl("example", "list", "pendulum", "sac", "--json")
     (one,) = json.loads(out)["examples"]
