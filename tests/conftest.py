@@ -37,6 +37,7 @@ def own_surroundings(tmp_path_factory):
     """A home of this session's own, and no variable of the user's; fixtures that several tests share see these."""
     with pytest.MonkeyPatch.context() as patch:
         surroundings.settle(patch, tmp_path_factory.mktemp("session"))
+        surroundings.hear_signals()
         yield tmp_path_factory.mktemp("tests")
 
 

@@ -6,6 +6,7 @@ variables that change what ``drl`` does, or how it prints, are not set.
 
 import itertools
 import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,6 +41,13 @@ def settle(patch: pytest.MonkeyPatch, folder: Path) -> None:
         patch.delenv(name)
     for name, value in {**FIXED, "HOME": str(folder), "MPLCONFIGDIR": str(folder / "matplotlib")}.items():
         patch.setenv(name, value)
+
+
+def hear_signals() -> None:
+    """Let the processes that tests start hear signals that whoever started pytest ignores: nohup SIGHUP, a shell's & SIGINT."""
+    for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 _number = itertools.count()
