@@ -18,13 +18,13 @@ process.prepare_tensorflow(1, 1, 0)
 import gymnasium  # noqa: E402  after the thread counts are set
 import numpy as np  # noqa: E402
 
-from drl_cli.acting import envs  # noqa: E402
 from drl_cli.actors.parameter_server import ParameterServer  # noqa: E402
 from drl_cli.actors.replay_buffer import ReplayBuffer  # noqa: E402
 from drl_cli.actors.rollout_worker import RolloutWorker  # noqa: E402
 from drl_cli.algorithms import sac_nets  # noqa: E402
-from drl_cli.configs.sac import SACConfig  # noqa: E402
-from drl_cli.loading import load  # noqa: E402
+from drl_cli.algorithms.sac import SACConfig  # noqa: E402
+from drl_cli.envs import make as envs  # noqa: E402
+from drl_cli.extras import load  # noqa: E402
 from drl_cli.runtime.cluster import InlineCluster  # noqa: E402
 
 ENV = "LunarLanderContinuous-v3"
@@ -47,7 +47,7 @@ def _updates_per_second(most, xla):
     initial = sac_nets.initial_weights(config, spec, 0)
     server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")
     learner = load("drl_cli.actors.learner:Learner")(
-        config, spec, "drl_cli.algorithms.sac", initial, {"seed": 0, "with_ray": False}, server
+        config, spec, "drl_cli.algorithms.sac_graph", initial, {"seed": 0, "with_ray": False}, server
     )
     learner.prepare()
     rng = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def replay():
 
 
 def _fragment(sequence, rng):
-    columns, tokens = load("drl_cli.data.columns"), (25, 4)
+    columns, tokens = load("drl_cli.experience.columns"), (25, 4)
     meta = columns.Meta(0, 0, sequence, 1)
     ended = rng.random(tokens) < 0.01
     made = {

@@ -12,10 +12,11 @@ import textwrap
 
 from drl_cli.algorithms import table
 from drl_cli.cli import evaluate, rllib_options, rollout, train
-from drl_cli.configs import elsewhere, experiment, experiment_spelling, idle_keys, rllib_keys, spelling
-from drl_cli.configs.allowed import fields_of, section_of
-from drl_cli.configs.experiment import ExperimentKeys
-from drl_cli.loading import load
+from drl_cli.config import experiment_keys
+from drl_cli.config.experiment_keys import ExperimentKeys
+from drl_cli.config.key_description import fields_of, section_of
+from drl_cli.config.rllib import aliases, experiment_aliases, ignored_keys, other_libraries, refused_keys
+from drl_cli.extras import load
 
 COMMON = """
 num_workers=2 num_envs_per_worker=1 create_env_on_driver=false rollout_fragment_length=200 batch_mode=truncate_episodes
@@ -59,12 +60,12 @@ def answer(name):
     having = [row for row, schema in schemas.items() if name in fields_of(schema)]
     if having:
         return "works", _works(name, having, schemas)
-    new = spelling.ALIASES.get((name,)) or spelling.LAID_OVER.get(name)
+    new = aliases.ALIASES.get((name,)) or aliases.LAID_OVER.get(name)
     if new:
         return "renamed", new if isinstance(new, str) else ".".join(new)
-    if (name,) in idle_keys.IDLE:
-        return "idle", idle_keys.IDLE[(name,)].why
-    return "refused", rllib_keys.refusal((name,), "SAC", schemas["SAC"], table.ALGORITHMS).rstrip(".")
+    if (name,) in ignored_keys.IDLE:
+        return "idle", ignored_keys.IDLE[(name,)].why
+    return "refused", refused_keys.refusal((name,), "SAC", schemas["SAC"], table.ALGORITHMS).rstrip(".")
 
 
 def _works(name, having, schemas):
@@ -88,7 +89,7 @@ def _anyway(name):
     """Return the values with which a refused key is accepted, in words."""
     if name == "multiagent":
         return " (a block that names no policies is accepted)"
-    values = idle_keys.ANYWAY.get((name,), ())
+    values = ignored_keys.ANYWAY.get((name,), ())
     return f" ({' or '.join(_plain(value) for value in values)} is accepted)" if values else ""
 
 
@@ -148,15 +149,17 @@ def elsewhere_part():
         "of many count something else; those of RLlib 2 mean the same, and are read.",
         "",
     ]
-    rows = [(_code(name), "RLlib 2", f"read as {new}") for name, new in sorted(elsewhere.RLLIB_2.items())]
-    for name, told in sorted(elsewhere.KEYS.items(), key=lambda pair: pair[0].casefold()):
+    rows = [(_code(name), "RLlib 2", f"read as {new}") for name, new in sorted(other_libraries.RLLIB_2.items())]
+    for name, told in sorted(other_libraries.KEYS.items(), key=lambda pair: pair[0].casefold()):
         here = "; or ".join(f"{key}{f' ({counts})' if counts else ''}" for key, counts in told.here)
         rows.append((_code(name), told.origin, here))
     lines += _rows(("key", "of", "here"), rows, "25 20 55")
-    stops = [(_code(name), _code(new)) for name, new in sorted(elsewhere.STOPS.items())]
+    stops = [(_code(name), _code(new)) for name, new in sorted(other_libraries.STOPS.items())]
     lines += _rows(("stop field", "here"), stops, "50 50")
-    lines += _rows(("field of a file", "here"), [(_code(n), t) for n, t in sorted(elsewhere.FIELDS.items())], "30 70")
-    options = [(_code(f"--{name}"), text) for name, text in sorted(elsewhere.OPTIONS.items())]
+    lines += _rows(
+        ("field of a file", "here"), [(_code(n), t) for n, t in sorted(other_libraries.FIELDS.items())], "30 70"
+    )
+    options = [(_code(f"--{name}"), text) for name, text in sorted(other_libraries.OPTIONS.items())]
     return lines + _rows(("option", "here"), options, "30 70")
 
 
@@ -164,11 +167,13 @@ def experiment_part():
     """Return the lines about the keys of an experiment in a file."""
     works = [(_code(name), field.description) for name, field in sorted(ExperimentKeys.model_fields.items())]
     unread = {
-        name: one for name, one in experiment_spelling.IDLE_KEYS.items() if name not in ExperimentKeys.model_fields
+        name: one for name, one in experiment_aliases.IDLE_KEYS.items() if name not in ExperimentKeys.model_fields
     }
     idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in unread.items()]
-    idle += [(_code(experiment_spelling.BUDGET), f"Read as a stop rule on {experiment_spelling.STOP_FIELD}.")]
-    refused = [(_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment.NOT_YET.items()]
+    idle += [(_code(experiment_aliases.BUDGET), f"Read as a stop rule on {experiment_aliases.STOP_FIELD}.")]
+    refused = [
+        (_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment_keys.NOT_YET.items()
+    ]
     taken = {name for name, _ in idle}
     rows = works + idle + [row for row in refused if row[0] not in taken]
     return _heading("Keys of experiments in files", SECTION) + _rows(("key", "here"), rows, "30 70")

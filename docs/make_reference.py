@@ -3,7 +3,7 @@
     python docs/make_reference.py FOLDER
 
 ``docs/conf.py`` calls ``write`` before each build, so that nothing of it is kept in the repository and nothing can go stale.
-Read are the click commands, the schemas of ``drl_cli.configs``, ``algorithms.table`` and the headers of the tuned files;
+Read are the click commands, the schemas of ``drl_cli.config``, ``algorithms.table`` and the headers of the tuned files;
 neither TensorFlow nor Ray is loaded.
 """
 
@@ -16,10 +16,10 @@ import click
 
 from drl_cli.algorithms import dataflow, table
 from drl_cli.cli import drl, endings
-from drl_cli.configs import listing
-from drl_cli.configs.allowed import shown
-from drl_cli.experiment import examples
-from drl_cli.loading import load
+from drl_cli.config import key_rows
+from drl_cli.config.key_description import shown
+from drl_cli.experiments import tuned_files
+from drl_cli.extras import load
 
 TITLE, SECTION, PART = "=", "-", "~"
 SPEECH = ("-h", "--help", "--no-color", "--debug")
@@ -143,9 +143,9 @@ def algorithm_page(row):
     sees = " and ".join("vectors" if kind == "Box1d" else "images" for kind in row.observations)
     lines += [f":actions: {', '.join(row.actions)}", f":sees: {sees}", f":dataflow: {escaped(flow)}"]
     lines += [f":learns in: {'TensorFlow' if row.tensorflow else 'NumPy'}"]
-    files = [one.name for one in examples.every() if one.run == row.name]
+    files = [one.name for one in tuned_files.every() if one.run == row.name]
     lines += [f":tuned files: {', '.join(map(code, files)) or 'none'}", ""]
-    keys = listing.keys(schema)
+    keys = key_rows.keys(schema)
     lines += heading("Keys", SECTION)
     for key in keys:
         lines += key_lines(key) if key["section"] is None else []
@@ -180,7 +180,7 @@ def tuned_page():
         "process to a goal that 50 fresh episodes confirm. :doc:`/measured` has the conditions.",
         "",
     ]
-    for one in examples.every():
+    for one in tuned_files.every():
         lines += [*heading(one.name, SECTION), escaped(one.about), ""]
         lines += [f":algorithm: :ref:`{one.run} <algorithm-{one.run}>`", f":environment: {code(one.env)}"]
         facts = {"goal": one.goal, "seeds": one.seeds, "took": " ".join(one.took), "machine": one.machine}

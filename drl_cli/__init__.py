@@ -11,15 +11,15 @@ from drl_cli.version import __version__
 
 _WHERE = {
     "Algorithm": "drl_cli.algorithms.table:Algorithm",
-    "Callbacks": "drl_cli.acting.callbacks:Callbacks",
-    "Trainer": "drl_cli.experiment.door:Trainer",
-    "register_algorithm": "drl_cli.algorithms.registering:register_algorithm",
-    "register_callbacks": "drl_cli.acting.callbacks:register_callbacks",
-    "register_env": "drl_cli.acting.own_creators:register_env",
-    "register_evaluation": "drl_cli.acting.evaluations:register_evaluation",
-    "register_exploration": "drl_cli.acting.exploration.registering:register_exploration",
-    "register_logger": "drl_cli.loggers.registering:register_logger",
-    "register_model": "drl_cli.networks.models:register_model",
+    "Callbacks": "drl_cli.envs.callbacks:Callbacks",
+    "Trainer": "drl_cli.api.trainer:Trainer",
+    "register_algorithm": "drl_cli.algorithms.custom_algorithms:register_algorithm",
+    "register_callbacks": "drl_cli.envs.callbacks:register_callbacks",
+    "register_env": "drl_cli.envs.custom_envs:register_env",
+    "register_evaluation": "drl_cli.actors.custom_evaluation:register_evaluation",
+    "register_exploration": "drl_cli.policies.exploration.custom_exploration:register_exploration",
+    "register_logger": "drl_cli.runs.loggers.custom_loggers:register_logger",
+    "register_model": "drl_cli.policies.custom_models:register_model",
 }
 
 __all__ = ["__version__", *_WHERE]

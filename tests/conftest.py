@@ -3,7 +3,7 @@
 # ruff: noqa: E402 - thread counts and TensorFlow's variables only count before NumPy and TensorFlow are imported
 import os
 
-from drl_cli import process
+from drl_cli import events, process
 
 process.prepare()
 process.prepare_ray()  # whichever test imports Ray first
@@ -16,7 +16,7 @@ import pytest
 import surroundings
 from plain_policy import POLICY
 
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 SPACES = {
     "obs": {"shape": [3], "dtype": "float32", "low": [-1.0, -1.0, -8.0], "high": [1.0, 1.0, 8.0]},
@@ -62,9 +62,18 @@ def pytest_xdist_node_collection_finished(node, ids):
         pytest.exit("this pytest-xdist scatters groups of tests with this pytest: install pytest<9.2", returncode=4)
 
 
+@pytest.fixture
+def heard():
+    """Every event reported during the test, as (kind, fields)."""
+    found = []
+    unsubscribe = events.subscribe(lambda kind, fields: found.append((kind, fields)))
+    yield found
+    unsubscribe()
+
+
 def write_pendulum_checkpoint(run_folder, number, **facts):
     """Write a checkpoint of a fixed policy into ``run_folder`` and return its path; ``facts`` replaces facts."""
-    checkpoint = load("drl_cli.checkpoint")
+    checkpoint = load("drl_cli.checkpoints")
     rng = np.random.default_rng(number)
     weights = {f"default_policy/{name}": rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in SHAPES.items()}
     with checkpoint.Writer(run_folder, number) as writer:
@@ -100,9 +109,9 @@ def pendulum_run(tmp_path):
 def plug_ins():
     """What a test registers is forgotten behind it."""
     plugins, gymnasium = load("drl_cli.plugins"), load("gymnasium")
-    load("drl_cli.acting.envs")  # registers what comes with the program
+    load("drl_cli.envs.make")  # registers what comes with the program
     held = {registry: registry.known() for registry in plugins._ALL.values()}
-    creator = load("drl_cli.acting.own_creators:Creator")
+    creator = load("drl_cli.envs.custom_envs:Creator")
     yield plugins
     for registry, things in held.items():
         registry._things = things

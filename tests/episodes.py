@@ -1,4 +1,5 @@
-"""A slow list of episodes beside ``data.ring``: streams of numbered observations, cut into fragments of any length."""
+"""A slow list of episodes beside ``experience.ring_buffer``: streams of numbered observations, cut into fragments of
+any length."""
 
 import numpy as np
 

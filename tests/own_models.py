@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drl_cli import plugins
-from drl_cli.networks.models import register_model
+from drl_cli.policies.custom_models import register_model
 
 
 class Tangent:

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from drl_cli.data.experience.writing import line
+from drl_cli.experience.recorded.write import line
 
 
 def write_uniform(path, env_id="Pendulum-v1", episodes=30, horizon=10, seed=0, scored=True):

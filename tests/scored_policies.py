@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.networks.spec import ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec, PolicySpec
+from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec, PolicySpec
 
 OBS, ROWS = 6, 5
 ACTIONS = {

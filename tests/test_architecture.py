@@ -1,4 +1,4 @@
-"""The house rules of docs/house.rst, read off the source: layers, rooms, heavy imports, sizes."""
+"""The rules of docs/architecture.rst, read off the source: floors, rooms, heavy imports, sizes."""
 
 import ast
 import re
@@ -9,21 +9,18 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "drl_cli"
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 80, 7
-LAYER = {
-    "errors": 0, "loading": 0, "process": 0, "plugins": 0, "version": 0,
-    "configs": 1, "data": 1, "checkpoint": 1, "loggers": 1, "events": 1,
-    "networks": 2,
-    "acting": 3, "tf1": 3, "losses": 3,
-    "algorithms": 4,
-    "actors": 5,
-    "runtime": 6,
-    "experiment": 7, "tune": 7, "analysis": 7, "runs": 7, "checks": 7, "export": 7,
-    "cli": 8,
-    "__main__": 9, "__init__": 9,
-}  # fmt: skip
+# A module imports from lower floors, from its own room, and from rooms that stand before its own on its floor.
+FLOORS = {
+    "ground": "errors events process version plugins extras randomness schedules confidence config",
+    "subjects": "tf1 envs policies experience evolution algorithms checkpoints",
+    "execution": "runs actors runtime experiments search",
+    "faces": "analysis export checks api cli",
+}
+ORDER = {room: place for place, room in enumerate(" ".join(FLOORS.values()).split())}
+ENTRIES = ("__init__", "__main__")
 MAY_IMPORT = {
-    "ray": ("runtime/ray_cluster.py", "tune/", "checks/"),
-    "tensorflow": ("tf1/tensorflow.py", "losses/", "checks/"),
+    "ray": ("runtime/ray_cluster.py", "search/", "checks/"),
+    "tensorflow": ("tf1/tensorflow.py", "algorithms/losses/", "checks/"),
     "click": ("cli/",),
     "rich": ("cli/",),
     "matplotlib": ("analysis/plots.py",),
@@ -31,14 +28,15 @@ MAY_IMPORT = {
     "onnx": ("export/onnx_",),
     "onnxruntime": ("export/onnx_file.py",),
 }
-# Rooms that must load without the heavy libraries, and what heavy means for them.
-LIGHT = {"errors", "loading", "process", "plugins", "configs", "events"}
+# Rooms that load with ``drl --help`` or with a refused key, and what is too heavy for them.
+LIGHT = {"errors", "events", "process", "plugins", "extras", "config"}
 HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotlib"}
-# Files that may import our own modules that load TensorFlow or Ray; everybody else names them as strings.
+# Files that load TensorFlow, by themselves or through one another. No other file imports them: they are named by key, and
+# loaded in the process that needs them.
 WITH_TENSORFLOW = re.compile(
-    r"^(tf1|losses)/|^export/(saved_model|tflite)\.py$|^actors/(learner|batch_learner|gradient_learner|trained|graph_gradients)\.py$"
+    r"^(tf1|algorithms/losses)/|_(tf|graph)\.py$|^export/(saved_model|tflite)\.py$"
+    r"|^actors/(learner|batch_learner|gradient_learner|session_state|graph_gradients)\.py$"
 )
-GRAPHS = re.compile(r'graph="(drl_cli\.algorithms\.\w+)"')
 DOTTED = re.compile(r"^drl_cli(\.\w+)+(:\w+)?$")
 
 
@@ -96,17 +94,16 @@ def _edges():
     }
 
 
-def test_imports_run_downwards_and_never_between_rooms_of_one_layer():
+def _is_above(here, there):
+    return here != there and here not in ENTRIES and there not in ENTRIES and ORDER[there] > ORDER[here]
+
+
+def test_imports_run_downwards():
     wrong = []
     for path, targets in _edges().items():
         here = _room(path)
-        assert here in LAYER, f"{path}: a room that the house does not know"
-        for target in targets:
-            there = _room(target)
-            if here == there or here in ("__init__", "__main__") or there == "__init__":
-                continue
-            if LAYER[there] > LAYER[here] or (LAYER[there] == LAYER[here] and LAYER[here] > 1):
-                wrong.append(f"{_relative(path)} -> {_relative(target)}")
+        assert here in ENTRIES or here in ORDER, f"{path}: a room that docs/architecture.rst does not know"
+        wrong += [f"{_relative(path)} -> {_relative(target)}" for target in targets if _is_above(here, _room(target))]
     assert wrong == []
 
 
@@ -136,10 +133,8 @@ def test_names_in_strings_exist_and_run_downwards():
             if module not in modules:
                 wrong.append(f"{_relative(path)}:{line}: {name} does not exist")
                 continue
-            here, there = LAYER[_room(path)], LAYER[_room(modules[module])]
-            # The table of algorithms names the loops that run them: data for the layers above it, not an import.
-            if there > here and _relative(path) != "algorithms/table.py":
-                wrong.append(f"{_relative(path)}:{line}: {name} is a layer above")
+            if _is_above(_room(path), _room(modules[module])):
+                wrong.append(f"{_relative(path)}:{line}: {name} stands above it")
             defined = rf"^(def|class) {attribute}\b|^{attribute}\b"
             if attribute and not re.search(defined, modules[module].read_text(), re.M):
                 wrong.append(f"{_relative(path)}:{line}: {name} has no such attribute")
@@ -164,35 +159,13 @@ def test_light_rooms_import_nothing_heavy():
     assert found == []
 
 
-def _graph_parts(graphs, edges):
-    """The graphs and what they are made of: files of their room that load TensorFlow too."""
-    found, waiting = set(), list(graphs)
-    while waiting:
-        path = waiting.pop()
-        found.add(path)
-        for target in edges.get(path, ()):
-            loads = any(WITH_TENSORFLOW.search(_relative(other)) for other in edges.get(target, ()))
-            if _room(target) == "algorithms" and loads and target not in found:
-                waiting.append(target)
-    return found
-
-
 def test_files_that_load_tensorflow_are_never_imported_from_light_ones():
-    table = (PACKAGE / "algorithms" / "table.py").read_text(encoding="utf-8")
-    graphs = {name.replace(".", "/").removeprefix("drl_cli/") + ".py" for name in GRAPHS.findall(table)}
-    edges = _edges()
-    parts = _graph_parts({path for path in edges if _relative(path) in graphs}, edges)
-
-    def heavy(path):
-        return bool(WITH_TENSORFLOW.search(_relative(path))) or path in parts
-
     wrong = [
         f"{_relative(path)} -> {_relative(target)}"
-        for path, targets in edges.items()
+        for path, targets in _edges().items()
         for target in targets
-        if heavy(target) and not heavy(path)
+        if WITH_TENSORFLOW.search(_relative(target)) and not WITH_TENSORFLOW.search(_relative(path))
     ]
-    assert graphs
     assert wrong == []
 
 

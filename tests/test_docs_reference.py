@@ -12,11 +12,11 @@ import pytest
 
 from drl_cli.algorithms import table
 from drl_cli.cli import drl, endings
-from drl_cli.configs.allowed import leaves
-from drl_cli.configs.results import RESULT_FIELDS
-from drl_cli.experiment import examples
-from drl_cli.experiment.places import shipped
-from drl_cli.loading import load
+from drl_cli.config.key_description import leaves
+from drl_cli.config.result_names import RESULT_FIELDS
+from drl_cli.experiments import tuned_files
+from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.extras import load
 
 ROOT = documented.ROOT
 SHORT = {
@@ -93,7 +93,7 @@ def test_result_fields_are_told():
 def test_figures_in_measured_tables_are_those_of_the_files():
     text = (ROOT / "docs" / "measured.rst").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^([a-z]+-[a-z0-9-]+) +(-?\d+  +[\d.]+  +[\d.]+) ", text, re.MULTILINE))
-    known = {one.name: (one.median_s, one.worst_s) for one in examples.every()}
+    known = {one.name: (one.median_s, one.worst_s) for one in tuned_files.every()}
     figures = {name: tuple(map(float, cells.split()[1:])) for name, cells in rows.items()}
     assert len(figures) >= 40
     assert {name: known[name] for name in figures} == figures
@@ -108,7 +108,7 @@ def test_figures_in_the_table_of_algorithms_are_those_of_the_files():
         figures |= {
             (name, short): float(seconds) for short, seconds in re.findall(r"((?:blind )?[a-z-]+) (\d+\.\d)", line[86:])
         }
-    known = {one.name: one.median_s for one in examples.every()}
+    known = {one.name: one.median_s for one in tuned_files.every()}
     assert len(figures) >= 40
     assert {(name, short): known.get(f"{SHORT[short]}-{name}") for name, short in figures} == figures
 

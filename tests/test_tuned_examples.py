@@ -21,15 +21,15 @@ from pathlib import Path
 import pytest
 from experience_files import random_set
 
-from drl_cli.acting import envs
 from drl_cli.algorithms import table
 from drl_cli.cli import main
-from drl_cli.configs import rllib_semantics
-from drl_cli.configs.parse import read
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
-from drl_cli.experiment import defaults, files, spec
-from drl_cli.loading import load
+from drl_cli.config.parse import read
+from drl_cli.config.rllib import semantics
+from drl_cli.envs import make
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
+from drl_cli.experiments import experiment_defaults, experiment_files, spec
+from drl_cli.extras import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "tuned_examples"
 ENVIRONMENTS = {
@@ -139,10 +139,10 @@ def understood(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_tuned_file_says_what_a_file_would_leave_to_rllib(name):
-    ((_, mapping, where),) = files.load(name)
+    ((_, mapping, where),) = experiment_files.load(name)
     row = table.find(mapping["run"])
     config, problems, _ = read(row, mapping["config"], where, table.rows())
-    assert problems == [] and rllib_semantics.completed(config, is_file=True) == (config, {}, [])
+    assert problems == [] and semantics.completed(config, is_file=True) == (config, {}, [])
 
 
 def test_there_are_tuned_files():
@@ -175,7 +175,7 @@ def test_tuned_file_has_a_goal_and_an_end(name):
 @pytest.mark.parametrize("name", FILES)
 def test_tuned_file_is_found_for_what_it_runs(name):
     made = understood(name)
-    found = defaults.tuned_file(made.run, made.env)
+    found = experiment_defaults.tuned_file(made.run, made.env)
     assert name.startswith(found) and table.find(understood(found).run).name == made.run
 
 
@@ -238,7 +238,7 @@ def test_recorded_set_is_the_one_that_the_file_speaks_of(name, tmp_path):
     assert train(*recording(name), "--local-dir", tmp_path / "runs", timeout=600, cwd=tmp_path).returncode == 0
     (file,) = tmp_path.glob("recorded/*/*.json")
     env_id, limit = LAYOUTS[nickname(name)]
-    layout = layout_of(envs.check(env_id, {}, table.find("MARWIL")), (limit,))
+    layout = layout_of(make.check(env_id, {}, table.find("MARWIL")), (limit,))
     pieces = list(Source(str(file), layout, passes=1))
     returns = [float(piece.reward.sum()) for piece in pieces if piece.is_whole]
     assert (sum(piece.steps for piece in pieces), len(returns)) == (steps, episodes)

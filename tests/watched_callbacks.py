@@ -1,6 +1,6 @@
 """Callbacks for tests, registered under names: they note what they are called with, shape rewards, or fail."""
 
-from drl_cli.acting.callbacks import Callbacks, register_callbacks
+from drl_cli.envs.callbacks import Callbacks, register_callbacks
 
 
 class Noting(Callbacks):

@@ -12,8 +12,8 @@ Reward-Weighted Regression for Operational Space Control" (ICML), in the batch f
 import numpy as np
 
 from drl_cli import Algorithm, Trainer, register_algorithm
-from drl_cli.configs.on_policy import OnPolicyKeys
-from drl_cli.configs.schema import default, key
+from drl_cli.config.schema import default, key
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 
 
 class RWRConfig(
@@ -49,8 +49,8 @@ def weigh(batch, config):
 
 def build(config, spec, initial, seed, scope):
     """The graph. TensorFlow is imported here, in the process that learns; no worker and no command needs it."""
-    from drl_cli.algorithms.descent import Descent, summed
-    from drl_cli.tf1.actor_critic import ActorCritic
+    from drl_cli.algorithms.descent_graph import Descent, summed
+    from drl_cli.policies.actor_critic_tf import ActorCritic
     from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
     from drl_cli.tf1.tensorflow import tf
 

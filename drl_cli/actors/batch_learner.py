@@ -11,10 +11,10 @@ import time
 import numpy as np
 
 from drl_cli import events
-from drl_cli.acting.brought import called
-from drl_cli.actors.trained import COMPILING, Trained
-from drl_cli.data.trajectories import join, padded_shape
+from drl_cli.actors.session_state import COMPILING, Trained
+from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import PluginFailed
+from drl_cli.experience.trajectories import join, padded_shape
 from drl_cli.tf1.tensorflow import function, tf
 
 

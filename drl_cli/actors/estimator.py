@@ -5,13 +5,13 @@ nothing else; it depends on the files and the seed alone, so that a resumed run 
 among the episodes that are learnt from: of a policy that has learnt them by heart, estimates are too rosy.
 """
 
-from drl_cli.acting.likelihood import drawing_of
-from drl_cli.acting.recollection import Recollection, layout_of_policy
-from drl_cli.configs.estimates import METHODS, methods
-from drl_cli.configs.offline import streams
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.randomness import generator
+from drl_cli.config.sections.estimates import METHODS, methods
+from drl_cli.config.sections.offline import streams
 from drl_cli.errors import ExperienceError
+from drl_cli.experience.action_likelihood import drawing_of
+from drl_cli.experience.recorded.read import Source
+from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.randomness import generator
 
 MAX_STEPS = 500_000  # read for the sample, of larger files from the first ones in a shuffled order
 MAX_BYTES = 256 * 2**20  # of observations in the sample

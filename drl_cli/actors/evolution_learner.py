@@ -1,7 +1,7 @@
 """EvolutionLearner: makes a step of the returns of perturbed policies, and pushes. NumPy alone: no TensorFlow, no session.
 
 It has the verbs of the learners that train graphs. The directions themselves are not sent: it draws them again from their
-numbers. Sources: those of ``algorithms.es`` and ``algorithms.ars``, which hold what one update is.
+numbers. Sources: those of ``evolution.es_update`` and ``evolution.ars_update``, which hold what one update is.
 """
 
 import time
@@ -9,13 +9,13 @@ import time
 import numpy as np
 
 from drl_cli import plugins
-from drl_cli.acting.policy import DEFAULT_POLICY
-from drl_cli.actors.observed import Observed
-from drl_cli.data import noise
+from drl_cli.actors.running_filters import Observed
 from drl_cli.errors import CheckpointError, Diverged
-from drl_cli.loading import load
-from drl_cli.networks.filtering import STREAMS
-from drl_cli.networks.flat import Flat
+from drl_cli.evolution import noise_table
+from drl_cli.extras import load
+from drl_cli.policies.filters import STREAMS
+from drl_cli.policies.flat_weights import Flat
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 
 SCOPE = DEFAULT_POLICY + "/"
 
@@ -30,7 +30,7 @@ class EvolutionLearner:
         self._flat = Flat(spec.nets[0].weight_shapes())
         self._theta = self._flat.vector(initial)
         self._update = load(module).Update(config, self._flat.size)
-        self._noise = noise.make(config, self._flat.size)
+        self._noise = noise_table.make(config, self._flat.size)
         self._filters = _Filters(spec, initial)
         self._observed = Observed(spec, self._filters, SCOPE)
         self._updates = 0

@@ -12,20 +12,20 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import callbacks, envs, preprocessing
-from drl_cli.acting.episodes import Episodes
-from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
-from drl_cli.acting.watching import Watch
 from drl_cli.actors.recorder import Recorder, whole_episode
 from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S, clipped_rewards
-from drl_cli.data import noise
-from drl_cli.data.columns import Meta
-from drl_cli.data.evolution import Evaluated
-from drl_cli.data.filters import merged, moments, nothing
-from drl_cli.data.randomness import generator
+from drl_cli.actors.whole_episodes import Episodes
+from drl_cli.envs import callbacks, make, preprocessors
+from drl_cli.envs.callback_episodes import Watch
 from drl_cli.errors import RunFailed
-from drl_cli.networks.flat import Flat
-from drl_cli.networks.forward import Forward
+from drl_cli.evolution import noise_table
+from drl_cli.evolution.directions import Evaluated
+from drl_cli.experience.columns import Meta
+from drl_cli.policies.flat_weights import Flat
+from drl_cli.policies.forward import Forward
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.policies.running_statistics import merged, moments, nothing
+from drl_cli.randomness import generator
 
 UNPERTURBED = 2  # stands where 0 is θ + σε and 1 is θ − σε, in the keys of episodes
 NOTED_STEPS = 256  # after which observations are added up for the filter
@@ -38,15 +38,15 @@ class EvolutionWorker:
 
     def __init__(self, config, env, spec, identity, server):
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
-        envs.make_ready(env)
+        make.make_ready(env)
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
         self._episodes = Episodes({**env, "fresh_envs": config.fresh_envs}, config.horizon, self._watch)
-        self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._reward_rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._flat = Flat(spec.nets[0].weight_shapes())
-        self._noise = noise.make(config, self._flat.size)
+        self._noise = noise_table.make(config, self._flat.size)
         folder = identity.get("output")
         self._recorder = Recorder(config, folder, identity, self._policy, 1) if folder else None
         self._version = self._sequence = 0

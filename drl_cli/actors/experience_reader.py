@@ -9,18 +9,18 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import callbacks, envs, preprocessing
-from drl_cli.acting.watching import Watch
-from drl_cli.actors.observed import Differences
 from drl_cli.actors.rollout_worker import clipped_rewards
-from drl_cli.configs.offline import streams
-from drl_cli.configs.replay import shards
-from drl_cli.data.columns import Meta, Reading, Token
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
-from drl_cli.data.experience.shuffling import Shuffled
-from drl_cli.data.randomness import number
+from drl_cli.actors.running_filters import Differences
+from drl_cli.config.sections.offline import streams
+from drl_cli.config.sections.replay import shards
+from drl_cli.envs import callbacks, make, preprocessors
+from drl_cli.envs.callback_episodes import Watch
 from drl_cli.errors import CheckpointError, ExperienceError
+from drl_cli.experience.columns import Meta, Reading, Token
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
+from drl_cli.experience.recorded.shuffle import Shuffled
+from drl_cli.randomness import number
 
 INSIDE = np.float32(1.0 - 1e-6)  # of the bounds of a squashed action: atanh(±1) is infinite
 
@@ -37,14 +37,14 @@ class ExperienceReader:
         ``paths``: those of one stream of a mix instead (see ``reading.Source``): all of them, again and again.
         """
         del server
-        envs.make_ready(env)
+        make.make_ready(env)
         self._config, self._spec, self._identity = config, spec, identity
         forever = paths is not None
         self._paths = paths if forever else streams(config)[0].paths
         self._layout = layout(config, env)
         self._passes = None if forever else 1
         self._source = self._opened()
-        self._rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._differences = Differences(config, spec, 1)
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
@@ -171,7 +171,7 @@ class ExperienceReader:
 
 def layout(config, env):
     """Return the Layout that files must have for a run with ``config`` in the environment ``env``, as ``ExperienceReader``."""
-    limits = (env["env_config"].get("max_episode_steps", envs.time_limit(env["id"])), config.horizon)
+    limits = (env["env_config"].get("max_episode_steps", make.time_limit(env["id"])), config.horizon)
     return layout_of(env["spaces"], limits, config.actions_in_input_normalized)
 
 

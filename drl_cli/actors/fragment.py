@@ -1,12 +1,12 @@
-"""The columns of one fragment while a worker fills them (``data.columns`` says what they are), and first priorities.
+"""The columns of one fragment while a worker fills them (``experience.columns`` says what they are), and first priorities.
 
 Used by ``rollout_worker``. A policy acts on stacks of frames; the fragment holds single ones.
 """
 
 import numpy as np
 
-from drl_cli.acting.priorities import first_priorities
-from drl_cli.data.windows import n_step
+from drl_cli.actors.initial_priorities import first_priorities
+from drl_cli.experience.n_step import n_step
 
 
 class Fragment:
@@ -121,7 +121,7 @@ class Fragment:
         return columns
 
     def judge(self, policy, tail_stacked, window, scale):
-        """Add ``priority`` [T, N] float32 of the transitions that begin here (see ``acting.priorities``).
+        """Add ``priority`` [T, N] float32 of the transitions that begin here (see ``actors.initial_priorities``).
 
         ``window``: (gamma, steps): windows have up to so many steps, fewer before the end of the fragment. ``tail_stacked``:
         what the policy sees behind the last step. Rewards are divided by ``scale``.

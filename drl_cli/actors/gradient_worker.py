@@ -8,11 +8,11 @@ import time
 
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
-from drl_cli.configs.on_policy import sequence_length
-from drl_cli.data.schedules import value_at
-from drl_cli.data.trajectories import join
+from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.errors import CheckpointError
-from drl_cli.loading import load
+from drl_cli.experience.trajectories import join
+from drl_cli.extras import load
+from drl_cli.schedules import value_at
 
 GRAPH = "drl_cli.actors.graph_gradients:GraphGradients"
 

@@ -4,8 +4,8 @@ Convolutions and LSTMs. Used by ``gradient_worker``, which loads this module, an
 fragment. The weights are fed with every call, so that the session holds none.
 """
 
-from drl_cli.algorithms import a3c
-from drl_cli.tf1.actor_critic import ActorCritic
+from drl_cli.algorithms import a3c_graph
+from drl_cli.policies.actor_critic_tf import ActorCritic
 from drl_cli.tf1.graph import trajectory_columns
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
@@ -44,7 +44,7 @@ class GraphGradients:
                 for name, (trailing, dtype, kind) in self._columns.items()
             }
             coefficient = tf.placeholder(tf.float32, [])
-            fetches = a3c.gradients(self._config, net, weights, columns, coefficient)
+            fetches = a3c_graph.gradients(self._config, net, weights, columns, coefficient)
         graph.finalize()
         # A worker computes on the CPU; a GPU that it sees is the learner's.
         options = self._config.tf_session_args.model_dump(exclude_none=True)

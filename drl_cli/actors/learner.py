@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from drl_cli.actors.trained import Trained
+from drl_cli.actors.session_state import Trained
 from drl_cli.tf1.repeat import repeated
 
 

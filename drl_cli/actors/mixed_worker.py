@@ -7,7 +7,7 @@ shares of what it holds stay those of what enters. Each stream has a worker numb
 
 from drl_cli.actors.experience_reader import ExperienceReader
 from drl_cli.actors.rollout_worker import RolloutWorker
-from drl_cli.configs.offline import streams
+from drl_cli.config.sections.offline import streams
 from drl_cli.errors import CheckpointError
 
 

@@ -11,9 +11,9 @@ A recording that cannot be written ends with a note; the run goes on without it.
 
 import numpy as np
 
-from drl_cli.data.experience.writing import Output, line, probabilities, shifted
-from drl_cli.data.randomness import number
 from drl_cli.errors import CheckpointError
+from drl_cli.experience.recorded.write import Output, line, probabilities, shifted
+from drl_cli.randomness import number
 
 _EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; JSON's numbers hold 2**53
 
@@ -50,7 +50,7 @@ class Recorder:
             self._logp[step] = logp.copy()
 
     def add(self, columns):
-        """Write a fragment: its columns as they were closed (``data.columns``), with raw rewards."""
+        """Write a fragment: its columns as they were closed (``experience.columns``), with raw rewards."""
         if self._ended:
             return
         batch = self._batch(columns)

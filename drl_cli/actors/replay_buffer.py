@@ -10,15 +10,15 @@ import math
 
 import numpy as np
 
-from drl_cli import checkpoint
-from drl_cli.configs.replay import is_prioritized, learns_returns, learnt_steps, shards, span
-from drl_cli.data.priorities import Priorities
-from drl_cli.data.randomness import generator, set_state, state_of
-from drl_cli.data.ring import Ring
-from drl_cli.data.schedules import value_at
-from drl_cli.data.sequences import Sequences
-from drl_cli.data.whole_returns import WholeReturns
+from drl_cli import checkpoints
+from drl_cli.config.sections.replay import is_prioritized, learns_returns, learnt_steps, shards, span
 from drl_cli.errors import CheckpointError, ConfigError
+from drl_cli.experience.monte_carlo_returns import WholeReturns
+from drl_cli.experience.priorities import Priorities
+from drl_cli.experience.ring_buffer import Ring
+from drl_cli.experience.sequences import Sequences
+from drl_cli.randomness import generator, set_state, state_of
+from drl_cli.schedules import value_at
 
 ROWS = 256  # of a replay that is made to be measured
 
@@ -75,9 +75,9 @@ class ReplayBuffer:
     def sample(self, count, least=None):
         """Return a block {column: array [updates_per_call, B, …]} whose first ``count`` batches are drawn.
 
-        For recurrent policies a row of a batch is a sequence (``data.columns``). The rest of the block repeats the first
+        For recurrent policies a row of a batch is a sequence (``experience.columns``). The rest of the block repeats the first
         batch: shapes are static, and only the first ``count`` are learnt from. With
-        priorities the block also has ``weight`` and ``serial`` (see ``data.columns``) and ``least`` (float64 []), the
+        priorities the block also has ``weight`` and ``serial`` (see ``experience.columns``) and ``least`` (float64 []), the
         smallest probability that was drawn. The argument ``least`` is the smallest one that any other shard has told:
         no weight exceeds that of a row with the smaller of the two, whose weight is 1.
         """
@@ -132,7 +132,7 @@ class ReplayBuffer:
         arrays, ring = self._ring.state()
         if self._priorities is not None:
             arrays |= self._priorities.state()
-        checkpoint.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
+        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
         return self.facts() | {"ring": ring}
 
     def facts(self):

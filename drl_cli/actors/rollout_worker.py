@@ -8,16 +8,18 @@ import time
 
 import numpy as np
 
-from drl_cli.acting import callbacks, envs, exploration, preprocessing, showing
-from drl_cli.acting.env_batch import EnvBatch
-from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
-from drl_cli.acting.watching import Watch
 from drl_cli.actors.fragment import Fragment
-from drl_cli.actors.observed import Differences
 from drl_cli.actors.recorder import Recorder
-from drl_cli.data.columns import Meta, Token
-from drl_cli.data.randomness import generator, set_state, state_of
+from drl_cli.actors.running_filters import Differences
+from drl_cli.envs import callbacks, preprocessors, render
+from drl_cli.envs import make as envs
+from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import CheckpointError, RunFailed
+from drl_cli.experience.columns import Meta, Token
+from drl_cli.policies import exploration
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.randomness import generator, set_state, state_of
 
 PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
@@ -47,13 +49,13 @@ class RolloutWorker:
         self._whole_episodes = getattr(config, "batch_mode", "truncate_episodes") == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
-        seen_by = showing.make(config, env, identity["index"])
+        seen_by = render.make(config, env, identity["index"])
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
         name = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
         self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)
-        self._reward_rule = preprocessing.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._reward_rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")

@@ -4,18 +4,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drl_cli.acting import callbacks, envs, evaluations
-from drl_cli.acting.actions import as_action
-from drl_cli.acting.env_batch import FOREIGN
-from drl_cli.acting.frames import FrameStack
-from drl_cli.acting.kept_envs import KeptEnvs
-from drl_cli.acting.numbers import as_number, is_finite
-from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
-from drl_cli.acting.preprocessing import frames_of
-from drl_cli.acting.spaces import seen_dtype
-from drl_cli.acting.watching import Watch
+from drl_cli.actors import custom_evaluation
 from drl_cli.actors.estimator import Estimator
+from drl_cli.envs import callbacks, make
+from drl_cli.envs.actions import as_action
+from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.env_batch import FOREIGN
+from drl_cli.envs.env_reuse import KeptEnvs
+from drl_cli.envs.frame_stack import FrameStack
+from drl_cli.envs.numbers import as_number, is_finite
+from drl_cli.envs.preprocessors import frames_of
+from drl_cli.envs.spaces import seen_dtype
 from drl_cli.errors import EnvError, failure
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
 
@@ -36,8 +37,8 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **maki
     """Play one episode for each of ``seeds`` and return a list of Episode in their order.
 
     ``policy`` is a NumpyPolicy. ``making``: how environments are made, preprocessing: a plan for scoring
-    (``acting.preprocessing.for_scoring``) or None, fresh_envs: whether every episode has a new one; and max_steps: see
-    ``acting.envs.bound_of``. Each episode is reset with its seed, and has (with ``explore``) a generator of its own, so that a
+    (``envs.preprocessors.for_scoring``) or None, fresh_envs: whether every episode has a new one; and max_steps: see
+    ``envs.make.bound_of``. Each episode is reset with its seed, and has (with ``explore``) a generator of its own, so that a
     score depends on nothing but the weights and the seed where a reset with a seed forgets all that was before. Raises
     EnvError, which names the seed and the step, when an
     environment breaks: a score without that episode would be another score.
@@ -53,14 +54,14 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **maki
 def kept_for(env):
     """Return the KeptEnvs in which ``play`` plays as ``env`` says."""
     making = (env["id"], env["env_config"], None, env.get("preprocessing"))
-    return KeptEnvs(lambda: envs.make(*making), bool(env.get("fresh_envs")))
+    return KeptEnvs(lambda: make.make(*making), bool(env.get("fresh_envs")))
 
 
 def play(policy, env, seeds, kept, hooks=None, check=lambda: None):
     """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon),
-    and maybe max_steps (see ``acting.envs.bound_of``).
+    and maybe max_steps (see ``envs.make.bound_of``).
 
-    ``kept``: the KeptEnvs to play in. ``hooks``: the ``acting.callbacks.Hooks`` that look on, or None. ``check`` is called
+    ``kept``: the KeptEnvs to play in. ``hooks``: the ``envs.callbacks.Hooks`` that look on, or None. ``check`` is called
     before every step.
     """
     episodes = []
@@ -76,7 +77,7 @@ def _play(policy, env, seeds, kept, watch, check):
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
         made = [kept.begin(index) for index in range(len(seeds))]
-        bound = envs.bound_of(made[0], env.get("max_steps"))
+        bound = make.bound_of(made[0], env.get("max_steps"))
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
         # and a score must not depend on who plays beside it.
         dtype, frames = seen_dtype(made[0].observation_space), frames_of(env.get("preprocessing"))
@@ -167,7 +168,7 @@ class Tester:
         that of the run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the
         name of who scores. ``server``: the parameter server.
         """
-        envs.make_ready(env)
+        make.make_ready(env)
         self._env, self._server = env, server
         self._policy = NumpyPolicy(spec)
         self._version = None
@@ -183,8 +184,8 @@ class Tester:
     def evaluate_otherwise(self, version, seeds):
         """Score the weights of ``version`` by ``custom_eval_function``; returns its metrics, with ``episode_reward_mean``."""
         self._adopt(version)
-        evaluation = evaluations.Evaluation(self._policy, self._env, seeds, self._play)
-        return evaluations.evaluated(self._env["custom_eval_function"], evaluation)
+        evaluation = custom_evaluation.Evaluation(self._policy, self._env, seeds, self._play)
+        return custom_evaluation.evaluated(self._env["custom_eval_function"], evaluation)
 
     def _play(self, env, seeds):
         if self._kept_as != env["env_config"]:  # an evaluation of one's own may change it

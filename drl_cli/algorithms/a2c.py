@@ -1,106 +1,49 @@
-"""A2C and PG: one gradient step from one batch of trajectories, as a graph.
+"""The configs of A2C and A3C: every key with its default, meaning, unit and bounds.
 
-Which of them it is, the config says: ``use_gae``, ``use_critic``, ``entropy_coeff``, ``standardize_advantages``.
-
-Sources: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning" (arXiv 1602.01783), section 4, in its
-synchronous form; Williams 1992 (REINFORCE); microbatches and the keys' meaning from RLlib's A2C and PG.
-
-Deviations:
-- Means over the valid steps of a batch, where RLlib's A2C has sums (see ``configs.a2c``).
-- ``microbatch_size`` bounds what a gradient is computed of at a time; values are looked up for the whole batch at once.
+Names and meanings are RLlib's (A3C, 1.0.1; Mnih et al. 2016, arXiv:1602.01783). RLlib's losses are sums over a batch, ours
+are means: with Adam the step is the same, and its ``grad_clip: 40`` over 200 steps is 0.2 here.
 """
 
-import math
+from typing import Annotated
 
-from drl_cli.algorithms.descent import ALSO, Descent, summed
-from drl_cli.algorithms.estimates import estimates, looked
-from drl_cli.configs.on_policy import sequence_length
-from drl_cli.losses import policy_gradient as losses
-from drl_cli.losses.value import squared
-from drl_cli.tf1.actor_critic import ActorCritic
-from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
-from drl_cli.tf1.tensorflow import tf
-from drl_cli.tf1.towers import Sums
+from pydantic import Field, model_validator
 
-RATES = ("lr", "entropy_coeff")
+from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.iteration import least_seconds
+from drl_cli.config.sections.on_policy import CLIP_WHY, OnPolicyKeys, StateDependentKeys, sequence_length
+
+STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1."
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the BatchGraph.
+class A2CConfig(
+    StateDependentKeys,
+    OnPolicyKeys,
+    defaults={
+        "rollout_fragment_length": default(16, rllib=20, why="8 environments make a batch of 128 of it"),
+        "train_batch_size": default(128, rllib=200, why="one fragment of 8 environments: more, and smaller, steps"),
+        "lr": default(1e-3, rllib=1e-4, why="for small nets; RLlib's is for Atari games and hours"),
+        "lambda_": default(0.95, rllib=1.0, why="less variance, as for PPO"),
+        "entropy_coeff": default(0.01),
+        "grad_clip": default(0.5, rllib="40, of a sum over 200 steps: 0.2 of their mean", why=CLIP_WHY),
+        "min_iter_time_s": least_seconds(10),
+    },
+):
+    """Advantage actor-critic: one gradient step per batch."""
 
-    ``config``: A2CConfig or PGConfig; ``spec``: PolicySpec; ``initial``: {name: array} of
-    ``actor_critic_nets.initial_weights``; ``seed``: nothing is drawn; ``scope`` goes before every variable's name.
-    """
-    del seed
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
-    update = _Update(config, net, Descent(config, net, scope))
-    columns, descent = trajectory_columns(config, spec), update.descent
-    return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, descent.towers.in_one_place)
+    standardize_advantages: bool = key(False, STANDARDIZE)
+    microbatch_size: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = key(
+        None,
+        "Env steps whose gradient is computed at a time, for batches that do not fit into memory; the step is that of the "
+        "whole batch. null: all at once.",
+        "env steps",
+    )
 
-
-class _Update:
-    """What is learnt from a batch."""
-
-    def __init__(self, config, net, descent):
-        self._config, self._net, self.descent = config, net, descent
-        micro = getattr(config, "microbatch_size", None)  # a key of A2C
-        self._rows = micro and max(1, micro // sequence_length(config))
-        self._names = ("policy_loss", "entropy") + (("vf_loss",) if config.use_critic else ())
-
-    def learn(self, batch, rates, number):
-        """See BatchGraph."""
-        del number  # nothing is drawn
-        judged = estimates(self._config, self._net, batch, self._config.standardize_advantages)
-
-        def loss(values, minibatch):
-            return self._loss(values, minibatch, rates["entropy_coeff"])
-
-        def step():
-            stats, finite = self.descent.step(*self._gradients(loss, judged.rows), rates["lr"])
-            return finite, tf.cast(finite, tf.int32), [stats[name] for name in (*self._names, *ALSO)]
-
-        def nothing():
-            return tf.constant(True), tf.constant(0), [tf.zeros([])] * len((*self._names, *ALSO))
-
-        finite, updates, stats = tf.cond(tf.reduce_any(batch["mask"] > 0), step, nothing)
-        stats = judged.stats | dict(zip((*self._names, *ALSO), stats, strict=True))
-        stats |= {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
-        return Learnt(stats, updates, finite)
-
-    def _loss(self, values, minibatch, entropy_coeff):
-        """The Sums of a minibatch; ``values``: {name: tensor} to look with."""
-        seen, steps = looked(self._net, values, minibatch)  # [B, …]
-        logp = self._net.distribution.logp(seen.heads, steps["action"])  # [B]
-        entropy = self._net.distribution.entropy(seen.heads)  # [B]
-        policy = losses.policy_gradient_loss(logp, steps["advantage"])  # [B]
-        stats, total = {"policy_loss": policy, "entropy": entropy}, policy - entropy_coeff * entropy
-        if self._config.use_critic:
-            stats["vf_loss"] = squared(seen.value - steps["target"])  # [B]
-            total += self._config.vf_loss_coeff * stats["vf_loss"]
-        return summed(total, stats, steps["mask"])
-
-    def _gradients(self, loss, rows):
-        """(Gradients of the summed loss, Sums) of all rows, a microbatch at a time."""
-        total = rows["mask"].shape[0]
-        size = self.descent.towers.width(min(self._rows or total, total))
-        count = math.ceil(total / size)
-        padding = count * size - total
-        # rows of zeros, whose mask is 0 as well
-        rows = {name: tf.pad(x, [[0, padding]] + [[0, 0]] * (x.shape.rank - 1)) for name, x in rows.items()}
-        if count == 1:
-            return self.descent.gradients(loss, rows)
-        pieces = {name: tf.reshape(x, [count, size, *x.shape[1:]]) for name, x in rows.items()}
-
-        def body(index, gradients, added):
-            new, sums = self.descent.gradients(loss, {name: x[index] for name, x in pieces.items()})
-            parts = [sums.loss, sums.count, *(sums.stats[name] for name in self._names)]
-            return (
-                index + 1,
-                [a + b for a, b in zip(gradients, new, strict=True)],
-                [a + b for a, b in zip(added, parts, strict=True)],
+    @model_validator(mode="after")
+    def _takes_whole_sequences(self):
+        least = sequence_length(self)
+        if self.microbatch_size is not None and not least <= self.microbatch_size <= self.train_batch_size:
+            raise MisfitError(
+                "microbatch_size",
+                f"{self.microbatch_size} is not between one sequence ({least}) and train_batch_size {self.train_batch_size}",
             )
-
-        zeros = [tf.zeros(variable.shape) for variable in self.descent.trained.values()]
-        start = (tf.constant(0), zeros, [tf.zeros([])] * (2 + len(self._names)))
-        _, gradients, added = tf.while_loop(lambda index, *_: index < count, body, start, parallel_iterations=1)
-        return gradients, Sums(added[0], dict(zip(self._names, added[2:], strict=True)), {}, added[1])
+        return self

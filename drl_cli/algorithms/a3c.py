@@ -1,77 +1,68 @@
-"""A3C in the graph: its learner applies gradients here, and workers compute them here where NumPy cannot.
+"""The config of A3C: every key with its default, meaning, unit and bounds.
 
-The loss is that of ``algorithms.a3c_gradients``, which see. Sources: Mnih et al. 2016 (arXiv 1602.01783), algorithm S3.
+Names and meanings are RLlib's (1.0.1). Sources: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning"
+(arXiv 1602.01783), algorithm S3.
+
+Deviations:
+- Losses are means over the steps of a fragment; RLlib's A3C takes sums. Of a sum over its 10 steps the gradient is ten
+  times as long: its ``grad_clip`` 40 is 4 here. Adam's steps do not depend on the scale.
+- A fragment holds the steps of ``num_envs_per_worker`` environments, 8 by default, so that a gradient is of more steps and
+  less noisy than RLlib's at the price of one forward pass.
+- ``num_workers: 0`` runs too, in one process and reproducible; RLlib wants at least one worker.
+- ``opt_type`` may choose RMSProp, the paper's optimiser, with statistics that all workers share; RLlib has Adam alone.
 """
 
-import numpy as np
+from pydantic import model_validator
 
-from drl_cli.losses import returns
-from drl_cli.losses.policy_gradient import explained_variance, policy_gradient_loss
-from drl_cli.losses.value import squared
-from drl_cli.tf1.actor_critic import ActorCritic, look_at
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.graph import GradientGraph
-from drl_cli.tf1.rmsprop import RMSProp
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.algorithms.impala import OptimiserKeys
+from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.iteration import least_seconds
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 
 
-def build(config, spec, initial, seed, scope):
-    """Return the GradientGraph of the learner: the weights, the optimiser that all workers share, and one step of it.
+class A3CConfig(
+    OptimiserKeys,
+    OnPolicyKeys,
+    defaults={
+        "num_workers": default(2),
+        "min_iter_time_s": least_seconds(5),
+        "rollout_fragment_length": default(
+            20, rllib=10, why="every gradient is a message and a push of weights: half as many, of twice the steps"
+        ),
+        "lr": default(1e-3, rllib=1e-4, why="gradients of 160 steps bear larger steps than those of 10"),
+        "grad_clip": default(
+            0.5, rllib="40, of a sum over 10 steps: 4 of their mean", why="as in the other algorithms of this family"
+        ),
+        "lambda_": default(1.0),
+        "entropy_coeff": default(0.01),
+        "epsilon": default(4e-7),
+        "xla": default(False),
+    },
+):
+    """Workers compute gradients, each from a fragment of its own; the learner applies them as they arrive."""
 
-    ``initial``: {name: array}; ``scope`` (ending in "/") goes before the names of the weights. Nothing is drawn from ``seed``.
-    """
-    net = ActorCritic(spec, initial, scope)
-    weights = {name: net.variables[name] for name in net.trained}
-    number = tf.Variable(np.int64(0), name=f"{scope}num_updates", use_resource=True, trainable=False)
-    if config.opt_type == "adam":
-        optimiser = Adam(f"{scope}a3c", weights, config.adam_epsilon)
-    else:
-        optimiser = RMSProp(f"{scope}a3c", weights, config.decay, config.momentum, config.epsilon)
+    train_batch_size: Whole | None = key(
+        None,
+        "Env steps of one gradient: always those of one fragment, num_envs_per_worker x rollout_fragment_length, which null "
+        "stands for.",
+        "env steps",
+        "null, or num_envs_per_worker x rollout_fragment_length",
+        rllib=200,
+        why="RLlib's A3C has the key, and takes a gradient of each fragment whatever it says",
+    )
 
-    def apply(gradients, rates):
-        parts, norm = clipped([gradients[name] for name in weights], config.grad_clip)
-
-        def step():
-            optimiser.apply(parts, rates["lr"])
-            number.assign_add(1)
-            return tf.constant(True)
-
-        finite = tf.cond(tf.math.is_finite(norm), step, lambda: tf.constant(False))
-        return {"norm": norm, "finite": finite}
-
-    variables = [*net.variables.values(), *optimiser.variables.values()]
-    named = {variable.op.name: variable for variable in variables} | {"num_updates": number}
-    shapes = {name: tuple(variable.shape.as_list()) for name, variable in weights.items()}
-    return GradientGraph(("lr",), named, net.published, shapes, apply)
-
-
-def gradients(config, net, values, batch, entropy_coeff):
-    """Return ({name: tensor}, {name: scalar}): the gradient of the loss of a trajectory batch, and its statistics.
-
-    ``net``: ActorCritic; ``values``: {name: tensor} of its weights; ``entropy_coeff``: float32 scalar.
-    """
-    heads, value, following = look_at(net, values, batch)  # [E·T, …], [E, T], [E, T]
-    held = tf.stop_gradient(value)  # [E, T]
-    if config.use_critic:
-        # Whole returns, less the value, are what λ = 1 gives.
-        advantage = returns.gae(batch, held, following, config.lambda_ if config.use_gae else 1.0)  # [E, T]
-    else:
-        advantage = returns.returns_to_go(batch)  # [E, T]
-    target = advantage + held  # [E, T]
-    share = batch["mask"] / tf.maximum(tf.reduce_sum(batch["mask"]), 1.0)  # [E, T]
-    action = tf.reshape(batch["action"], [-1, *net.spec.action.shape])  # [E·T, …]
-    logp = tf.reshape(net.distribution.logp(heads, action), value.shape)  # [E, T]
-    entropy = tf.reshape(net.distribution.entropy(heads), value.shape)  # [E, T]
-    stats = {
-        "policy_loss": tf.reduce_sum(share * policy_gradient_loss(logp, advantage)),
-        "entropy": tf.reduce_sum(share * entropy),
-        "entropy_coeff": entropy_coeff,
-    }
-    loss = stats["policy_loss"] - entropy_coeff * stats["entropy"]
-    if config.use_critic:
-        stats["vf_loss"] = tf.reduce_sum(share * squared(value - target))
-        stats["vf_explained_var"] = explained_variance(target, held, batch["mask"])
-        loss += config.vf_loss_coeff * stats["vf_loss"]
-    names = list(net.trained)
-    found = tf.gradients(loss, [values[name] for name in names], unconnected_gradients="zero")
-    return dict(zip(names, found, strict=True)), stats
+    @model_validator(mode="after")
+    def _takes_a_gradient_of_each_fragment(self):
+        steps = self.num_envs_per_worker * self.rollout_fragment_length
+        if self.train_batch_size not in (None, steps):
+            raise MisfitError(
+                "train_batch_size",
+                f"{self.train_batch_size} is not num_envs_per_worker {self.num_envs_per_worker} x rollout_fragment_length "
+                f"{self.rollout_fragment_length}: a gradient is of one fragment. Leave the key out",
+            )
+        if self.num_gpus > 1:
+            raise MisfitError(
+                "num_gpus",
+                f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split",
+            )
+        return self

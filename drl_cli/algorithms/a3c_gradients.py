@@ -1,17 +1,17 @@
 """The gradient of the actor-critic loss in NumPy, which A3C's workers compute where their nets are dense.
 
 The loss of a fragment is the mean over its real steps of −log π(a|s)·A + c_v·½(V − R)² − c_e·H, with A and R from the
-values of the same weights, no gradient through either. ``algorithms.a3c`` has the same for the graph, which computes it where
-there are convolutions or an LSTM; ``tests/algorithms/test_a3c_gradients.py`` holds both together.
+values of the same weights, no gradient through either. ``algorithms.a3c_graph`` has the same for the graph, which
+computes it where there are convolutions or an LSTM; ``tests/algorithms/test_a3c_gradients.py`` holds both together.
 
 Sources: Mnih et al. 2016 (arXiv 1602.01783), algorithm S3 and section 5.1 (entropy); the ½ and GAE are RLlib's A3C's.
 """
 
 import numpy as np
 
-from drl_cli.data import advantages
-from drl_cli.networks.backward import Backward, is_differentiable
-from drl_cli.networks.score_gradients import BY_NAME
+from drl_cli.experience import advantages
+from drl_cli.policies.backward import Backward, is_differentiable
+from drl_cli.policies.score_gradients import BY_NAME
 
 
 def is_computed(spec):
@@ -28,7 +28,7 @@ class NumpyGradients:
         self._score = BY_NAME[spec.distribution](spec)
 
     def __call__(self, policy, batch, entropy_coeff):
-        """Return ({weight name: float32 gradient}, {name: statistic}) of a trajectory batch (``data.trajectories``).
+        """Return ({weight name: float32 gradient}, {name: statistic}) of a trajectory batch (``experience.trajectories``).
 
         ``policy``: the NumpyPolicy that acted, with its weights; ``entropy_coeff``: what it is by now.
         """

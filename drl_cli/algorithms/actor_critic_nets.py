@@ -8,10 +8,10 @@ log_std is bounded to [-20, 2]. With ``lstm_use_prev_action_reward`` the previou
 dense layers (RLlib: behind them, in front of the LSTM).
 """
 
-from drl_cli.algorithms import describing
-from drl_cli.data.randomness import generator
-from drl_cli.networks.initial import orthogonal_weights
-from drl_cli.networks.spec import VALUE_HEAD, NetSpec, PolicySpec
+from drl_cli.policies import net_builders
+from drl_cli.policies.initial_weights import orthogonal_weights
+from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
+from drl_cli.randomness import generator
 
 __all__ = ["initial_weights", "policy_spec", "target_updates"]
 
@@ -24,13 +24,13 @@ DISTRIBUTIONS = {
 
 
 def policy_spec(config, spaces):
-    """Return the PolicySpec for ``spaces`` (see ``acting.envs.describe``).
+    """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     ``config`` has the section ``model`` (RecurrentNetwork with ``free_log_std``) and ``vf_share_layers``. The first net is
     "policy"; values are a head of it, or a net "value" of the same layers.
     """
-    model, action = config.model, describing.action(config, spaces)
-    about, seen = describing.observation(config, spaces)
+    model, action = config.model, net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
     cells = model.lstm_cell_size if model.use_lstm else 0
     heads = (("logits", action.size),)
     if action.kind == "Box":
@@ -42,21 +42,21 @@ def policy_spec(config, spaces):
     seen["inputs"] += extra
     acting = NetSpec(
         name="policy",
-        layers=describing.layers(model),
+        layers=net_builders.layers(model),
         heads=(*heads, VALUE_HEAD) if is_shared else heads,
         lstm=cells,
         free_heads=free,
         sde=action.kind == "Box" and getattr(config, "use_sde", False),  # a key of PPO, A2C and TRPO
         **seen,
     )
-    judging = NetSpec(name="value", layers=describing.layers(model), heads=(VALUE_HEAD,), **seen)
+    judging = NetSpec(name="value", layers=net_builders.layers(model), heads=(VALUE_HEAD,), **seen)
     return PolicySpec(
         nets=(acting,) if is_shared else (acting, judging),
         distribution=DISTRIBUTIONS[action.kind],
         action=action,
         state=acting.state_shapes + tuple((size,) for _, size in extra),
         scored=True,
-        mask=describing.mask(spaces),
+        mask=net_builders.mask(spaces),
         previous=previous,
         **about,
     )

@@ -1,75 +1,30 @@
-"""CrossQ for Box actions: SAC without target networks, with batch normalisation in critics and policy.
+"""The config of CrossQ: every key with its default, meaning, unit and bounds.
 
-Source: Bhatt et al. 2024, "CrossQ: Batch Normalization in Deep Reinforcement Learning for Greater Sample Efficiency and
-Simplicity" (arXiv 1902.05605), and its authors' code where the paper is silent: which pass is in which mode, when the running
-statistics move.
-
-- Critics see (s, a) and (s′, a′) in one pass in training mode, so that one set of statistics, of both, normalises them. No
-  gradient flows through the values of the second half (it does through the statistics, as in the authors' code).
-- a′ comes from the policy in evaluation mode; in the actor's loss the policy is in training mode, the critics in
-  evaluation mode. The critics' running statistics move at every update, the policy's at each of its own updates.
-
-Deviations, beside those of ``soft_update`` and ``soft_actor``:
-- Batch normalisation, not *re*normalisation (Ioffe 2017), with which the authors' code corrects a batch's statistics towards
-  the running ones, by a factor of at most 3 and an offset of at most 5, from its 100,000th update on. Before that it is
-  what is here, and that many updates are more than the runs that this is for.
+Batch normalisation in the critics instead of target networks (Bhatt et al. 2024, arXiv:1902.05605). RLlib has no such
+algorithm; keys that SAC has too mean what they mean there.
 """
 
-from drl_cli.algorithms import crossq_nets
-from drl_cli.algorithms.soft_actor import Actor, drawn
-from drl_cli.algorithms.soft_critics import Judgement, first, head_of, with_copies
-from drl_cli.algorithms.soft_update import SoftUpdate
-from drl_cli.losses.value import soft_td_target, squared, td_error
-from drl_cli.tf1.build import Net, values_of, variables_of
-from drl_cli.tf1.moving import follow
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.config.schema import default, key
+from drl_cli.config.sections.max_entropy import SoftKeys
+from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TwinKeys
 
 
-def build(config, spec, initial, seed, scope):
-    """Build CrossQ's variables in the current graph and return its LearnerGraph.
+class CrossQConfig(
+    SoftKeys,
+    TwinKeys,
+    DelayKeys,
+    OffPolicyKeys,
+    defaults={"policy_delay": default(3), "training_intensity": default(None)},  # RLlib has no CrossQ
+):
+    """SAC without target networks: critics with batch normalisation see this and the next state in one pass."""
 
-    ``config``: CrossQConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``crossq_nets.initial_weights``; ``seed`` keys
-    the noise; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    actor = Actor(config, spec, initial, scope, drawn(spec, seed))
-    critics = JointlyNormalised(config, crossq_nets.critic_spec(config, spec), initial, scope)
-    return SoftUpdate(config, spec, actor, critics, scope, config.bn_momentum, config.beta_1).graph()
-
-
-class JointlyNormalised:
-    """Critics with batch normalisation and without targets, [C, B]; ``soft_critics`` says what each method does."""
-
-    def __init__(self, config, net, initial, scope):
-        """``net``: NetSpec with the inputs obs and action, the head "q" of size 1 and ``batch_norm``."""
-        self._net, self._share = net, 1.0 - config.bn_momentum
-        self._weights = variables_of(net.weight_shapes(), initial, scope)
-        self.trained = {name: self._weights[name] for name in net.trainable()}
-        self._running = [name for name in self._weights if name not in self.trained]
-
-    def variables(self):
-        """See ``soft_critics``."""
-        return list(self._weights.values())
-
-    def values(self):
-        """See ``soft_critics``."""
-        return values_of(self._weights)
-
-    def judge(self, values, batch, acting, alpha):
-        """See ``soft_critics``: the squared TD error, both halves of it from one pass."""
-        following = acting.following(batch)
-        net = Net(self._net, values, training=True)
-        obs = tf.concat([batch["obs"], batch["next_obs"]], axis=0)  # [2B, …]
-        action = tf.concat([batch["action"], following.action], axis=0)  # [2B, A]
-        both = first(with_copies(self._net, net(obs, action)["q"]))  # [C, 2B]
-        q, next_q = tf.split(both, 2, axis=-1)  # [C, B], [C, B]
-        target = soft_td_target(batch["reward"], batch["discount"], next_q, following.logp, alpha)  # [B]
-        error = td_error(q, target)  # [C, B]
-        return Judgement(squared(error), q, error, tuple(net.statistics[name] for name in self._running))
-
-    def worth(self, values, batch, acting, choice):
-        """See ``soft_critics``: by the running statistics."""
-        return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
-
-    def settle(self, statistics, number):
-        """See ``soft_critics``: the running statistics move towards the batch's."""
-        follow([self._weights[name] for name in self._running], statistics, self._share)
+    bn_momentum: float = key(
+        0.99,
+        "Share that the running mean and variance of batch normalisation keep at each update.",
+        "share per update",
+        ge=0,
+        lt=1,
+    )
+    beta_1: float = key(
+        0.5, "Adam's decay of the mean gradient, for all parts; the paper's, where 0.9 is usual.", ge=0, lt=1
+    )

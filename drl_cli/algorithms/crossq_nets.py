@@ -1,6 +1,6 @@
 """The nets of CrossQ as plain data: SAC's with batch normalisation, and no targets. Made before TensorFlow is loaded.
 
-Used by the trainer and by ``algorithms.crossq``.
+Used by the trainer and by ``algorithms.crossq_graph``.
 """
 
 import dataclasses

@@ -1,163 +1,142 @@
-"""Deterministic policy gradients, DDPG and TD3: one update as a graph. APEX_DDPG is the same update, elsewhere fed.
+"""The configs of DDPG, TD3 and APEX_DDPG: every key with its default, meaning, unit and bounds.
 
-Sources: Lillicrap et al. 2016 (arXiv 1509.02971); twin critics, delayed policy and smoothed target policy from Fujimoto et
-al. 2018 (TD3, arXiv 1802.09477); priorities from Horgan et al. 2018 (arXiv 1803.00933); keys and their meaning from RLlib's.
-
-Deviations:
-- Gradients of an update are taken at the same weights (critics and actor), then applied.
-- Target noise and its clip are in units of half the action range, so that one number fits every environment (RLlib: the
-  environment's own units).
-- Targets move on updates on which the policy moves (Fujimoto et al., algorithm 1); RLlib moves them on every one.
-- The priority is the mean of the critics' errors (RLlib: the first one's).
-- ``l2_reg`` is half the sum of squares of all kernels of a net, biases and normalisation left out.
-- With ``policy_average`` what acts is a running average of the learnt policy's weights.
+Names and meanings are RLlib's (1.0.1; Lillicrap et al. 2016, arXiv:1509.02971; Fujimoto et al. 2018, arXiv:1802.09477);
+where a default differs, the key's ``why`` says so.
 """
 
-import numpy as np
+from drl_cli.algorithms.apex import APEX
+from drl_cli.config.schema import RATE_ALLOWED, Rate, Section, Widths, default, key
+from drl_cli.config.sections.exploration import NoiseExploration
+from drl_cli.config.sections.model import ACTIVATIONS
+from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
 
-from drl_cli.algorithms import ddpg_nets, describing
-from drl_cli.losses.value import huber, squared, td_error, td_target
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.build import Net, values_of, variables_of
-from drl_cli.tf1.distributions import Deterministic, stateless_normal
-from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
-from drl_cli.tf1.moving import every, follow
-from drl_cli.tf1.tensorflow import tf
-
-RATES = ("actor_lr", "critic_lr")
-TARGET_NOISE = 0  # stream of random numbers within an update
+_WIDTHS = "a list of whole numbers in [1, 65536], at most 32"
+_WIDTHS_WHY = "2x64 runs many times the updates a second on one core and suffices for small and medium tasks"
+_RANDOM_WHY = "what the replay holds when learning begins is then all random"
+_TAU_WHY = "targets that follow faster suit runs of minutes with small nets"
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the LearnerGraph.
-
-    ``config``: DDPGConfig or one of its kin; ``spec``: PolicySpec; ``initial``: {name: array} of
-    ``ddpg_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    update = Update(config, spec, initial, seed, scope, plain_gain)
-    return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
+class DDPGExploration(
+    NoiseExploration,
+    defaults={"final_scale": default(1.0), "random_timesteps": default(None, rllib=1000, why=_RANDOM_WHY)},
+):
+    """Ornstein-Uhlenbeck noise that stays as it is; RLlib's later versions let it fade to 0.02."""
 
 
-def plain_gain(q, action, batch):
-    """Return the policy's loss of each row, [B]: −Q of its ``action`` [B, A], whose values are ``q`` [B]."""
-    return -q
+class TD3Exploration(
+    NoiseExploration,
+    defaults={
+        "type": default("GaussianNoise"),
+        "final_scale": default(1.0),
+        "stddev": default(0.1),
+        "random_timesteps": default(None, rllib=10_000, why=_RANDOM_WHY),
+    },
+):
+    """Gaussian noise of constant size."""
 
 
-class Update:
-    """The variables and the two halves of an update over them."""
-
-    def __init__(self, config, spec, initial, seed, scope, policy_loss):
-        """``policy_loss(q, action, batch)``: the policy's loss of each row, see ``plain_gain``; the rest as for ``build``."""
-        self._config, self._spec, self._seed, self._policy_loss = config, spec, seed, policy_loss
-        self._policy_net, self._critic_net = spec.nets[0], ddpg_nets.critic_spec(config, spec)
-        self._target_policy_net = describing.target_of(self._policy_net)
-        self._target_critic_net = describing.target_of(self._critic_net)
-        self._distribution = Deterministic(*spec.action.policy_bounds())
-        policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
-        self._acting = self._policy = variables_of(policy, initial, scope)
-        if config.policy_average:
-            self._policy = variables_of(policy, initial, scope + "learnt_")
-        self._critic = variables_of(critic, initial, scope)
-        targets = {describing.target_name(name): shape for name, shape in (policy | critic).items()}
-        self._target = variables_of(targets, initial, scope, trainable=False)
-        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
-        self._adam = {
-            part: Adam(scope + part, weights) for part, weights in (("actor", self._policy), ("critic", self._critic))
-        }
-        self._target_every = ddpg_nets.updates_per_target_update(config)
-
-    def variables(self):
-        """Return all variables but the counter."""
-        groups = [self._acting, self._critic, self._target, *(adam.variables for adam in self._adam.values())]
-        if self._policy is not self._acting:
-            groups.append(self._policy)
-        return [variable for group in groups for variable in group.values()]
-
-    def gradients(self, batch, number):
-        """See LearnerGraph: gradients of both parts for ``batch`` at update ``number``."""
-        policy, critic = values_of(self._policy), values_of(self._critic)
-        weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
-        critic_parts, stats, priority = self._critic_gradients(batch, number, critic, weight)
-        delay = self._config.policy_delay
-
-        def actor():
-            return self._actor_gradients(batch, policy, critic, weight)
-
-        def nothing():
-            return [tf.zeros_like(value) for value in policy.values()], {n: tf.zeros([]) for n in ACTOR_STATS}
-
-        due = tf.equal(number % delay, delay - 1)
-        actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, nothing)
-        # Skipped updates count as zeros in a mean over updates: what was computed is scaled up to make up for them.
-        stats.update({name: value * float(delay) for name, value in more.items()})
-        finite = tf.math.is_finite(stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["critic_loss"])
-        return Gradients({"critic": critic_parts, "actor": actor_parts}, stats, finite, {"priority": priority})
-
-    def _critic_gradients(self, batch, number, critic, weight):
-        # inputs: what the target policy does next, smoothed
-        heads = Net(self._target_policy_net, self._target)(batch["next_obs"])
-        next_action = self._distribution.greedy(heads)  # [B, A]
-        if self._config.smooth_target_policy:
-            next_action = self._smoothed(next_action, number)  # [B, A]
-        # targets
-        next_q = self._q(self._target_critic_net, self._target, batch["next_obs"], next_action)  # [C, B]
-        target = td_target(batch["reward"], batch["discount"], next_q)  # [B]
-        # loss: the sum over the critics of the weighted mean over the batch
-        q = self._q(self._critic_net, critic, batch["obs"], batch["action"])  # [C, B]
-        error = td_error(q, target)  # [C, B]
-        rows = huber(error, self._config.huber_threshold) if self._config.use_huber else squared(error)  # [C, B]
-        loss = tf.reduce_sum(tf.reduce_mean(weight * rows, axis=-1))  # scalar
-        gradients = tf.gradients(loss + self._decay(critic), list(critic.values()))
-        gradients, norm = clipped(gradients, self._config.grad_clip)
-        stats = {
-            "critic_loss": loss,
-            "mean_td_error": tf.reduce_mean(error),
-            "mean_q": tf.reduce_mean(q),
-            "min_q": tf.reduce_min(q),
-            "max_q": tf.reduce_max(q),
-            "grad_norm_critic": norm,
-        }
-        return gradients, stats, tf.reduce_mean(tf.abs(error), axis=0)  # [B]
-
-    def _actor_gradients(self, batch, policy, critic, weight):
-        action = self._distribution.greedy(Net(self._policy_net, policy)(batch["obs"]))  # [B, A]
-        q = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
-        loss = tf.reduce_mean(weight * self._policy_loss(q, action, batch))  # scalar
-        gradients, norm = clipped(
-            tf.gradients(loss + self._decay(policy), list(policy.values())), self._config.grad_clip
-        )
-        return gradients, {"actor_loss": loss, "grad_norm_actor": norm}
-
-    def _smoothed(self, action, number):
-        """Clipped noise on the target policy's action, inside the bounds (Fujimoto et al. 2018, eq. 14)."""
-        low, high = self._spec.action.policy_bounds()
-        half = (high - low) / 2
-        noise = stateless_normal(action.shape, self._seed, number, TARGET_NOISE) * self._config.target_noise  # [B, A]
-        most = self._config.target_noise_clip
-        return tf.clip_by_value(action + tf.clip_by_value(noise, -most, most) * half, low, high)  # [B, A]
-
-    def _decay(self, weights):
-        kernels = [value for name, value in weights.items() if name.endswith("/kernel")]
-        if not self._config.l2_reg:
-            return 0.0
-        return self._config.l2_reg * tf.add_n([tf.reduce_sum(squared(kernel)) for kernel in kernels])
-
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``, then let the targets follow."""
-        self._adam["critic"].apply(parts["critic"], rates["critic_lr"])
-        delay = self._config.policy_delay
-        every(delay, number, lambda: self._adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
-        every(self._target_every, number, self._follow, self._target_every - 1)
-        if self._policy is not self._acting:
-            follow(self._acting.values(), self._policy.values(), 1.0 - self._config.policy_average)
-
-    def _follow(self):
-        leaders = self._policy | self._critic
-        follow([self._target[describing.target_name(name)] for name in leaders], leaders.values(), self._config.tau)
-
-    def _q(self, net, weights, obs, action):
-        q = Net(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
-        return q if net.copies > 1 else tf.expand_dims(q, 0)
+class ApexDDPGExploration(NoiseExploration, defaults={"type": default("PerWorkerOrnsteinUhlenbeckNoise")}):
+    """Noise that differs from environment to environment, and is correlated in time, which carries far."""
 
 
-ACTOR_STATS = ("actor_loss", "grad_norm_actor")
+class ActorCriticNets(Section):
+    """Layers and step sizes of a policy and its critics."""
+
+    actor_hiddens: Widths = key(
+        (64, 64), "Units of each hidden layer of the policy.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
+    )
+    actor_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of the policy.")
+    critic_hiddens: Widths = key(
+        (64, 64), "Units of each hidden layer of a critic.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
+    )
+    critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
+    layer_norm: bool = key(
+        False,
+        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
+        "it makes equal noise on the weights of different layers do about as much.",
+    )
+    actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
+    critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
+
+
+class _DeterministicKeys(ActorCriticNets):
+    """The two kinds of net, what smooths the critics' target, the loss."""
+
+    smooth_target_policy: bool = key(
+        False, "Add clipped noise to the target policy's actions, so that critics cannot be exploited at a peak."
+    )
+    target_noise: float = key(
+        0.2,
+        "Standard deviation of that noise.",
+        "policy's units, [-1, 1] if actions are normalised",
+        needs=("smooth_target_policy", 1),
+        ge=0,
+        le=1e6,
+    )
+    target_noise_clip: float = key(
+        0.5,
+        "Largest size of that noise.",
+        "policy's units, [-1, 1] if actions are normalised",
+        needs=("smooth_target_policy", 1),
+        ge=0,
+        le=1e6,
+    )
+    use_huber: bool = key(False, "Huber's loss of the TD errors instead of their squares.")
+    huber_threshold: float = key(
+        1.0, "TD error beyond which Huber's loss grows linearly.", "reward", needs=("use_huber", 1), gt=0, le=1e9
+    )
+    l2_reg: float = key(
+        1e-6, "Factor of half the squared weights (biases left out) that is added to both losses.", ge=0, le=1e3
+    )
+
+
+class DDPGConfig(
+    _DeterministicKeys,
+    TwinKeys,
+    DelayKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "twin_q": default(False),
+        "tau": default(0.01, rllib=0.002, why=_TAU_WHY),
+        "prioritized_replay": default(True),
+        "buffer_size": default(1_000_000, rllib=50_000, why="the paper's; old experience steadies the critic"),
+        "timesteps_per_iteration": default(1000),
+    },
+):
+    """Deep deterministic policy gradient."""
+
+    exploration_config: DDPGExploration = key(DDPGExploration(), "How to explore.")
+
+
+class TD3Config(
+    DDPGConfig,
+    defaults={
+        "twin_q": default(True),
+        "policy_delay": default(2),
+        "smooth_target_policy": default(True),
+        "l2_reg": default(0.0),
+        "tau": default(0.01, rllib=0.005, why=_TAU_WHY),
+        "train_batch_size": default(100),
+        "prioritized_replay": default(False),
+        "buffer_size": default(1_000_000),
+        "learning_starts": default(1500, rllib=10_000, why="small tasks are half solved by then"),
+    },
+):
+    """DDPG with twin critics, delayed policy updates and smoothed targets."""
+
+    exploration_config: TD3Exploration = key(TD3Exploration(), "How to explore.")
+
+
+class ApexDDPGConfig(
+    DDPGConfig,
+    defaults={
+        **APEX,
+        "target_network_update_freq": default(
+            0, rllib="500000 transitions trained", why="targets follow softly at every update, by tau"
+        ),
+    },
+):
+    """DDPG with many workers, each with noise of its own, and a replay in shards that workers give priorities."""
+
+    exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")

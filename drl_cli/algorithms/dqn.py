@@ -1,119 +1,177 @@
-"""Q-learning of the values of a few actions: DQN, SimpleQ, APEX and QR-DQN, one update as a graph.
+"""The configs of DQN, SimpleQ, APEX and QRDQN: every key with its default, meaning, unit and bounds.
 
-Which of them it is, the config says: ``double_q``, ``dueling``, ``noisy``, ``num_atoms``, ``n_quantiles``,
-``prioritized_replay``, ``n_step``.
-
-Sources: Mnih et al. 2015; double, van Hasselt et al. 2016 (arXiv 1509.06461), eq. 4; dueling, Wang et al. 2016; priorities,
-Schaul et al. 2016 (arXiv 1511.05952); atoms, Bellemare et al. 2017 (C51); noise, Fortunato et al. 2018; all of them, Hessel
-et al. 2018, "Rainbow" (arXiv 1710.02298); quantiles, Dabney et al. 2018; keys and their meaning from RLlib's DQN.
-
-Deviations:
-- ``grad_clip`` bounds the norm of all gradients together; RLlib's that of each variable.
-- Noisy nets draw three times an update, independently: for s, for the choice at s′ and for the value at s′. RLlib and
-  Rainbow share draws. A worker's first priorities come from the means.
-- ``target_network_update_freq`` counts env steps in RLlib; here it is turned into updates with the training intensity.
-- ``tau`` below 1 moves the targets a part of the way; RLlib's DQN copies.
-- n-step targets: ``reward`` and ``discount`` arrive summed over the real number of steps; no off-policy correction.
-- C51's priority is the cross-entropy, as in RLlib (Rainbow: the divergence, which a row's target entropy separates from
-  it); QR-DQN's is the mean |target_j − θ_i|.
-- With ``policy_average`` what acts is a running average of the learnt net (Polyak & Juditsky 1992); losses never see it.
+Names and meanings are RLlib's (1.0.1) and, for QRDQN, which it lacks, Stable-Baselines3's. Sources: Mnih et al. 2015;
+van Hasselt et al. 2016 (double); Wang et al. 2016 (dueling); Bellemare et al. 2017 (atoms); Fortunato et al. 2018
+(noisy); Hessel et al. 2018 (Rainbow: all of them); Dabney et al. 2018 (quantiles). Where a default differs from
+RLlib's, the key's ``why`` says so.
 """
 
-from drl_cli.algorithms.value_net import RATES, ValueNet
-from drl_cli.losses import action_value as losses
-from drl_cli.losses.value import huber
-from drl_cli.tf1.action_values import ActionValues
-from drl_cli.tf1.adam import clipped
-from drl_cli.tf1.build import Net, values_of
-from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
-from drl_cli.tf1.noise import layer_noise
-from drl_cli.tf1.tensorflow import tf
+from pydantic import model_validator
 
-NOW, CHOICE, NEXT = 0, 1, 2  # streams of random numbers within an update: Q(s), argmax at s', the value there
-KAPPA = 1.0  # where Huber's loss turns from a square into a line, in returns
+from drl_cli.algorithms.apex import APEX
+from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, Widths, default, key
+from drl_cli.config.sections.exploration import ValueExploration
+from drl_cli.config.sections.model import Network
+from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.config.sections.resources import NO_GPU
+
+_EPSILONS = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_schedule")
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the LearnerGraph.
-
-    ``config``: DQNConfig or one of its kin; ``spec``: PolicySpec; ``initial``: {name: array} of
-    ``dqn_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    update = _Update(config, spec, initial, seed, scope)
-    return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
-
-
-class _Update:
-    """The variables and the two halves of an update over them."""
-
-    def __init__(self, config, spec, initial, seed, scope):
-        self._config, self._seed, self._value = config, seed, spec.value
-        self._values = ActionValues(spec)
-        self._losses = {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
-        self._nets = ValueNet(config, spec, initial, scope)
-        self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
-
-    def gradients(self, batch, number):
-        """See LearnerGraph: gradients of the net for ``batch`` at update ``number``."""
-        learnt = values_of(self._nets.learnt)
-        # targets
-        next_atoms = self._next_atoms(batch, number, learnt)  # [B, atoms]
-        # loss: the mean over the batch, each row with its weight
-        atoms = self._atoms(self._nets.net, learnt, batch["obs"], (number, NOW))  # [B, n, atoms]
-        taken = self._values.chosen(atoms, batch["action"])  # [B, atoms]
-        rows, priority, error, more = self._losses(self._value, batch, taken, next_atoms)  # [B], [B], [B]
-        loss = tf.reduce_mean(rows * batch["weight"] if "weight" in batch else rows)  # scalar
-        gradients, norm = clipped(tf.gradients(loss, list(learnt.values())), self._config.grad_clip)
-        q = self._values.expected(taken)  # [B]
-        stats = {
-            "loss": loss,
-            "mean_td_error": tf.reduce_mean(error),
-            "mean_q": tf.reduce_mean(q),
-            "min_q": tf.reduce_min(q),
-            "max_q": tf.reduce_max(q),
-            "grad_norm": norm,
-            **more,
-        }
-        # A projection cuts an infinite reward down to its edge, where the loss no longer shows it.
-        finite = tf.math.is_finite(loss + norm + tf.reduce_mean(batch["reward"]))
-        return Gradients({"q": gradients}, stats, finite, {"priority": tf.stop_gradient(priority)})
-
-    def _next_atoms(self, batch, number, learnt):
-        """What is believed of the best next action, [B, atoms]."""
-        atoms = self._atoms(
-            self._nets.target_net, self._nets.target, batch["next_obs"], (number, NEXT)
-        )  # [B, n, atoms]
-        choosing = atoms
-        if self._config.double_q:
-            choosing = self._atoms(self._nets.net, learnt, batch["next_obs"], (number, CHOICE))  # [B, n, atoms]
-        best = self._values.greedy(choosing, batch["next_obs"])  # [B]
-        return tf.stop_gradient(self._values.chosen(atoms, best))  # [B, atoms]
-
-    def _atoms(self, net, weights, obs, draw):
-        """The values of all actions, [B, n, atoms]; ``draw``: (update number, stream) of the noise."""
-        return self._values.atoms(Net(net, weights, layer_noise(net, self._seed, *draw))(obs))  # [B, n, atoms]
+class DQNExploration(
+    ValueExploration,
+    defaults={
+        "initial_epsilon": default(1.0),
+        "final_epsilon": default(0.02),
+        "epsilon_timesteps": default(10_000),
+    },
+):
+    """A share of random actions that falls from 1 to 0.02 over 10,000 env steps."""
 
 
-# What each kind of value learns: (its loss [B], priority [B], error of the expectation [B], more statistics).
+class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsilonGreedy")}):
+    """A share of random actions that differs from environment to environment."""
 
 
-def _of_means(value, batch, taken, next_atoms):
-    target = losses.value_target(batch["reward"], batch["discount"], next_atoms[:, 0])  # [B]
-    error = target - taken[:, 0]  # [B]
-    return huber(error, KAPPA), tf.abs(error), error, {}
+class ValueNetwork(
+    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers behind it")}
+):
+    """The network in front of the action values."""
 
 
-def _of_atoms(value, batch, taken, next_atoms):
-    chances, support = tf.nn.softmax(next_atoms), value.support()  # [B, atoms], [atoms]
-    target = losses.projected(batch["reward"], batch["discount"], chances, value.low, value.high)  # [B, atoms]
-    rows = losses.cross_entropy(target, taken)  # [B]
-    error = tf.reduce_sum((target - tf.nn.softmax(taken)) * support, axis=-1)  # [B]
-    return rows, rows, error, {"edge_mass": tf.reduce_mean(target[:, 0] + target[:, -1])}
+class ValueKeys(Section):
+    """The net of action values and how it is learnt."""
+
+    model: ValueNetwork = key(ValueNetwork(), "The network in front of the action values.")
+    dueling: bool = key(True, "Learn the state's value and each action's advantage over it in streams of their own.")
+    hiddens: Widths = key(
+        (64,),
+        "Units of each hidden layer between that network and the action values, in each stream.",
+        "units",
+        "a list of whole numbers in [1, 65536], at most 32",
+        rllib=[256],
+        why="as wide as the layers of model in front of it",
+    )
+    double_q: bool = key(True, "The online network chooses the action whose target value is believed.")
+    noisy: bool = key(
+        False,
+        "Explore by noise on the weights of these layers instead of random actions: epsilon is 0 unless "
+        "exploration_config gives one.",
+    )
+    sigma0: float = key(0.5, "Size of that noise at the start.", needs=("noisy", 1), gt=0, le=100)
+    lr: Rate = key(5e-4, "Adam's step size of the network.", "per update", RATE_ALLOWED)
+    adam_epsilon: float = key(1e-8, "What Adam adds to the root of the mean squared gradient.", gt=0, le=1)
+    exploration_config: DQNExploration = key(DQNExploration(), "How to explore.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _noise_needs_no_epsilon(cls, data):
+        if not isinstance(data, dict) or data.get("noisy", cls.model_fields["noisy"].default) is not True:
+            return data
+        given = data.get("exploration_config", {})
+        epsilon_greedy = cls.model_fields["exploration_config"].default.type == "EpsilonGreedy"
+        if not isinstance(given, dict) or given.get("type", "EpsilonGreedy") != "EpsilonGreedy" or not epsilon_greedy:
+            return data
+        if set(given) & set(_EPSILONS):
+            return data
+        return {**data, "exploration_config": {**given, "initial_epsilon": 0.0, "final_epsilon": 0.0}}
+
+    @model_validator(mode="after")
+    def _has_one_noise(self):
+        if self.noisy and self.exploration_config.type == "ParameterNoise":
+            raise MisfitError("noisy", "true puts noise on the weights, and so does ParameterNoise; keep one of them")
+        return self
 
 
-def _of_quantiles(value, batch, taken, next_atoms):
-    reward, discount = tf.expand_dims(batch["reward"], 1), tf.expand_dims(batch["discount"], 1)  # [B, 1], [B, 1]
-    target = losses.value_target(reward, discount, next_atoms)  # [B, atoms]
-    errors = losses.quantile_errors(taken, target)  # [B, atoms, atoms]
-    priority = tf.reduce_mean(tf.abs(errors), axis=[1, 2])  # [B]
-    return losses.quantile_huber(errors, KAPPA), priority, tf.reduce_mean(errors, axis=[1, 2]), {}
+class QRDQNConfig(
+    ValueKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "tau": default(1.0),
+        "target_network_update_freq": default(500),
+        "buffer_size": default(50_000),
+        "learning_starts": default(1000),
+        "train_batch_size": default(64),
+        "dueling": default(False),
+        "double_q": default(False),
+        "training_intensity": default(None),  # RLlib has no QR-DQN
+    },
+):
+    """DQN that learns quantiles of the return of each action."""
+
+    n_quantiles: Whole = key(50, "Quantiles of each action's return. The paper has 200.", "quantiles", ge=2, le=1000)
+
+
+class DQNConfig(
+    ValueKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "tau": default(1.0),
+        "target_network_update_freq": default(500),
+        "grad_clip": default(40.0),
+        "buffer_size": default(50_000),
+        "prioritized_replay": default(True),
+        "learning_starts": default(1000),
+        "rollout_fragment_length": default(
+            25, rllib=4, why="one message per 100 steps; fragment borders change nothing"
+        ),
+        "train_batch_size": default(
+            64, rllib=32, why="between what published recipes use for CartPole and LunarLander"
+        ),
+        "n_step": default(3, rllib=1, why="rewards reach the states before them three times as fast"),
+        "training_intensity": default(
+            None, rllib="null: a batch of 32 per 4 env steps", why="a pace that the number of workers does not change"
+        ),
+        "timesteps_per_iteration": default(1000),
+    },
+):
+    """Deep Q-learning: double, dueling, distributional, noisy, prioritized and with n-step returns, as wished."""
+
+    num_atoms: Whole = key(
+        1,
+        "1 learns the mean of each action's return; more learn its distribution over as many values (C51).",
+        "atoms",
+        ge=1,
+        le=1000,
+    )
+    v_min: float = key(-10.0, "Lowest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
+    v_max: float = key(10.0, "Highest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
+
+    @model_validator(mode="after")
+    def _spans_a_range(self):
+        if self.v_min >= self.v_max:
+            raise MisfitError("v_min", f"{self.v_min:g} is not below v_max {self.v_max:g}")
+        return self
+
+
+class SimpleQConfig(
+    DQNConfig,
+    defaults={
+        "double_q": default(False),
+        "dueling": default(False),
+        "hiddens": default(()),
+        "compress_observations": default(
+            False, rllib=True, why="it pays for images only; those that have them ask for it"
+        ),
+        "n_step": default(1),
+        "prioritized_replay": default(False),
+    },
+):
+    """DQN without its extensions; each can be switched on."""
+
+
+class ApexConfig(
+    DQNConfig,
+    defaults={
+        **APEX,
+        "target_network_update_freq": default(
+            500, rllib="500000 transitions trained", why="counted in env steps as for DQN; RLlib's is for 32 workers"
+        ),
+        "num_gpus": default(0.0, rllib=1, why=NO_GPU),
+    },
+):
+    """DQN with many workers, each environment with its share of random actions, and a replay in shards."""
+
+    exploration_config: ApexExploration = key(ApexExploration(), "How to explore.")

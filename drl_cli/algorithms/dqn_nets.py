@@ -1,16 +1,17 @@
 """The net of DQN and its kin as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
 
-Used by the trainer (the policy's spec, its first weights), ``algorithms.dqn`` and ``algorithms.r2d2_nets``. Sources: dueling
-streams, Wang et al. 2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers, Fortunato et
+Used by the trainer (the policy's spec, its first weights), ``algorithms.dqn_graph`` and ``algorithms.r2d2_nets``.
+Sources: dueling streams, Wang et al. 2016; atoms, Bellemare et al. 2017; quantiles, Dabney et al. 2018; noisy layers,
+Fortunato et
 al. 2018; keys from RLlib's DQN.
 
 Deviations: with ``model.layer_norm`` the layers of the streams are normalised too.
 """
 
-from drl_cli.algorithms import describing
-from drl_cli.algorithms.describing import target_updates
-from drl_cli.data.randomness import generator
-from drl_cli.networks.spec import Dense, NetSpec, PolicySpec, ValueSpec
+from drl_cli.policies import net_builders
+from drl_cli.policies.net_builders import target_updates
+from drl_cli.policies.policy_spec import Dense, NetSpec, PolicySpec, ValueSpec
+from drl_cli.randomness import generator
 
 __all__ = ["initial_weights", "policy_spec", "target_updates"]
 
@@ -18,7 +19,7 @@ STREAM_ACTIVATION = "relu"  # RLlib's, whatever the layers in front of the strea
 
 
 def policy_spec(config, spaces):
-    """Return the PolicySpec of a policy over action values for ``spaces`` (see ``acting.envs.describe``).
+    """Return the PolicySpec of a policy over action values for ``spaces`` (see ``envs.make.describe``).
 
     ``config``: DQNConfig or one of its kin: ``n_quantiles`` asks for quantiles, ``num_atoms`` above 1 for a distribution over
     atoms. Noise, as in Rainbow, is in the layers of the streams and in their outputs.
@@ -28,26 +29,26 @@ def policy_spec(config, spaces):
 
 def values_spec(config, spaces, value, lstm=0):
     """Return the PolicySpec over action values that ``value`` (ValueSpec) describes, with ``lstm`` recurrent cells."""
-    action = describing.action(config, spaces)
-    about, seen = describing.observation(config, spaces)
+    action = net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
     heads = (("value", value.atoms), ("advantage", action.n * value.atoms))
     streams = (Dense(units, STREAM_ACTIVATION, config.model.layer_norm, config.noisy) for units in config.hiddens)
     net = NetSpec(
         name="q",
-        layers=describing.layers(config.model),
+        layers=net_builders.layers(config.model),
         heads=heads if config.dueling else (("q", action.n * value.atoms),),
         head_layers=tuple(streams),
         noisy_heads=config.noisy,
         lstm=lstm,
         **seen,
     )
-    mask = describing.mask(spaces)
+    mask = net_builders.mask(spaces)
     return PolicySpec((net,), "q", action=action, value=value, state=net.state_shapes, mask=mask, **about)
 
 
 def initial_weights(config, spec, seed):
     """Return {name: float32 array} of the net and its target, drawn from ``seed`` alone."""
-    return describing.with_targets(spec.nets[0].initial_weights(generator(seed, "init"), sigma=config.sigma0))
+    return net_builders.with_targets(spec.nets[0].initial_weights(generator(seed, "init"), sigma=config.sigma0))
 
 
 def _value(config):

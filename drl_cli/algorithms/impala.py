@@ -1,37 +1,222 @@
-"""IMPALA: an actor-critic that learns from what older policies did, corrected by V-trace.
+"""The configs of IMPALA and APPO: every key with its default, meaning, unit and bounds.
 
-Source: Espeholt et al. 2018, "IMPALA: Scalable Distributed Deep-RL with Importance Weighted Actor-Learner Architectures"
-(arXiv 1802.01561), section 4.2; keys and their meaning from RLlib's IMPALA. ``algorithms.stream_update`` names the deviations.
+Names and meanings are RLlib's (1.0.1). Sources: Espeholt et al. 2018 (IMPALA); Luo et al. 2020, "IMPACT" (arXiv
+1912.00167), for the target policy, replayed batches and several passes; Schulman et al. 2017 (the clipped surrogate).
+
+Deviations:
+- Losses are means over the steps of a batch; RLlib's IMPALA takes sums. Of a sum over its 500 steps the gradient is 500
+  times as long: its ``grad_clip`` 40 is 0.08 here, and its RMSProp's ``epsilon`` 0.1 is 0.1 / 500² = 4e-7.
+- ``learner_queue_size`` bounds what waits for the learner, in batches; a longer queue makes nothing faster, and everything
+  that is learnt older.
+- ``lambda`` weighs V-trace's traces too (remark 2 of the paper).
+- ``target_update_frequency`` counts train batches. RLlib 1.0.1 compares env steps with a number of passes, and so copies
+  at every batch.
+- ``vtrace_drop_last_ts`` has nothing to do: the value of the real observation behind the last step is known.
 """
 
-from drl_cli.algorithms.stream_update import StreamUpdate
-from drl_cli.losses.policy_gradient import policy_gradient_loss
-from drl_cli.tf1.actor_critic import ActorCritic
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from drl_cli.config.schema import MisfitError, Section, Whole, default, key
+from drl_cli.config.sections.iteration import least_seconds
+from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.resources import NO_GPU
+
+Threshold = Annotated[float, Field(gt=0, le=1e6)]
+
+_STREAM = {
+    "num_workers": default(2),
+    "min_iter_time_s": least_seconds(10),
+    "rollout_fragment_length": default(50),
+    "train_batch_size": default(
+        800, rllib=500, why="two fragments of 8 environments: whole fragments make up a batch, so 500 would be 800 too"
+    ),
+    "lr": default(1e-3, rllib=5e-4, why="one step for each batch: bigger ones learn small tasks in half the batches"),
+    "grad_clip": default(
+        0.5, rllib="40, of a sum over 500 steps: 0.08 of their mean", why="as in the other algorithms of this family"
+    ),
+    "lambda_": default(1.0),
+    "entropy_coeff": default(0.01),
+}
+"""What both start from in place of the on-policy family's defaults."""
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the BatchGraph.
+class VTraceKeys(Section):
+    """How much is believed of what an older policy did."""
 
-    ``config``: IMPALAConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
-    ``seed`` is not used: nothing here is random; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
-    return StreamUpdate(config, spec, net, scope, _LogLikelihood()).graph()
+    vtrace: bool = key(
+        True,
+        "Whether values and advantages are corrected for the older policy that acted (V-trace); false takes the steps for "
+        "the present policy's own and estimates advantages as A3C does.",
+    )
+    vtrace_clip_rho_threshold: Threshold | None = key(
+        1.0,
+        "Largest importance weight of a temporal difference (the paper's rho-bar): which policy's values are learnt. null "
+        "never clips.",
+        needs=("vtrace", 1),
+    )
+    vtrace_clip_pg_rho_threshold: Threshold | None = key(
+        1.0,
+        "Largest importance weight of a step in the policy's gradient. null never clips.",
+        needs=("vtrace", 1),
+    )
 
 
-class _LogLikelihood:
-    """Make what turned out well more likely: −log π(a|x)·advantage, the advantage having its importance weight."""
+class StreamKeys(Section):
+    """How fragments reach the learner, how often it looks at them, and when workers hear of it."""
 
-    stats, variables = (), {}
+    num_sgd_iter: Whole = key(1, "Passes over each train batch; one gradient step a pass.", "passes", ge=1, le=1000)
+    minibatch_buffer_size: Whole = key(
+        1,
+        "Train batches whose passes take turns; 1 makes all passes over a batch before the next. Needs num_sgd_iter above "
+        "1 to matter.",
+        "train batches",
+        needs=("num_sgd_iter", 2),
+        ge=1,
+        le=1000,
+    )
+    replay_buffer_num_slots: Whole = key(
+        0, "Newest fragments that may be learnt from again; 0 keeps none.", "fragments", ge=0, le=10_000
+    )
+    replay_proportion: float = key(
+        0.0,
+        "Older fragments that join the queue for each new one, on average, drawn from the slots.",
+        "fragments per fragment",
+        needs=("replay_buffer_num_slots", 1),
+        ge=0,
+        le=100,
+    )
+    learner_queue_size: Whole = key(
+        2,
+        "Train batches' worth of fragments that may wait for the learner or be under way; while there are as many, workers "
+        "are not asked for more than one fragment each.",
+        "train batches",
+        ge=1,
+        le=1000,
+        rllib=16,
+        why="a batch that waited behind fifteen others is learnt by a policy that is fifteen versions newer",
+    )
+    learner_queue_timeout: float = key(
+        300.0,
+        "Longest time for which the learner goes without a train batch; then the run fails.",
+        "seconds",
+        needs=("num_workers", 1),
+        gt=0,
+        le=86_400,
+    )
+    max_sample_requests_in_flight_per_worker: Whole = key(
+        2,
+        "Fragments that a worker may have been asked for at a time; with 2 it begins the next at once.",
+        "fragments",
+        needs=("num_workers", 1),
+        ge=1,
+        le=100,
+    )
+    broadcast_interval: Whole = key(
+        1, "Calls of the learner, one for each train batch, between two pushes of its weights.", "calls", ge=1, le=1000
+    )
+    num_aggregation_workers: Whole = key(
+        0,
+        "Always 0: fragments reach the learner as references that nobody reads before it, so there is nothing to aggregate.",
+        "processes",
+        ge=0,
+    )
 
-    def before(self, batch):
-        return None
 
-    def log_rho(self, now, batch, before):
-        return now.logp - batch["logp"]  # [E, T]
+class OptimiserKeys(Section):
+    """Which optimiser takes the steps."""
 
-    def policy_loss(self, now, batch, before, advantage):
-        return policy_gradient_loss(now.logp, advantage), {}  # [E, T]
+    opt_type: Literal["adam", "rmsprop"] = key(
+        "adam", "Adam (with adam_epsilon), or RMSProp (with the next three keys)."
+    )
+    decay: float = key(
+        0.99, "RMSProp's share of the past in its running mean of squared gradients, at each update.", gt=0, lt=1
+    )
+    momentum: float = key(0.0, "RMSProp's share of the last step in the next.", ge=0, lt=1)
+    epsilon: float = key(
+        4e-7,
+        "What RMSProp adds to the mean squared gradient, under the root.",
+        gt=0,
+        le=1,
+        rllib=0.1,
+        why="the same for a mean over a batch as RLlib's for a sum over 500 steps",
+    )
 
-    def after(self, number, stats):
-        """Nothing follows the policy."""
+
+class IMPALAConfig(
+    VTraceKeys,
+    StreamKeys,
+    OptimiserKeys,
+    OnPolicyKeys,
+    defaults={**_STREAM, "num_gpus": default(0.0, rllib=1, why=NO_GPU)},
+):
+    """An actor-critic whose workers never wait: V-trace corrects for the age of what they did."""
+
+    @model_validator(mode="after")
+    def _streams(self):
+        """Refuse what each key allows but the keys together do not."""
+        if self.num_aggregation_workers:
+            raise MisfitError(
+                "num_aggregation_workers",
+                "must be 0: fragments go to the learner as references, which nobody between has to read or put together",
+            )
+        if self.num_gpus > 1:
+            raise MisfitError(
+                "num_gpus", "must be at most 1: only a batch that all wait for is split over several, as PPO's is"
+            )
+        if not self.use_critic:
+            raise MisfitError("use_critic", "must be true: V-trace corrects values, and has none without a critic")
+        if self.replay_proportion and not self.replay_buffer_num_slots:
+            raise MisfitError("replay_proportion", "above 0 needs replay_buffer_num_slots 1 or more to draw from")
+        return self
+
+
+class APPOConfig(
+    IMPALAConfig,
+    defaults={
+        "lr": default(5e-4),
+        "num_gpus": default(0.0),
+        "replay_buffer_num_slots": default(
+            0,
+            rllib="100, of which nothing is drawn while replay_proportion is 0",
+            why="a policy learns from newer steps",
+        ),
+        "num_sgd_iter": default(
+            4, rllib=1, why="the clipped surrogate is there to make several passes over the same steps safe"
+        ),
+    },
+):
+    """IMPALA with PPO's clipped surrogate, measured against a target policy that follows now and then."""
+
+    clip_param: float = key(
+        0.4,
+        "How far the ratio of the new policy's probability to the target policy's may move from 1 and still be rewarded.",
+        gt=0,
+        le=10,
+    )
+    use_kl_loss: bool = key(False, "Whether the divergence from the target policy is part of the loss.")
+    kl_coeff: float = key(
+        1.0,
+        "Weight of that divergence at first; it is adapted to kl_target.",
+        "per nat",
+        needs=("use_kl_loss", 1),
+        ge=0,
+        le=1e6,
+    )
+    kl_target: float = key(
+        0.01,
+        "Divergence aimed at: above twice as much its weight grows by half, below half as much it is halved.",
+        "nats",
+        needs=("use_kl_loss", 1),
+        gt=0,
+        le=1e6,
+    )
+    target_update_frequency: Whole = key(
+        1, "Train batches between two copies of the learnt policy into the target.", "train batches", ge=1, le=100_000
+    )
+
+
+def passes_per_call(config):
+    """Return the passes over a train batch in one call of the learner: all, unless the passes of several take turns."""
+    return config.num_sgd_iter if config.minibatch_buffer_size == 1 else 1

@@ -1,127 +1,115 @@
-"""MARWIL and BC: imitation of recorded steps, those with better outcomes more than others, one update as a graph.
+"""The configs of MARWIL and BC: every key with its default, meaning, unit and bounds.
 
-Which of them it is, ``beta`` says: with 0 there are no weights, no value and no advantages.
-
-Sources: Wang et al. 2018, "Exponentially Weighted Imitation Learning for Batched Historical Data" (NeurIPS), eq. 2 and
-algorithm 1; Pomerleau 1991 (behaviour cloning); keys and their meaning from RLlib's MARWIL.
-
-Deviations:
-- The scale of the advantages is the root of a running mean of their squares, in which a batch counts before its weights are
-  made; without ``moving_average_sqd_adv_norm_start`` it has no bias towards its beginning (Kingma & Ba 2015, section 3).
-- Weights are at most ``max_advantage_weight``.
-- Returns arrive summed up to the end of the episode (``data.whole_returns``); one that was cut off is bootstrapped.
-- ``grad_clip`` bounds the gradients of policy and value each; with shared layers both together.
+Names and meanings are RLlib's (MARWIL, 1.0.1 to 1.13; Wang et al. 2018, "Exponentially Weighted Imitation Learning for
+Batched Historical Data"). Deviations:
+- ``moving_average_sqd_adv_norm_start``: null, an average without a bias towards any start. RLlib's start of 100 with its
+  rate of 1e-8 is never forgotten: whatever the rewards, advantages are divided by 10.
+- ``max_advantage_weight`` bounds the weights of the steps; RLlib's are unbounded.
+- A timestep is a step learnt from: with ``training_intensity`` 1 files of n steps are a pass every n timesteps.
+- Losses are means, the value's is half of the squared error, as RLlib's.
 """
 
-import math
+from typing import Annotated
 
-import numpy as np
+from pydantic import Field
 
-from drl_cli.losses.imitation import advantage_weight, weighted_imitation_loss
-from drl_cli.losses.policy_gradient import explained_variance
-from drl_cli.losses.value import squared
-from drl_cli.tf1 import scored
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.build import Net, values_of, variables_of
-from drl_cli.tf1.graph import Gradients, learner_graph, transition_columns
-from drl_cli.tf1.tensorflow import tf
-
-RATES = ("lr",)
+from drl_cli.config.schema import RATE_ALLOWED, Rate, default, key
+from drl_cli.config.sections.exploration import DrawnExploration
+from drl_cli.config.sections.model import ACTIVATIONS, Network
+from drl_cli.config.sections.off_policy import BufferedKeys
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the LearnerGraph.
+class ImitationNetwork(Network):
+    """The network of the policy, and of the value."""
 
-    ``config``: MARWILConfig or BCConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``marwil_nets.initial_weights``;
-    ``seed``: nothing is drawn; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    del seed
-    update = _Update(config, spec, initial, scope)
-    columns = transition_columns(config, spec)
-    if not config.beta:
-        columns = {name: columns[name] for name in ("obs", "action")}
-    return learner_graph(columns, RATES, update, spec, scope)
+    fcnet_activation: ACTIVATIONS = key("tanh", "What follows each hidden layer.")
+    free_log_std: bool = key(
+        False,
+        "Whether the logarithm of the standard deviations of Box actions is a variable of its own, the same in all states, "
+        "instead of an output of the network.",
+    )
 
 
-class _Update:
-    """The variables and the two halves of an update over them."""
+class ImitationKeys(
+    BufferedKeys,
+    defaults={
+        "buffer_size": default(
+            1_000_000, rllib="1000 batches, later 10,000 steps", why="files are held as a whole as long as they fit"
+        ),
+        "learning_starts": default(0),
+        "train_batch_size": default(512, rllib=2000, why="more and smaller steps in the same time"),
+        "training_intensity": default(1.0),
+        "updates_per_call": default(100),
+        "timesteps_per_iteration": default(
+            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is looked at after each"
+        ),
+        "rollout_fragment_length": default(200),
+        "evaluation_interval": default(
+            1,
+            rllib=None,
+            why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+        ),
+    },
+):
+    """What both have: a policy that learns to act as recorded."""
 
-    def __init__(self, config, spec, initial, scope):
-        self._config, self._spec = config, spec
-        self._distribution = scored.BY_NAME[spec.distribution](spec)
-        self._parts = {net.name: variables_of(net.weight_shapes(), initial, scope) for net in spec.nets}
-        self._adam = {part: Adam(scope + part, weights) for part, weights in self._parts.items()}
-        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
-        self._square = None  # the running mean of squared advantages
-        if config.beta:
-            start = np.float32(config.moving_average_sqd_adv_norm_start or 0.0)
-            name = scope + "advantage/mean_square"
-            self._square = tf.Variable(start, name=name, use_resource=True, trainable=False)
+    model: ImitationNetwork = key(ImitationNetwork(), "The network of the policy, and that of the value.")
+    lr: Rate = key(
+        1e-3,
+        "Adam's step size of all weights.",
+        "per update",
+        RATE_ALLOWED,
+        rllib=1e-4,
+        why="for small nets, and minutes",
+    )
+    bc_logstd_coeff: float = key(
+        0.0, "Weight of the mean log standard deviation of Box actions, which the loss rewards.", ge=0, le=1e3
+    )
+    exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore, where anything is sampled.")
 
-    def variables(self):
-        """All but the counter."""
-        groups = [*self._parts.values(), *(adam.variables for adam in self._adam.values())]
-        found = [variable for group in groups for variable in group.values()]
-        return found if self._square is None else [*found, self._square]
 
-    def gradients(self, batch, number):
-        """See LearnerGraph: gradients of the nets for ``batch`` at update ``number``."""
-        weights = {part: values_of(variables) for part, variables in self._parts.items()}
-        heads = self._seen(weights, batch["obs"])
-        if self._spec.mask:
-            heads["logits"] = scored.masked(heads["logits"], scored.allowed(self._spec.mask, batch["obs"]))  # [B, n]
-        logp = self._distribution.logp(heads, batch["action"])  # [B]
-        judged, vf_loss, stats = self._judged(weights, heads, batch, number) if self._config.beta else (1.0, 0.0, {})
-        policy_loss = tf.reduce_mean(weighted_imitation_loss(logp, judged))  # scalar
-        loss = policy_loss + vf_loss
-        if self._config.bc_logstd_coeff and "log_std" in heads:
-            loss -= self._config.bc_logstd_coeff * tf.reduce_mean(heads["log_std"])
-        parts, norms = {}, []
-        for part, values in weights.items():
-            parts[part], norm = clipped(tf.gradients(loss, list(values.values())), self._config.grad_clip)
-            norms.append(norm)
-        if "square" in stats:
-            parts["square"] = [stats.pop("square")]
-        stats |= {"policy_loss": policy_loss, "total_loss": loss, "grad_norm": norms[0]}
-        return Gradients(parts, stats, tf.math.is_finite(loss + tf.add_n(norms)))
+class MARWILConfig(ImitationKeys):
+    """Imitation in which steps weigh more the better they turned out."""
 
-    def _seen(self, weights, obs):
-        """The heads of all nets, the value's with them, {name: [B, size]}."""
-        return {name: y for net in self._spec.nets for name, y in Net(net, weights[net.name])(obs).items()}
+    beta: float = key(
+        1.0, "How much more: the weight of a step is exp(beta · advantage / its scale). 0 is BC.", ge=0, le=1e3
+    )
+    vf_coeff: float = key(1.0, "Weight of the value's loss beside the policy's.", needs=("beta", 1e-12), ge=0, le=1e6)
+    vf_share_layers: bool = key(False, "Whether policy and value share the hidden layers.", needs=("beta", 1e-12))
+    max_advantage_weight: float = key(
+        20.0,
+        "Largest weight of a step.",
+        needs=("beta", 1e-12),
+        ge=1,
+        le=1e9,
+        rllib="no bound",
+        why="a single lucky step would outweigh a batch; the bound is that of CRR (Wang et al. 2020)",
+    )
+    moving_average_sqd_adv_norm_start: Annotated[float, Field(gt=0, le=1e12)] | None = key(
+        None,
+        "Where the running mean of squared advantages starts, whose root is their scale; null: it is that of what has been "
+        "seen, from the first batch on.",
+        "squared return",
+        needs=("beta", 1e-12),
+        rllib=100,
+        why="with rates that forget slowly the start would be the scale",
+    )
+    moving_average_sqd_adv_norm_update_rate: float = key(
+        0.01,
+        "Share of each batch in that running mean.",
+        "share per update",
+        needs=("beta", 1e-12),
+        gt=0,
+        le=1,
+        rllib=1e-8,
+        why="1e-8 takes a hundred million updates to arrive",
+    )
 
-    def _judged(self, weights, heads, batch, number):
-        """(The weight of each step [B], the value's part of the loss, statistics and among them the new mean ``square``)."""
-        config = self._config
-        value = heads["value"][:, 0]  # [B]
-        behind = self._seen(weights, batch["next_obs"])["value"][:, 0]  # [B]
-        target = tf.stop_gradient(batch["reward"] + batch["discount"] * behind)  # [B]
-        advantage = tf.stop_gradient(target - value)  # [B]
-        rate = config.moving_average_sqd_adv_norm_update_rate
-        square = (1.0 - rate) * self._square.read_value() + rate * tf.reduce_mean(tf.square(advantage))
-        scale = tf.sqrt(self._unbiased(square, number))  # scalar
-        judged = advantage_weight(advantage, scale, config.beta, config.max_advantage_weight)  # [B]
-        vf_loss = tf.reduce_mean(squared(target - value))  # scalar
-        stats = {
-            "vf_loss": vf_loss,
-            "vf_explained_var": explained_variance(target, value, tf.ones_like(value)),
-            "advantage_scale": scale,
-            "mean_advantage_weight": tf.reduce_mean(judged),
-            "max_advantage_weight": tf.reduce_max(judged),
-            "square": square,
-        }
-        return judged, config.vf_coeff * vf_loss, stats
 
-    def _unbiased(self, square, number):
-        """The running mean without the zero that it began from."""
-        if self._config.moving_average_sqd_adv_norm_start is not None:
-            return square
-        kept = math.log1p(-min(self._config.moving_average_sqd_adv_norm_update_rate, 1.0 - 1e-7))
-        return square / -tf.math.expm1(tf.cast(number + 1, tf.float32) * kept)
+class BCConfig(ImitationKeys):
+    """Behaviour cloning: MARWIL without advantages, and without the net for values."""
 
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``."""
-        del number
-        for part, adam in self._adam.items():
-            adam.apply(parts[part], rates["lr"])
-        if self._square is not None:
-            self._square.assign(parts["square"][0])
+    @property
+    def beta(self):
+        """Every step weighs the same."""
+        return 0.0

@@ -1,28 +1,28 @@
 """The nets of MARWIL and BC as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
 
-Used by the trainer (the policy's spec, its first weights) and by ``algorithms.marwil``. With a beta of 0 nothing is judged, and
-there is no value.
+Used by the trainer (the policy's spec, its first weights) and by ``algorithms.marwil_graph``. With a beta of 0 nothing
+is judged, and there is no value.
 """
 
-from drl_cli.algorithms import describing
 from drl_cli.algorithms.actor_critic_nets import DISTRIBUTIONS, target_updates
-from drl_cli.data.randomness import generator
-from drl_cli.networks.initial import orthogonal_weights
-from drl_cli.networks.spec import VALUE_HEAD, NetSpec, PolicySpec
+from drl_cli.policies import net_builders
+from drl_cli.policies.initial_weights import orthogonal_weights
+from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
+from drl_cli.randomness import generator
 
 __all__ = ["initial_weights", "policy_spec", "target_updates"]
 
 
 def policy_spec(config, spaces):
-    """Return the PolicySpec for ``spaces`` (see ``acting.envs.describe``).
+    """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     The first net is "policy"; values are a head of it, or a net "value" of the same layers.
     """
-    model, action = config.model, describing.action(config, spaces)
-    about, seen = describing.observation(config, spaces)
+    model, action = config.model, net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
     is_box = action.kind == "Box"
     heads = (("mean", action.size), ("log_std", action.size)) if is_box else (("logits", action.size),)
-    layers = describing.layers(model)
+    layers = net_builders.layers(model)
     is_judged = config.beta > 0
     is_shared = is_judged and config.vf_share_layers
     acting = NetSpec(
@@ -38,7 +38,7 @@ def policy_spec(config, spaces):
         distribution=DISTRIBUTIONS[action.kind],
         action=action,
         scored=is_judged,
-        mask=describing.mask(spaces),
+        mask=net_builders.mask(spaces),
         **about,
     )
 

@@ -1,131 +1,116 @@
-"""R2D2: Q-learning with an LSTM from replayed sequences, one update as a graph.
+"""The config of R2D2: DQN with an LSTM, which learns from sequences of the replay.
 
-Sources: Kapturowski et al. 2019, "Recurrent Experience Replay in Distributed Reinforcement Learning": burn-in, stored
-states, priorities of sequences (section 2.3); rescaled values, Pohlen et al. 2018 (``losses.rescaling``); double, van Hasselt
-et al. 2016; dueling, Wang et al. 2016; keys and their meaning from RLlib's R2D2 (1.13).
-
-Deviations:
-- Huber's loss instead of the square, as in RLlib; its mean over the learnt steps of all sequences of a batch.
-- Every learnt step has its n-step target: a sequence brings the n observations behind its last one. RLlib leaves the
-  last step out.
-- ``target_network_update_freq``, ``tau``, ``grad_clip`` and ``policy_average`` as in ``algorithms.dqn``.
-- Noisy nets draw once an update for the online net, once for the target, for whole sequences.
-- Statistics of values are in returns, not on the scale that is learnt; TD errors and priorities are on that scale.
+Names and meanings are RLlib's (R2D2 of 1.8 to 1.13). Source: Kapturowski et al. 2019, "Recurrent Experience Replay in
+Distributed Reinforcement Learning". Deviations: ``burn_in`` comes before what is learnt and is shorter at an episode's
+start; ``replay_sequence_length`` may be given (RLlib computes it); ``train_batch_size`` counts sequences.
 """
 
-import numpy as np
+from typing import Annotated, Literal
 
-from drl_cli.algorithms.value_net import RATES, ValueNet
-from drl_cli.configs.replay import learnt_steps
-from drl_cli.losses.rescaling import squeezed, stretched
-from drl_cli.losses.value import huber
-from drl_cli.tf1.action_values import ActionValues
-from drl_cli.tf1.adam import clipped
-from drl_cli.tf1.build import Net, values_of
-from drl_cli.tf1.graph import Gradients, learner_graph
-from drl_cli.tf1.noise import layer_noise
-from drl_cli.tf1.tensorflow import tf
+from pydantic import Field, model_validator
 
-NOW, NEXT = 0, 2  # streams of random numbers within an update: the online net, the target; as in DQN
-KAPPA = 1.0  # where Huber's loss turns from a square into a line
+from drl_cli.algorithms.dqn import DQNExploration, ValueKeys
+from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.exploration import TYPE
+from drl_cli.config.sections.model import RecurrentNetwork
+from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.config.sections.offline import reads
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the LearnerGraph.
-
-    ``config``: R2D2Config; ``spec``: PolicySpec with a state; ``initial``: {name: array} of ``r2d2_nets.initial_weights``;
-    ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    learnt = learnt_steps(config)
-    whole = config.burn_in + learnt + config.n_step
-    columns = {
-        "obs": ((whole, *spec.stacked_shape), spec.obs_dtype),
-        "begins": ((whole,), "float32"),
-        "action": ((learnt,), "int32"),
-        "reward": ((learnt,), "float32"),
-        "discount": ((learnt,), "float32"),
-        "ahead": ((learnt,), "int32"),
-        "mask": ((learnt,), "float32"),
-    }
-    if not config.zero_init_states:
-        columns |= {f"state_{index}": (shape, "float32") for index, shape in enumerate(spec.state)}
-    if config.prioritized_replay:
-        columns["weight"] = ((), "float32")
-    update = _Update(config, spec, initial, seed, scope)
-    return learner_graph(columns, RATES, update, spec, scope)
+class R2D2Network(RecurrentNetwork, defaults={"use_lstm": default(True, rllib=False, why="R2D2 is DQN with an LSTM")}):
+    """The network in front of the action values, which ends in an LSTM."""
 
 
-class _Update:
-    """The variables and the two halves of an update over them."""
+class R2D2Exploration(DQNExploration):
+    """A share of random actions that falls from 1 to 0.02 over 10,000 env steps."""
 
-    def __init__(self, config, spec, initial, seed, scope):
-        self._config, self._seed, self._state_shapes = config, seed, spec.state
-        self._values, self._learnt_steps = ActionValues(spec), learnt_steps(config)
-        self._nets = ValueNet(config, spec, initial, scope)
-        self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
+    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "Random"] = key("EpsilonGreedy", TYPE)
 
-    def gradients(self, batch, number):
-        """See LearnerGraph: gradients of the net for ``batch`` (``data.columns``) at update ``number``."""
-        steps, config = self._learnt_steps, self._config
-        learnt, mask = values_of(self._nets.learnt), batch["mask"]  # mask [B, L]
-        q = self._q(self._nets.net, learnt, batch, (number, NOW))  # [B, L + n, A]
-        target_q = self._q(self._nets.target_net, self._nets.target, batch, (number, NEXT))  # [B, L + n, A]
-        # targets
-        behind = batch["obs"][:, config.burn_in :]  # [B, L + n, …]
-        believed = self._values.best(q if config.double_q else target_q, behind)  # [B, L + n]
-        value = self._chosen(target_q, believed)  # [B, L + n]
-        reached = tf.stop_gradient(self._ahead(value, batch["ahead"]))  # [B, L]
-        goal = batch["reward"] + batch["discount"] * self._in_returns(reached)  # [B, L]
-        goal = tf.stop_gradient(squeezed(goal, config.h_function_epsilon) if config.use_h_function else goal)  # [B, L]
-        # loss: the mean over the learnt steps, each with the weight of its sequence
-        taken = self._chosen(q[:, :steps], batch["action"])  # [B, L]
-        error = (goal - taken) * mask  # [B, L]
-        rows = huber(error, KAPPA)  # [B, L]
-        weighted = rows * tf.expand_dims(batch["weight"], 1) if "weight" in batch else rows  # [B, L]
-        count = tf.reduce_sum(mask)  # scalar
-        loss = tf.reduce_sum(weighted) / count  # scalar
-        gradients, norm = clipped(tf.gradients(loss, list(learnt.values())), config.grad_clip)
-        values = self._in_returns(taken)  # [B, L]
-        stats = {
-            "loss": loss,
-            "mean_td_error": tf.reduce_sum(error) / count,
-            "mean_q": tf.reduce_sum(values * mask) / count,
-            "min_q": tf.reduce_min(tf.where(mask > 0, values, tf.fill(values.shape, np.float32(np.inf)))),
-            "max_q": tf.reduce_max(tf.where(mask > 0, values, tf.fill(values.shape, np.float32(-np.inf)))),
-            "learnt_steps": count,
-            "grad_norm": norm,
-        }
-        finite = tf.math.is_finite(loss + norm)
-        return Gradients({"q": gradients}, stats, finite, {"priority": tf.stop_gradient(self._priority(error, mask))})
 
-    def _q(self, net, weights, batch, draw):
-        """The values of all actions behind the burn-in, [B, L + n, A]; ``draw``: (update number, stream) of the noise."""
-        batch_size = batch["obs"].shape[0]
-        state = tuple(
-            batch[f"state_{index}"] if f"state_{index}" in batch else tf.zeros([batch_size, *shape])
-            for index, shape in enumerate(self._state_shapes)
-        )
-        built = Net(net, weights, layer_noise(net, self._seed, *draw))
-        heads, _ = built.sequence(batch["obs"], state, batch["begins"], self._config.burn_in, looped=self._config.xla)
-        rows = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·(L + n), size]
-        atoms = self._values.atoms(rows)  # [B·(L + n), A, 1]
-        return tf.reshape(atoms, [batch_size, -1, atoms.shape[1]])  # [B, L + n, A]
+class R2D2Config(
+    ValueKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={
+        "tau": default(1.0),
+        "target_network_update_freq": default(
+            500, rllib=2500, why="after as many updates as DQN's; a sequence teaches more than a transition"
+        ),
+        "grad_clip": default(40.0),
+        "buffer_size": default(100_000),
+        "learning_starts": default(1000),
+        "rollout_fragment_length": default(
+            25, rllib=4, why="one message per 100 steps; fragment borders change nothing"
+        ),
+        "n_step": default(3, rllib=1, why="rewards reach the states before them three times as fast"),
+        "updates_per_call": default(10),
+        "publish_every": default(10),
+        "timesteps_per_iteration": default(1000),
+    },
+):
+    """Recurrent replay: DQN that remembers its episode, double, dueling, with n-step returns of rescaled values."""
 
-    def _chosen(self, q, action):
-        """The value of one action a step, [B, T]; ``q`` [B, T, A], ``action`` int32 [B, T]."""
-        return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)  # [B, T]
+    model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")
+    exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
+    train_batch_size: Whole = key(
+        32, "Sequences of one update, up to model.max_seq_len learnt steps each.", "sequences", ge=1, le=100_000
+    )
+    training_intensity: Annotated[float, Field(gt=0, le=1e6)] | None = key(
+        None,
+        "Sequences trained per env step sampled, kept from both sides; null means 0.4 times train_batch_size, which is 0.4 "
+        "updates per env step.",
+        "sequences trained per env step sampled",
+        rllib="null: one update per fragment, which with more workers trains less per step",
+        why="a pace that the number of workers does not change",
+    )
+    burn_in: Whole = key(
+        0,
+        "Steps before those that are learnt from, which bring the stored state of the LSTM up to date with its weights; "
+        "fewer where the episode began later.",
+        "env steps",
+        ge=0,
+        le=1000,
+    )
+    replay_sequence_length: Annotated[Whole, Field(ge=1, le=2000)] | None = key(
+        None,
+        "Steps of a sequence, those of burn_in counted; null: burn_in + model.max_seq_len.",
+        "env steps",
+        "null or a whole number in [1, 2000], more than burn_in",
+    )
+    zero_init_states: bool = key(
+        False,
+        "Whether sequences begin with a state of zeros; otherwise with the one that was stored when the step was taken.",
+        rllib=True,
+        why="the paper's comparison, and CartPole without velocities, favour stored states",
+    )
+    use_h_function: bool = key(
+        True, "Whether values are learnt on the scale h(x) = sign(x)(sqrt(|x| + 1) - 1) + h_function_epsilon x."
+    )
+    h_function_epsilon: float = key(1e-3, "The share of x in h(x).", needs=("use_h_function", 1), ge=1e-6, le=1)
+    prioritized_replay_eta: float = key(
+        0.9,
+        "A sequence's priority is this share of its largest TD error, and the rest of their mean.",
+        "share",
+        needs=("prioritized_replay", 1),
+        ge=0,
+        le=1,
+    )
 
-    def _ahead(self, value, ahead):
-        """What ``value`` [B, L + n] is ``ahead`` (int32 [B, L], 0 to n) steps after each learnt one, [B, L]."""
-        steps, furthest = self._learnt_steps, self._config.n_step
-        later = tf.stack([value[:, at : at + steps] for at in range(furthest + 1)], axis=-1)  # [B, L, n + 1]
-        return tf.reduce_sum(later * tf.one_hot(ahead, furthest + 1), axis=-1)  # [B, L]
-
-    def _in_returns(self, values):
-        return stretched(values, self._config.h_function_epsilon) if self._config.use_h_function else values
-
-    def _priority(self, error, mask):
-        """η·max |δ| + (1 − η)·mean |δ| over the learnt steps of each sequence, [B] (section 2.3)."""
-        size, eta = tf.abs(error), self._config.prioritized_replay_eta  # [B, L]
-        mean = tf.reduce_sum(size, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)  # [B]
-        return eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean  # [B]
+    @model_validator(mode="after")
+    def _learns_from_sequences(self):
+        whole = self.replay_sequence_length
+        if whole is not None and whole <= self.burn_in:
+            raise MisfitError("replay_sequence_length", f"{whole} is not more than burn_in {self.burn_in}")
+        both = whole is not None and "max_seq_len" in self.model.model_fields_set
+        if both and whole != self.burn_in + self.model.max_seq_len:
+            raise MisfitError(
+                "replay_sequence_length",
+                f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
+            )
+        if not self.model.use_lstm:
+            raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
+        if self.worker_side_prioritization:
+            raise MisfitError("worker_side_prioritization", "workers cannot judge sequences yet; leave it out")
+        if reads(self):
+            raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
+        return self

@@ -1,32 +1,27 @@
-"""Soft actor-critic: one update as a graph, for Box actions here, for Discrete ones in ``algorithms.sac_discrete``.
+"""The config of SAC: every key with its default, meaning, unit and bounds.
 
-Sources: Haarnoja et al. 2018, "Soft Actor-Critic" (arXiv 1801.01290) and "Soft Actor-Critic Algorithms and Applications"
-(arXiv 1812.05905); twin critics from Fujimoto et al. 2018; state-dependent exploration (``use_sde``), Raffin et al. 2021
-(arXiv 2005.05719); keys and their meaning from RLlib's SAC.
-
-Deviations, beside those of ``soft_update`` and ``soft_actor``:
-- ``target_network_update_freq`` counts env steps in RLlib; here it is turned into updates with the training intensity.
-- With ``use_sde`` learning draws noise for each row by itself, with the deviation that its features give it. The authors'
-  code multiplies all rows with one matrix: the same distribution for each row, but draws that depend on one another. It also
-  clips means to [-2, 2], which this does not.
+Read by everything that runs SAC, as attributes. Names and meanings are RLlib's (SAC, 1.0.1; Haarnoja et al. 2018,
+arXiv:1812.05905; Discrete actions: Christodoulou 2019, arXiv:1910.07207); where a default differs, the key's ``why``
+says so.
 """
 
-from drl_cli.algorithms import sac_discrete, sac_nets
-from drl_cli.algorithms.soft_actor import Actor, drawn
-from drl_cli.algorithms.soft_critics import LowestOf
-from drl_cli.algorithms.soft_update import RATES, SoftUpdate
-
-__all__ = ["RATES", "build"]
+from drl_cli.config.schema import default, key
+from drl_cli.config.sections.max_entropy import SoftKeys
+from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
 
 
-def build(config, spec, initial, seed, scope):
-    """Build SAC's variables in the current graph and return its LearnerGraph.
+class SACConfig(
+    SoftKeys, TwinKeys, DelayKeys, TargetKeys, OffPolicyKeys, defaults={"normalize_actions": default(True)}
+):
+    """Soft actor-critic with twin critics and a learnt temperature."""
 
-    ``config``: SACConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``sac_nets.initial_weights``; ``seed`` keys the
-    noise; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    if spec.distribution == "categorical":
-        return sac_discrete.build(config, spec, initial, scope)
-    actor = Actor(config, spec, initial, scope, drawn(spec, seed))
-    critics = LowestOf(config, sac_nets.critic_spec(config, spec), initial, scope)
-    return SoftUpdate(config, spec, actor, critics, scope).graph()
+    target_entropy_fraction: float = key(
+        0.3,
+        "For Discrete actions and target_entropy auto: share of ln n, the entropy of a uniform choice among n actions, "
+        "that alpha is learnt to keep.",
+        "share",
+        gt=0,
+        le=1,
+        rllib=0.98,
+        why="0.98 of the largest entropy is a coin flip; a policy that balances a pole is surer than that",
+    )

@@ -1,7 +1,7 @@
 """The algorithms that run here, one row each: which schema, nets, graph, postprocessing and loop, and which spaces fit.
 
 Light: names dotted paths, imports none of them. Read by ``experiment`` (schema, spaces), ``runtime`` (nets, graph, loop) and
-``cli``. Names are RLlib's. Rows of others (``algorithms.registering``) may hold the objects themselves.
+``cli``. Names are RLlib's. Rows of others (``algorithms.custom_algorithms``) may hold the objects themselves.
 """
 
 from typing import NamedTuple
@@ -11,21 +11,21 @@ from drl_cli.errors import InputError, suggestion
 
 
 class Algorithm(NamedTuple):
-    """A row: ``actions`` and ``observations`` name kinds of spaces as ``acting.envs.describe`` does.
+    """A row: ``actions`` and ``observations`` name kinds of spaces as ``envs.make.describe`` does.
 
     ``config``, ``nets``, ``graph``, ``loop``, ``learner`` and ``worker`` are dotted names, or what these would name.
     """
 
     name: str
-    config: str  # the schema of its keys, a subclass of ``configs.schema.Section``
+    config: str  # the schema of its keys, a subclass of ``config.schema.Section``
     nets: str  # the nets as plain data: policy_spec, initial_weights, target_updates
     graph: str  # a module with build(config, spec, initial, seed, scope), or that function
     postprocess: str  # a name of ``POSTPROCESS``, or what is to be made of a batch of trajectories, see ``registering``
-    loop: str
+    loop: str  # a name of ``LOOPS``; ``runtime.loop_kinds`` says which loop, learner and worker that means
     actions: tuple
     observations: tuple
-    learner: str = "drl_cli.actors.learner:Learner"  # who learns; ``actors.batch_learner`` where whole trajectories are
-    worker: str = "drl_cli.actors.rollout_worker:RolloutWorker"  # who samples
+    learner: str = ""  # who learns, where it is not the loop's own
+    worker: str = ""  # who samples, where it is not the loop's own
     tensorflow: bool = True  # whether it learns with TensorFlow
     reads: bool = False  # whether it learns from files: steps that it takes itself cannot be all that it has
 
@@ -35,7 +35,7 @@ POSTPROCESS = ("n_step", "monte_carlo", "sequences", "trajectory", "fitness")
 
 _REPLAY = {
     "postprocess": "n_step",
-    "loop": "drl_cli.runtime.loops.replay",
+    "loop": "replay",
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms that learn from a replay have in common."""
@@ -46,7 +46,7 @@ _RECORDED = _REPLAY | {"reads": True}
 _IMITATION = {
     "nets": "drl_cli.algorithms.marwil_nets",
     "postprocess": "monte_carlo",
-    "loop": "drl_cli.runtime.loops.replay",
+    "loop": "replay",
     "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
     "observations": ("Box1d", "Image"),
     "reads": True,
@@ -56,180 +56,182 @@ _IMITATION = {
 _ON_POLICY = {
     "nets": "drl_cli.algorithms.actor_critic_nets",
     "postprocess": "trajectory",
-    "loop": "drl_cli.runtime.loops.sync",
-    "learner": "drl_cli.actors.batch_learner:BatchLearner",
+    "loop": "sync",
     "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
     "observations": ("Box1d", "Image"),
 }
 """What the algorithms have in common that learn from trajectories of their newest policy."""
 
-_STREAM = _ON_POLICY | {"loop": "drl_cli.runtime.loops.stream"}
+_STREAM = _ON_POLICY | {"loop": "stream"}
 """What those have in common that learn from trajectories of mixed versions, as they come."""
 
-_GRADIENTS = _ON_POLICY | {
-    "loop": "drl_cli.runtime.loops.gradients",
-    "learner": "drl_cli.actors.gradient_learner:GradientLearner",
-    "worker": "drl_cli.actors.gradient_worker:GradientWorker",
-}
+_GRADIENTS = _ON_POLICY | {"loop": "gradients"}
 """What those have in common whose workers compute gradients."""
 
 _EVOLUTION = {
-    "nets": "drl_cli.algorithms.evolution_nets",
+    "nets": "drl_cli.evolution.net",
     "postprocess": "fitness",
-    "loop": "drl_cli.runtime.loops.evolution",
-    "learner": "drl_cli.actors.evolution_learner:EvolutionLearner",
-    "worker": "drl_cli.actors.evolution_worker:EvolutionWorker",
+    "loop": "evolution",
     "actions": ("Box", "Discrete"),
     "observations": ("Box1d",),
     "tensorflow": False,
 }
 """What those have in common that try weights; their graph is an update in NumPy."""
 
-LOOPS = {
-    "replay": _REPLAY,
-    "sync": _ON_POLICY,
-    "stream": _STREAM,
-    "gradients": _GRADIENTS,
-    "evolution": _EVOLUTION,
-}
-"""What goes with each loop; registered rows name one of them."""
+LOOPS = ("replay", "sync", "stream", "gradients", "evolution")
+"""Who waits for whom, by the short names that rows give; ``runtime.loop_kinds`` has the loops."""
 
 ALGORITHMS = (
     Algorithm(
         name="SAC",
-        config="drl_cli.configs.sac:SACConfig",
+        config="drl_cli.algorithms.sac:SACConfig",
         nets="drl_cli.algorithms.sac_nets",
-        graph="drl_cli.algorithms.sac",
+        graph="drl_cli.algorithms.sac_graph",
         actions=("Box", "Discrete"),
         **_REPLAY,
     ),
     Algorithm(
         name="TQC",
-        config="drl_cli.configs.tqc:TQCConfig",
+        config="drl_cli.algorithms.tqc:TQCConfig",
         nets="drl_cli.algorithms.tqc_nets",
-        graph="drl_cli.algorithms.tqc",
+        graph="drl_cli.algorithms.tqc_graph",
         actions=("Box",),
         **_REPLAY,
     ),
     Algorithm(
         name="CROSSQ",
-        config="drl_cli.configs.crossq:CrossQConfig",
+        config="drl_cli.algorithms.crossq:CrossQConfig",
         nets="drl_cli.algorithms.crossq_nets",
-        graph="drl_cli.algorithms.crossq",
+        graph="drl_cli.algorithms.crossq_graph",
         actions=("Box",),
         **_REPLAY,
     ),
     Algorithm(
         name="TD3",
-        config="drl_cli.configs.ddpg:TD3Config",
+        config="drl_cli.algorithms.ddpg:TD3Config",
         nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.ddpg",
+        graph="drl_cli.algorithms.ddpg_graph",
         actions=("Box",),
         **_REPLAY,
     ),
     Algorithm(
         name="DDPG",
-        config="drl_cli.configs.ddpg:DDPGConfig",
+        config="drl_cli.algorithms.ddpg:DDPGConfig",
         nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.ddpg",
+        graph="drl_cli.algorithms.ddpg_graph",
         actions=("Box",),
         **_REPLAY,
     ),
     Algorithm(
         name="APEX_DDPG",
-        config="drl_cli.configs.ddpg:ApexDDPGConfig",
+        config="drl_cli.algorithms.ddpg:ApexDDPGConfig",
         nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.ddpg",
+        graph="drl_cli.algorithms.ddpg_graph",
         actions=("Box",),
         **_REPLAY,
     ),
     Algorithm(
         name="DQN",
-        config="drl_cli.configs.dqn:DQNConfig",
+        config="drl_cli.algorithms.dqn:DQNConfig",
         nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn",
+        graph="drl_cli.algorithms.dqn_graph",
         actions=("Discrete",),
         **_REPLAY,
     ),
     Algorithm(
         name="QRDQN",
-        config="drl_cli.configs.dqn:QRDQNConfig",
+        config="drl_cli.algorithms.dqn:QRDQNConfig",
         nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn",
+        graph="drl_cli.algorithms.dqn_graph",
         actions=("Discrete",),
         **_REPLAY,
     ),
     Algorithm(
         name="SimpleQ",
-        config="drl_cli.configs.dqn:SimpleQConfig",
+        config="drl_cli.algorithms.dqn:SimpleQConfig",
         nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn",
+        graph="drl_cli.algorithms.dqn_graph",
         actions=("Discrete",),
         **_REPLAY,
     ),
     Algorithm(
         name="APEX",
-        config="drl_cli.configs.dqn:ApexConfig",
+        config="drl_cli.algorithms.dqn:ApexConfig",
         nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn",
+        graph="drl_cli.algorithms.dqn_graph",
         actions=("Discrete",),
         **_REPLAY,
     ),
     Algorithm(
         name="R2D2",
-        config="drl_cli.configs.r2d2:R2D2Config",
+        config="drl_cli.algorithms.r2d2:R2D2Config",
         nets="drl_cli.algorithms.r2d2_nets",
-        graph="drl_cli.algorithms.r2d2",
+        graph="drl_cli.algorithms.r2d2_graph",
         actions=("Discrete",),
         **(_REPLAY | {"postprocess": "sequences"}),
     ),
     Algorithm(
         name="CQL",
-        config="drl_cli.configs.cql:CQLConfig",
+        config="drl_cli.algorithms.cql:CQLConfig",
         nets="drl_cli.algorithms.sac_nets",
-        graph="drl_cli.algorithms.cql",
+        graph="drl_cli.algorithms.cql_graph",
         actions=("Box", "Discrete"),
         **_RECORDED,
     ),
     Algorithm(
         name="IQL",
-        config="drl_cli.configs.iql:IQLConfig",
+        config="drl_cli.algorithms.iql:IQLConfig",
         nets="drl_cli.algorithms.iql_nets",
-        graph="drl_cli.algorithms.iql",
+        graph="drl_cli.algorithms.iql_graph",
         actions=("Box", "Discrete"),
         **_RECORDED,
     ),
     Algorithm(
         name="TD3BC",
-        config="drl_cli.configs.td3bc:TD3BCConfig",
+        config="drl_cli.algorithms.td3bc:TD3BCConfig",
         nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.td3bc",
+        graph="drl_cli.algorithms.td3bc_graph",
         actions=("Box",),
         **_RECORDED,
     ),
-    Algorithm(name="PG", config="drl_cli.configs.pg:PGConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
-    Algorithm(name="A2C", config="drl_cli.configs.a2c:A2CConfig", graph="drl_cli.algorithms.a2c", **_ON_POLICY),
-    Algorithm(name="A3C", config="drl_cli.configs.a3c:A3CConfig", graph="drl_cli.algorithms.a3c", **_GRADIENTS),
-    Algorithm(name="PPO", config="drl_cli.configs.ppo:PPOConfig", graph="drl_cli.algorithms.ppo", **_ON_POLICY),
-    Algorithm(name="TRPO", config="drl_cli.configs.trpo:TRPOConfig", graph="drl_cli.algorithms.trpo", **_ON_POLICY),
+    Algorithm(name="PG", config="drl_cli.algorithms.pg:PGConfig", graph="drl_cli.algorithms.a2c_graph", **_ON_POLICY),
     Algorithm(
-        name="IMPALA", config="drl_cli.configs.impala:IMPALAConfig", graph="drl_cli.algorithms.impala", **_STREAM
+        name="A2C", config="drl_cli.algorithms.a2c:A2CConfig", graph="drl_cli.algorithms.a2c_graph", **_ON_POLICY
+    ),
+    Algorithm(
+        name="A3C", config="drl_cli.algorithms.a3c:A3CConfig", graph="drl_cli.algorithms.a3c_graph", **_GRADIENTS
+    ),
+    Algorithm(
+        name="PPO", config="drl_cli.algorithms.ppo:PPOConfig", graph="drl_cli.algorithms.ppo_graph", **_ON_POLICY
+    ),
+    Algorithm(
+        name="TRPO", config="drl_cli.algorithms.trpo:TRPOConfig", graph="drl_cli.algorithms.trpo_graph", **_ON_POLICY
+    ),
+    Algorithm(
+        name="IMPALA",
+        config="drl_cli.algorithms.impala:IMPALAConfig",
+        graph="drl_cli.algorithms.impala_graph",
+        **_STREAM,
     ),
     Algorithm(
         name="APPO",
-        config="drl_cli.configs.impala:APPOConfig",
-        graph="drl_cli.algorithms.appo",
+        config="drl_cli.algorithms.impala:APPOConfig",
+        graph="drl_cli.algorithms.appo_graph",
         **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
     ),
     Algorithm(
         name="MARWIL",
-        config="drl_cli.configs.marwil:MARWILConfig",
-        graph="drl_cli.algorithms.marwil",
+        config="drl_cli.algorithms.marwil:MARWILConfig",
+        graph="drl_cli.algorithms.marwil_graph",
         **_IMITATION,
     ),
-    Algorithm(name="BC", config="drl_cli.configs.marwil:BCConfig", graph="drl_cli.algorithms.marwil", **_IMITATION),
-    Algorithm(name="ES", config="drl_cli.configs.es:ESConfig", graph="drl_cli.algorithms.es", **_EVOLUTION),
-    Algorithm(name="ARS", config="drl_cli.configs.es:ARSConfig", graph="drl_cli.algorithms.ars", **_EVOLUTION),
+    Algorithm(
+        name="BC", config="drl_cli.algorithms.marwil:BCConfig", graph="drl_cli.algorithms.marwil_graph", **_IMITATION
+    ),
+    Algorithm(name="ES", config="drl_cli.evolution.keys:ESConfig", graph="drl_cli.evolution.es_update", **_EVOLUTION),
+    Algorithm(
+        name="ARS", config="drl_cli.evolution.keys:ARSConfig", graph="drl_cli.evolution.ars_update", **_EVOLUTION
+    ),
 )
 
 _SEVERAL = "it trains several agents, and an environment has one agent here"

@@ -1,27 +1,29 @@
-"""TD3+BC: TD3 from recorded data, whose policy climbs the critic and stays near the recorded actions.
+"""The config of TD3+BC: every key with its default, meaning, unit and bounds.
 
-Source: Fujimoto & Gu 2021, "A Minimalist Approach to Offline Reinforcement Learning" (arXiv 2106.06860); the update is that of
-``algorithms.ddpg``. Observations are normalised by ``observation_filter``.
-
-Deviations, beside those of ``ddpg``:
-- Distances from the recorded actions are in halves of the action range, so that one ``alpha`` fits every environment.
-- With importance weights those scale a row's loss, and the mean of |Q| is that of the batch as it was drawn.
+RLlib has no such algorithm (Fujimoto & Gu 2021, arXiv:2106.06860); keys that TD3 has too mean what they mean there.
 """
 
-from drl_cli.algorithms import ddpg
-from drl_cli.losses.imitation import cloned_gain_loss
-from drl_cli.tf1.graph import learner_graph, transition_columns
+from drl_cli.algorithms.ddpg import TD3Config
+from drl_cli.config.schema import default, key
+from drl_cli.config.sections.off_policy import LearnersPriorities
+from drl_cli.config.sections.recorded import RECORDED
 
 
-def build(config, spec, initial, seed, scope):
-    """Build TD3+BC's variables in the current graph and return its LearnerGraph.
+class TD3BCConfig(
+    LearnersPriorities,
+    TD3Config,
+    defaults={
+        **RECORDED,
+        "observation_filter": default("MeanStdFilter"),
+        "train_batch_size": default(128),
+    },
+):
+    """TD3 from recorded experience, whose policy stays near the recorded actions."""
 
-    ``config``: TD3BCConfig; the other arguments as ``ddpg.build`` has them.
-    """
-    low, high = spec.action.policy_bounds()
-
-    def policy_loss(q, action, batch):
-        return cloned_gain_loss(q, (action - batch["action"]) / ((high - low) / 2), config.alpha)  # [B]
-
-    update = ddpg.Update(config, spec, initial, seed, scope, policy_loss)
-    return learner_graph(transition_columns(config, spec), ddpg.RATES, update, spec, scope)
+    alpha: float = key(
+        2.5,
+        "Weight of the critic's gain, in means of |Q|, beside the squared distance from the recorded actions: 0 clones "
+        "them, large values forget them.",
+        ge=0,
+        le=1e6,
+    )

@@ -1,74 +1,42 @@
-"""Truncated quantile critics for Box actions: SAC whose critics predict quantiles of the return.
+"""The config of TQC: every key with its default, meaning, unit and bounds.
 
-The quantiles of all target critics are pooled, and of the pool the largest are left out of the target: a finer remedy
-against overestimation than the lowest of two critics. The actor climbs the mean of all quantiles.
-
-Source: Kuznetsov et al. 2020, "Controlling Overestimation Bias with Truncated Mixture of Continuous Distributional Quantile
-Critics" (arXiv 2005.04269).
-
-Deviations, beside those of ``soft_update`` and ``soft_actor``:
-- Nothing is sorted, see ``losses.quantile``.
-- A row's error, and with it its priority, is the mean of its target quantiles minus a critic's mean: the mean |δ| over
-  all pairs of quantiles would draw states for the noise in their returns, which no update takes away.
+Truncated quantile critics (Kuznetsov et al. 2020, arXiv:2005.04269). RLlib has no such algorithm; keys that SAC has too
+mean what they mean there, the others are named as in Stable-Baselines3's contrib package.
 """
 
-from drl_cli.algorithms import tqc_nets
-from drl_cli.algorithms.soft_actor import Actor, drawn
-from drl_cli.algorithms.soft_critics import Judgement, Targets, head_of
-from drl_cli.algorithms.soft_update import SoftUpdate
-from drl_cli.losses.quantile import kept_shares, shared_quantile_huber, soft_target_quantiles
-from drl_cli.losses.value import td_error
-from drl_cli.tf1.build import values_of, variables_of
-from drl_cli.tf1.tensorflow import tf
+from pydantic import model_validator
+
+from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.max_entropy import SoftKeys
+from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys
 
 
-def build(config, spec, initial, seed, scope):
-    """Build TQC's variables in the current graph and return its LearnerGraph.
+class TQCConfig(
+    SoftKeys,
+    DelayKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={"training_intensity": default(None)},  # RLlib has no TQC
+):
+    """SAC whose critics predict quantiles of the return, of which the highest are left out of the target."""
 
-    ``config``: TQCConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``tqc_nets.initial_weights``; ``seed`` keys the
-    noise; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    actor = Actor(config, spec, initial, scope, drawn(spec, seed))
-    critics = Truncated(config, tqc_nets.critic_spec(config, spec), initial, scope)
-    return SoftUpdate(config, spec, actor, critics, scope).graph()
+    num_critics: Whole = key(
+        2, "Critics, whose quantiles are pooled for the target. The paper has 5.", "nets", ge=1, le=32
+    )
+    n_quantiles: Whole = key(25, "Quantiles that each critic predicts.", "quantiles", ge=1, le=1000)
+    top_quantiles_to_drop_per_net: Whole = key(
+        2,
+        "Highest quantiles of the pooled target that are dropped, for each critic: against overestimation.",
+        "quantiles",
+        ge=0,
+        le=999,
+    )
 
-
-class Truncated:
-    """Critics of M quantiles each, [C, B, M]; ``soft_critics`` says what each method does."""
-
-    def __init__(self, config, net, initial, scope):
-        """``net``: NetSpec with the inputs obs and action and the head "quantiles"."""
-        self._net = net
-        self._dropped = config.top_quantiles_to_drop_per_net * config.num_critics
-        self.trained = variables_of(net.weight_shapes(), initial, scope)
-        self._targets = Targets(config, net, self.trained, initial, scope)
-
-    def variables(self):
-        """See ``soft_critics``."""
-        return [*self.trained.values(), *self._targets.weights.values()]
-
-    def values(self):
-        """See ``soft_critics``."""
-        return values_of(self.trained)
-
-    def judge(self, values, batch, acting, alpha):
-        """See ``soft_critics``: the quantile Huber loss of each critic against the truncated pool."""
-        following = acting.following(batch)
-        target_net, target_weights = self._targets.net, self._targets.weights
-        following_quantiles = head_of(target_net, target_weights, "quantiles", batch["next_obs"], following.action)
-        pooled = tf.concat(tf.unstack(following_quantiles), axis=-1)  # [B, C·M]
-        shares = kept_shares(pooled, self._dropped)  # [B, C·M]
-        target = soft_target_quantiles(batch["reward"], batch["discount"], pooled, following.logp, alpha)  # [B, C·M]
-        quantiles = head_of(self._net, values, "quantiles", batch["obs"], batch["action"])  # [C, B, M]
-        q = tf.reduce_mean(quantiles, axis=-1)  # [C, B]
-        kept = tf.reduce_sum(target * shares, axis=-1) / float(pooled.shape[-1] - self._dropped)  # [B]
-        return Judgement(shared_quantile_huber(quantiles, target, shares), q, td_error(q, kept))
-
-    def worth(self, values, batch, acting, choice):
-        """See ``soft_critics``: one opinion, the mean over all critics and quantiles."""
-        quantiles = head_of(self._net, values, "quantiles", batch["obs"], choice.action)  # [C, B, M]
-        return tf.reduce_mean(quantiles, axis=[0, 2])[None]  # [1, B]
-
-    def settle(self, statistics, number):
-        """See ``soft_critics``: the targets follow."""
-        self._targets.settle(number)
+    @model_validator(mode="after")
+    def _keeps_quantiles(self):
+        if self.top_quantiles_to_drop_per_net >= self.n_quantiles:
+            raise MisfitError(
+                "top_quantiles_to_drop_per_net",
+                f"{self.top_quantiles_to_drop_per_net} leaves none of n_quantiles {self.n_quantiles}",
+            )
+        return self

@@ -1,181 +1,104 @@
-"""TRPO: everything that is done with one batch of trajectories, as a graph.
+"""The config of TRPO: every key with its default, meaning, unit and bounds.
 
-Advantages and value targets once, with the weights that sampled; then one step of the policy along the natural gradient,
-as far as a line search finds the surrogate grow within the trust region; then the fit of the value. ``tf1.natural_gradient``
-has the mechanics of the step.
-
-Sources: Schulman et al. 2015, "Trust Region Policy Optimization" (arXiv 1502.05477), sections 5 and 6, appendix C; GAE,
-Schulman et al. 2016 (arXiv 1506.02438).
-
-Deviations:
-- The value is fitted with Adam on shuffled minibatches, as OpenAI's baselines do; the authors take L-BFGS.
-- The subsample for Fisher products is rows at equal distances, others after each update, instead of drawn ones.
-- Advantages are standardised over the batch.
-- ``entropy_coeff`` adds the policy's entropy to the surrogate, in the gradient and in the line search.
-- With an LSTM the value is a linear function of the policy's features, fitted without moving them: layers that the fit
-  moves would move the policy out of its trust region.
+Read by everything that runs TRPO, as attributes. RLlib never had TRPO: its names are taken where it has the thing for other
+algorithms, the others are those of the published implementations. Source of defaults: Schulman et al. 2015 (arXiv
+1502.05477), appendix D and E, OpenAI's Spinning Up, and the recipes of rl-baselines3-zoo.
 """
 
-import math
+from pydantic import model_validator
 
-import numpy as np
+from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
+from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 
-from drl_cli.algorithms.estimates import OLD, estimates, looked
-from drl_cli.configs.on_policy import sequence_length
-from drl_cli.losses.policy_gradient import clipped_value_loss, surrogate_loss
-from drl_cli.tf1.actor_critic import ActorCritic
-from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.epochs import Plan, epochs
-from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
-from drl_cli.tf1.natural_gradient import fisher_product, flat, full_step, line_search, shaped
-from drl_cli.tf1.tensorflow import tf
-
-RATES = ("lr", "entropy_coeff", "max_kl")
-FIT = ("vf_loss", "grad_norm_value")  # what the steps of the value's fit report
-_FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_")
+_ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 
 
-def build(config, spec, initial, seed, scope):
-    """Build the variables in the current graph and return the BatchGraph.
+class TRPOConfig(
+    StateDependentKeys,
+    OnPolicyKeys,
+    defaults={
+        # A run makes some tens of updates, each of large operations: too few to pay for the compiler.
+        "xla": default(False),
+        "lr": default(1e-3),
+        "min_iter_time_s": default(None),  # RLlib has no TRPO
+        "grad_clip": default(None),
+        "adam_epsilon": default(1e-8),
+        "vf_loss_coeff": default(_ONLY_VALUE_LOSS),
+    },
+):
+    """Trust region policy optimization; ``lr``, ``grad_clip`` and ``adam_epsilon`` are those of the value's fit."""
 
-    ``config``: TRPOConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
-    ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
-    """
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
-    value_head = f"{spec.nets[0].name}/value/"  # of a net that both share
-    policy = [name for name in net.policy_names if not name.startswith(value_head)]
-    region = _TrustRegion(config, net, policy)
-    fit = _ValueFit(config, net, [name for name in net.trained if name not in policy], seed, scope)
-    number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+    max_kl: Rate = key(
+        0.02,
+        "Largest mean KL divergence, from the old policy to the new one over the batch, that an update may make. Steps of one "
+        "size never settle: points that fall let them.",
+        "nats",
+        RATE_ALLOWED,
+    )
+    cg_iterations: Whole = key(
+        10,
+        "Most iterations of conjugate gradients, one Fisher product each, for a direction.",
+        "iterations",
+        ge=1,
+        le=1000,
+    )
+    cg_damping: float = key(
+        0.1,
+        "Added to the diagonal of the Fisher matrix: higher makes shorter steps in directions that hardly change the "
+        "policy.",
+        ge=0,
+        le=1e6,
+    )
+    fisher_fraction: float = key(
+        0.25,
+        "Share of the batch over which Fisher products are taken; gradient and line search see all of it.",
+        "share",
+        gt=0,
+        le=1,
+    )
+    line_search_steps: Whole = key(
+        10,
+        "Most step lengths that are tried, longest first; where none improves the surrogate within max_kl, the policy stays "
+        "as it was.",
+        "steps",
+        ge=1,
+        le=1000,
+    )
+    line_search_shrink: float = key(0.8, "Each step length that is tried, over the one before.", "share", gt=0, lt=1)
+    vf_iterations: Whole = key(
+        10, "Passes over the batch, in shuffled minibatches, that fit the value.", "epochs", ge=0, le=10_000
+    )
+    sgd_minibatch_size: Whole = key(
+        128, "Env steps of a minibatch of the value's fit.", "env steps", ge=1, le=10_000_000
+    )
 
-    def learn(batch, rates, present):
-        judged = estimates(config, net, batch, standardize=True, heads=True)
-        found, moved, finite = region.improve(judged.rows, rates, present)
-        stats = judged.stats | moved | {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
-        updates = tf.cast(found.accepted, tf.int32)
-        if config.use_critic:
-            fitted = fit.fit(judged.rows, finite, rates["lr"], present)
-            stats |= fitted.last
-            updates, finite = updates + fitted.updates, tf.logical_and(finite, fitted.finite)
-        number.assign_add(tf.cast(updates, tf.int64))
-        return Learnt(stats, updates, finite)
-
-    made = [*net.variables.values(), *fit.variables()]
-    variables = {variable.op.name: variable for variable in made} | {"num_updates": number}
-    return BatchGraph(trajectory_columns(config, spec), RATES, variables, net.published, learn)
-
-
-class _TrustRegion:
-    """The step of the policy."""
-
-    def __init__(self, config, net, names):
-        """``names``: the weights that it moves."""
-        self._config, self._net, self._names = config, net, names
-
-    def improve(self, rows, rates, number):
-        """Take the step, or leave every bit of the policy as it was.
-
-        ``rows``: of ``estimates``; ``rates``: {name: scalar}; ``number``: int64 scalar that moves the subsample on. Returns
-        (Found, {name: scalar}, whether all was finite, bool scalar).
-        """
-        config, values, max_kl = self._config, self._net.values(), rates["max_kl"]
-        entropy_coeff = rates["entropy_coeff"]
-        weights = [values[name] for name in self._names]
-        surrogate, _, entropy = self._measures(values, weights, rows, entropy_coeff)
-        gradient = flat(tf.gradients(surrogate, weights, unconnected_gradients="zero"))  # [P]
-        some = _spread(rows, config.fisher_fraction, number)
-        product = fisher_product(lambda here: self._measures(values, here, some, 0.0)[1], weights)
-        step = full_step(product, gradient, max_kl, config.cg_damping, config.cg_iterations)
-        before, entropy = tf.stop_gradient(surrogate), tf.stop_gradient(entropy)
-        finite = tf.math.is_finite(tf.reduce_sum(gradient) + tf.reduce_sum(step.full) + before)
-
-        def measured(vector):
-            after, kl, entropy = self._measures(values, shaped(vector, weights), rows, entropy_coeff)
-            inside = tf.logical_and(kl <= max_kl, tf.math.is_finite(after))
-            return tf.logical_and(after > before, inside), (kl, after - before, entropy)
-
-        # Where nothing was learnt from, nothing is looked at.
-        ready = tf.logical_and(finite, tf.reduce_sum(rows["mask"]) > 0.0)
-        ladder = (tf.where_v2(ready, config.line_search_steps, 0), config.line_search_shrink)
-        found = line_search(measured, flat(weights), step.full, ladder, (tf.zeros([]), tf.zeros([]), entropy))
-        for name, value in zip(self._names, shaped(found.vector, weights), strict=True):
-            self._net.variables[name].assign(value)
-        return found, _stats(step, found, gradient), finite
-
-    def _measures(self, values, weights, rows, entropy_coeff):
-        """Return, for a policy of ``weights``, (surrogate that is to grow, mean KL from the old one, mean entropy)."""
-        distribution = self._net.distribution
-        seen, steps = looked(self._net, values | dict(zip(self._names, weights, strict=True)), rows)  # [B, …]
-        mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
-        # Of padding nothing is known: without the mask its ratio may be infinite, and 0 times that is not a number.
-        ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
-        surrogate = -_mean(surrogate_loss(ratio, steps["advantage"], None), mask)
-        entropy = _mean(distribution.entropy(seen.heads), mask)
-        return surrogate + entropy_coeff * entropy, _mean(distribution.kl(old, seen.heads), mask), entropy
-
-
-class _ValueFit:
-    """Regression of the value on its targets."""
-
-    def __init__(self, config, net, names, seed, scope):
-        """``names``: the weights that it moves."""
-        self._config, self._net, self._seed = config, net, seed
-        self._weights = {name: net.variables[name] for name in names}
-        self._adam = Adam(scope + "value", self._weights, config.adam_epsilon)
-        self._size = config.sgd_minibatch_size // sequence_length(config)
-
-    def variables(self):
-        """The optimiser's."""
-        return self._adam.variables.values()
-
-    def fit(self, rows, ready, rate, number):
-        """Go over ``rows`` of ``estimates`` in minibatches; returns Passed. Nothing happens unless ``ready``, bool scalar."""
-        config, net = self._config, self._net
-        rows = {name: column for name, column in rows.items() if name.startswith(_FIT_COLUMNS)}
-        rows["mask"] *= tf.cast(ready, tf.float32)
-
-        def step(minibatch, _):
-            weights = {name: variable.read_value() for name, variable in self._weights.items()}
-            seen, steps = looked(net, net.values() | weights, minibatch)  # [B, …]
-            loss = _mean(clipped_value_loss(seen.value, seen.value, steps["target"], None), steps["mask"])
-            gradients, norm = clipped(tf.gradients(loss, list(weights.values())), config.grad_clip)
-
-            def apply():
-                self._adam.apply(gradients, rate)
-                return tf.constant(True)
-
-            finite = tf.cond(tf.math.is_finite(loss + norm), apply, lambda: tf.constant(False))
-            return dict(zip(FIT, (loss, norm), strict=True)), finite
-
-        plan = Plan(config.vf_iterations, self._size, self._size, shuffle=True)
-        return epochs(rows, plan, (self._seed, number), FIT, step)
-
-
-def _spread(rows, fraction, number):
-    """Return ``fraction`` of the rows, at equal distances; ``number`` (int64 scalar) moves them on."""
-    count = rows["mask"].shape[0]
-    size = math.ceil(count * fraction)
-    if size == count:
-        return rows
-    at = (np.arange(size, dtype=np.int64) * count // size + number) % count  # [size]
-    return {name: tf.gather(column, at) for name, column in rows.items()}
-
-
-def _mean(steps, mask):
-    """The mean over the real steps; ``steps`` and ``mask`` [B]."""
-    return tf.reduce_sum(steps * mask) / tf.maximum(tf.reduce_sum(mask), 1.0)
-
-
-def _stats(step, found, gradient):
-    kl, gain, entropy = found.measures
-    return {
-        "kl": kl,
-        "entropy": entropy,
-        "surrogate_improvement": gain,
-        "expected_improvement": step.expected * found.fraction,
-        "step_fraction": found.fraction,
-        "line_search_steps": tf.cast(found.looked, tf.float32),
-        "cg_residual": step.residual,
-        "cg_iterations": tf.cast(step.iterations, tf.float32),
-        "grad_norm": tf.norm(gradient),
-    }
+    @model_validator(mode="after")
+    def _keeps_policy_and_value_apart(self):
+        """Refuse layers that two masters train, and what has no effect for that reason."""
+        if self.vf_share_layers:
+            raise MisfitError(
+                "vf_share_layers",
+                "TRPO needs false: the fit of the value would move the policy out of its trust region",
+            )
+        regions = [self.max_kl] if isinstance(self.max_kl, (int, float)) else [value for _, value in self.max_kl]
+        if min(regions) <= 0:
+            raise MisfitError(
+                "max_kl", "0 lets no update move the policy; it must be more, at every point of a schedule"
+            )
+        if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
+            raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
+        if self.num_gpus > 1:
+            raise MisfitError(
+                "num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less"
+            )
+        if self.sgd_minibatch_size > self.train_batch_size:
+            raise MisfitError(
+                "sgd_minibatch_size",
+                f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}",
+            )
+        if self.sgd_minibatch_size < sequence_length(self):
+            raise MisfitError(
+                "sgd_minibatch_size",
+                f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
+            )
+        return self

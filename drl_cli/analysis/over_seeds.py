@@ -13,9 +13,9 @@ were.
 
 import numpy as np
 
-from drl_cli.analysis.statistics import interquartile_mean
-from drl_cli.data.bootstrap import CONFIDENCE
-from drl_cli.data.bootstrap import SEED as BOOTSTRAP_SEED
+from drl_cli.analysis.reward_statistics import interquartile_mean
+from drl_cli.confidence import CONFIDENCE
+from drl_cli.confidence import SEED as BOOTSTRAP_SEED
 
 RESAMPLES = 5_000
 CURVE_RESAMPLES = 1_000  # for each point of a curve

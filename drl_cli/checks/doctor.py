@@ -6,9 +6,9 @@ Imports nothing but the standard library and light rooms, so that it runs where 
 import concurrent.futures
 from pathlib import Path
 
-from drl_cli.checks import imports, leftovers, machine_probes, versions
+from drl_cli.checks import leftovers, library_probes, machine_probes, package_versions
 from drl_cli.checks.findings import FAIL, NOTE, Finding
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 SIDE_BY_SIDE = 2  # heavy imports at once
 
@@ -21,7 +21,7 @@ def examine(results_folder, quick=False, said=lambda what: None):
     findings = []
     for name, probe in (
         ("Python", machine_probes.python),
-        ("packages", versions.probe),
+        ("packages", package_versions.probe),
         ("CPU", machine_probes.processors),
         ("memory", machine_probes.memory),
         ("/dev/shm", machine_probes.shared_memory),
@@ -50,7 +50,7 @@ def isolated(name, probe):
 
 def _libraries(said):
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        calls = [(trial, pool.submit(imports.attempt, trial)) for trial in imports.TRIALS]
+        calls = [(trial, pool.submit(library_probes.attempt, trial)) for trial in library_probes.TRIALS]
         findings = []
         for trial, call in calls:
             said(trial.name)
@@ -71,6 +71,6 @@ def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
 def results_folder():
     """Return where results go; what the program itself uses, or plainly the home folder where that is broken."""
     try:
-        return load("drl_cli.checkpoint.run_folder:results_folder")()
+        return load("drl_cli.runs.run_folder:results_folder")()
     except Exception:  # NumPy is missing, say: that is told elsewhere
         return Path("~/ray_results").expanduser()

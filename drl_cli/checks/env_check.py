@@ -12,13 +12,13 @@ import json
 import sys
 import time
 
-from drl_cli.acting import carry_over, envs
-from drl_cli.acting.carry_over import first_difference, hashes
-from drl_cli.acting.trial import try_out
-from drl_cli.checks import env_play
-from drl_cli.checks.asking import SILENT, Asked
+from drl_cli.checks import random_episodes
 from drl_cli.checks.env_probe import looked_at, shortened
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
+from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.envs import carry_over, make
+from drl_cli.envs.carry_over import first_difference, hashes
+from drl_cli.envs.env_smoke_test import try_out
 from drl_cli.errors import DrlError, failure
 
 TRACED = 300  # steps that are compared
@@ -83,12 +83,12 @@ class _Check:
         self._tell({"finding": Finding(what, state, text)})
 
     def _new(self):
-        return envs.make_raw(self._id, self._env_config)
+        return make.make_raw(self._id, self._env_config)
 
     def _interface(self):
-        env = envs.make(self._id, self._env_config)
+        env = make.make(self._id, self._env_config)
         try:
-            try_out(env, self._id, envs.describe(env).get("mask"))
+            try_out(env, self._id, make.describe(env).get("mask"))
         finally:
             env.close()
         seen = looked_at(self._id, self._env_config)
@@ -134,7 +134,7 @@ class _Check:
             text = f"a reset with a seed keeps {found}, as counters and curricula do; a resumed run begins them anew"
             self._find("used again", NOTE, text)
         elif repeats:
-            cost = env_play.duration(found.make_s)
+            cost = random_episodes.duration(found.make_s)
             text = f"{found}: reset with a seed keeps something, so a resumed run does not go on bit for bit"
             self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, for {cost} an episode")
 
@@ -160,22 +160,22 @@ class _Check:
         self._new().close()
         making = time.perf_counter() - began
         try:
-            played = env_play.play(env, asked["seed"], asked["episodes"], asked["seconds"])
+            played = random_episodes.play(env, asked["seed"], asked["episodes"], asked["seconds"])
         finally:
             env.close()
-        limit = envs.time_limit(self._id)
-        for finding in env_play.judged(played, limit, env.observation_space):
+        limit = make.time_limit(self._id)
+        for finding in random_episodes.judged(played, limit, env.observation_space):
             self._tell({"finding": finding})
         self._tell({"random_policy": played.score(making)})
-        self._find("speed", *env_play.speed(played, making))
+        self._find("speed", *random_episodes.speed(played, making))
 
 
 def main():
     """Check what stdin asks for."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:
-        envs.import_module(module)
-    envs.resolve(asked["id"], trusted=True)
+        make.import_module(module)
+    make.resolve(asked["id"], trusted=True)
     _Check(asked, lambda told: print(json.dumps(told), flush=True)).run()
 
 

@@ -1,6 +1,6 @@
 """One environment after the other made and described, in a process of its own: ``python -m drl_cli.checks.env_probe``.
 
-Started by ``checks.environments``, so that an environment that crashes or hangs takes only this process with it. Reads from
+Started by ``checks.env_catalogue``, so that an environment that crashes or hangs takes only this process with it. Reads from
 stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line an id:
 {"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}.
 """
@@ -11,10 +11,10 @@ import json
 import re
 import sys
 
-from drl_cli.acting import envs, preprocessing
-from drl_cli.acting.spaces import misfit
 from drl_cli.algorithms import table
-from drl_cli.configs.dqn import DQNConfig
+from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.envs import make, preprocessors
+from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError
 
 
@@ -22,12 +22,12 @@ def looked_at(env_id, env_config=None):
     """Return what is known of one environment, as above."""
     try:
         if ":" not in env_id:
-            envs.resolve(env_id)  # registers it where it is a game
+            make.resolve(env_id)  # registers it where it is a game
         # As most algorithms see it by default: the sections of images are the same for all that have one.
-        plan = preprocessing.plan(DQNConfig(env_config=env_config or {}), env_id)
+        plan = preprocessors.plan(DQNConfig(env_config=env_config or {}), env_id)
         with contextlib.redirect_stdout(io.StringIO()):
-            env = envs.make(env_id, env_config or {}, preprocessing=plan)
-            spaces = envs.describe(env) | {"frames": preprocessing.frames_of(plan)}
+            env = make.make(env_id, env_config or {}, preprocessing=plan)
+            spaces = make.describe(env) | {"frames": preprocessors.frames_of(plan)}
             raw = {"obs": str(env.unwrapped.observation_space), "action": str(env.unwrapped.action_space)}
             env.close()
     except DrlError as error:
@@ -39,8 +39,8 @@ def looked_at(env_id, env_config=None):
         "spaces": spaces,
         "text": {name: " ".join(text.split())[:160] for name, text in raw.items()},
         "fits": [row.name for row in table.rows() if misfit(spaces, row) is None],
-        "max_episode_steps": envs.time_limit(env_id),
-        "reward_threshold": envs.reward_threshold(env_id),
+        "max_episode_steps": make.time_limit(env_id),
+        "reward_threshold": make.reward_threshold(env_id),
     }
 
 
@@ -55,7 +55,7 @@ def main():
     """Answer the question on stdin."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:
-        envs.import_module(module)
+        make.import_module(module)
     for env_id in asked["ids"]:
         print(json.dumps(looked_at(env_id, asked.get("env_config"))), flush=True)
 

@@ -7,17 +7,17 @@ Started by ``checks.env_check``, whose own hashes of these steps must be the sam
 import json
 import sys
 
-from drl_cli.acting import envs
-from drl_cli.acting.carry_over import hashes
+from drl_cli.envs import make
+from drl_cli.envs.carry_over import hashes
 
 
 def main():
     """Answer the question on stdin."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:
-        envs.import_module(module)
-    envs.resolve(asked["id"], trusted=True)
-    env = envs.make_raw(asked["id"], asked["env_config"])
+        make.import_module(module)
+    make.resolve(asked["id"], trusted=True)
+    env = make.make_raw(asked["id"], asked["env_config"])
     print(json.dumps({"hashes": hashes(env, asked["seed"], asked["steps"])}), flush=True)
     env.close()
 

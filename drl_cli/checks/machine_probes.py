@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from drl_cli.checks import versions
+from drl_cli.checks import package_versions
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.process import DEFAULTS
 from drl_cli.runtime import machine
@@ -26,10 +26,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 def python():
     """The interpreter."""
-    window = versions.python_window()
+    window = package_versions.python_window()
     version = platform.python_version()
     text = f"{version} ({sys.executable}), {platform.system()} {platform.machine()}"
-    if window and not versions.fits(version, window):
+    if window and not package_versions.fits(version, window):
         mend = "python3.12 -m venv .venv && .venv/bin/pip install drl-cli"
         return [Finding("Python", FAIL, f"{text}; drl and TensorFlow are for {window}", mend)]
     found = [Finding("Python", OK, text)]

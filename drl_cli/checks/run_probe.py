@@ -1,7 +1,8 @@
 """A few seconds of a run, in one process, to learn how fast it will be: ``python -m drl_cli.checks.run_probe``.
 
-Started by ``checks.plan``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and writes one JSON
-line: what a worker and the learner did in seconds of their own clocks. The run has no evaluations, a small replay and
+Started by ``checks.run_plan``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and
+writes one JSON line: what a worker and the learner did in seconds of their own clocks. The run has no evaluations, a
+small replay and
 starts to learn early; what it makes is thrown away.
 """
 
@@ -9,10 +10,10 @@ import json
 import sys
 import time
 
-from drl_cli.acting import envs
 from drl_cli.algorithms import table
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.envs import make
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {
     "num_workers": 0,
@@ -81,8 +82,8 @@ def main():
     began = time.perf_counter()
     asked = json.load(sys.stdin)
     for module in asked["imports"]:
-        envs.import_module(module)
-    envs.resolve(asked["env"]["id"], trusted=True)
+        make.import_module(module)
+    make.resolve(asked["env"]["id"], trusted=True)
     row = table.find(asked["run"])
     whole = load(row.config).model_validate(asked["config"])
     config = smaller(whole, asked["env"]["spaces"]["obs"]["shape"])

@@ -1,20 +1,20 @@
 """What a search would take: the plan of its largest trial, times those that run side by side. User: ``drl train --plan``.
 
-How many run side by side is decided by the CPUs (and GPUs) that a trial asks for, as ``tune.searching`` starts Ray. Of a Ray
+How many run side by side is decided by the CPUs (and GPUs) that a trial asks for, as ``search.run_search`` starts Ray. Of a Ray
 that is joined nothing is known before: it is taken to be as large as this machine.
 """
 
 import math
 
 from drl_cli.algorithms import table
-from drl_cli.checks.plan import Trials
-from drl_cli.configs.resources import total
-from drl_cli.loading import load
+from drl_cli.checks.run_plan import Trials
+from drl_cli.config.sections.resources import total
+from drl_cli.extras import load
 from drl_cli.runtime import footprint, machine
 
 
 def largest(found):
-    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiment.search.Search``)."""
+    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiments.search_spec.Search``)."""
     spec = max(found.specs, key=_memory)
     trial = found.specs.index(spec)
     asked, ray = total(found.data["bundles"]), found.data["ray"]

@@ -1,6 +1,6 @@
 """``drl algorithms [NAME]``: what runs, on which spaces, and every key of one algorithm, read from its schema.
 
-Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``configs.listing``.
+Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``config.key_rows``.
 """
 
 import json
@@ -8,9 +8,9 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, group, options, tables, terminal
+from drl_cli.cli import group, options, shell_words, tables, terminal
 from drl_cli.errors import InputError, suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl algorithms
@@ -23,14 +23,14 @@ INDENT = 4
 
 
 @click.command("algorithms", cls=group.Command, examples=EXAMPLES)
-@click.argument("name", required=False, shell_complete=completing.algorithms)
+@click.argument("name", required=False, shell_complete=shell_words.algorithms)
 @group.option(
     "--key",
     "wanted",
     metavar="WORD",
     multiple=True,
     group="Which",
-    shell_complete=completing.keys,
+    shell_complete=shell_words.keys,
     help="Only keys with WORD in them; repeatable.",
 )
 @options.import_option("Which")
@@ -80,11 +80,11 @@ def details(row, wanted=()):
     that a name of another program stands for.
     """
     schema = load(row.config)
-    keys, words = load("drl_cli.configs.listing").keys(schema), []
+    keys, words = load("drl_cli.config.key_rows").keys(schema), []
     for word in wanted:
         meant = [word.lower()]
         if not any(meant[0] in key["key"].lower() for key in keys):
-            meant = load("drl_cli.configs.elsewhere").keys_meant(word, schema)
+            meant = load("drl_cli.config.rllib.other_libraries").keys_meant(word, schema)
         if not meant:
             hint = suggestion(word, [key["key"] for key in keys])
             raise InputError(f"{row.name} has no key with {word[:60]!r} in it.{hint}")
@@ -123,7 +123,7 @@ def key_lines(key, width, color=False):
     """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
     unit = f" {key['unit']}" if key["unit"] else ""
     name = click.style(key["key"], bold=True) if color else key["key"]
-    shown = load("drl_cli.configs.allowed:shown")
+    shown = load("drl_cli.config.key_description:shown")
     lines = [f"{name} = {shown(key['default'])}{unit}"]
     lines += tables.paragraph(key["meaning"], width, INDENT)
     lines += tables.paragraph(f"Takes {key['allowed']}.", width, INDENT)

@@ -6,9 +6,9 @@ formats need TensorFlow.
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, run_options, tables, terminal
+from drl_cli.cli import figures, group, options, run_options, shell_words, tables, terminal
 from drl_cli.cli.train import json_line
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 TABLE = {
     "info": ("drl_cli.cli.checkpoint:info", "What a checkpoint holds, and what can be done with it."),
@@ -46,7 +46,7 @@ checkpoint = group.of_commands(
 
 
 @click.command("info", cls=group.Command, examples=INFO_EXAMPLES)
-@click.argument("path", shell_complete=completing.runs)
+@click.argument("path", shell_complete=shell_words.runs)
 @group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
 @options.import_option(WHICH)
 @group.option("--arrays", is_flag=True, help="List every array with its shape.")
@@ -64,7 +64,7 @@ def info(session, path, latest, imports, arrays, as_json):
     {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
     options.import_modules(imports)
-    held = load("drl_cli.runs.holding:holding")(run_options.place(path), latest)
+    held = load("drl_cli.runs.checkpoint_contents:holding")(run_options.place(path), latest)
     output = terminal.Output(session)
     if as_json:
         output.line(json_line(held))
@@ -74,7 +74,7 @@ def info(session, path, latest, imports, arrays, as_json):
 
 
 def sheet(held, width, arrays=False):
-    """Return the lines that show what ``runs.holding`` found."""
+    """Return the lines that show what ``runs.checkpoint_contents`` found."""
     counters, score, policy = held["counters"], held["score"], held["policy"]
     steps = f", {counters['timesteps_total']:,} env steps" if "timesteps_total" in counters else ""
     seconds = f", {figures.clock(counters['time_total_s'])} of training" if "time_total_s" in counters else ""
@@ -175,7 +175,7 @@ def _shape(shape):
 
 
 @click.command("verify", cls=group.Command, examples=VERIFY_EXAMPLES)
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completing.runs)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @group.option(
     "--all",
     "every",
@@ -197,7 +197,7 @@ def verify(session, paths, every, imports, quiet, as_json):
     JSON: {"checked": [{"path", "whole", "damage", "files", "size", "note"}], "damaged": N}.
     """
     options.import_modules(imports)
-    wholeness, output = load("drl_cli.checks.wholeness"), terminal.Output(session)
+    wholeness, output = load("drl_cli.checks.verify"), terminal.Output(session)
     found, damaged = [], 0
     for path in dict.fromkeys(place for given in paths for place in wholeness.places(run_options.place(given), every)):
         verdict = wholeness.verify(path)

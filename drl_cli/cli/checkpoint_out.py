@@ -1,6 +1,6 @@
 """``drl checkpoint export | pack | unpack``: a policy or a whole checkpoint, taken elsewhere and brought back.
 
-The work is that of ``export`` and ``checkpoint.packing``, ``checkpoint.unpacking``.
+The work is that of ``export`` and ``runs.pack``, ``runs.unpack``.
 """
 
 import shlex
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import completing, exports, figures, group, options, run_options, terminal, values
+from drl_cli.cli import exports, figures, group, options, run_options, shell_words, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.errors import InputError, nearest
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 FORMATS = ("savedmodel", "onnx", "tflite")
 BY_ENDING = {".onnx": "onnx", ".tflite": "tflite"}
@@ -43,7 +43,7 @@ def _by_ending(out):
 
 
 @click.command("export", cls=group.Command, examples=EXPORT_EXAMPLES)
-@click.argument("path", shell_complete=completing.runs)
+@click.argument("path", shell_complete=shell_words.runs)
 @group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
 @group.option(
     "--format",
@@ -58,7 +58,7 @@ def _by_ending(out):
     metavar="OUT",
     required=True,
     group=OUT,
-    shell_complete=completing.files,
+    shell_complete=shell_words.files,
     help="File or folder to make.",
 )
 @options.import_option(WHICH)
@@ -81,10 +81,10 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     made, and how many of them are ties.
     """
     form = form or _by_ending(out)
-    exporting = load("drl_cli.export.exporting")
+    exporting = load("drl_cli.export.export_policy")
     exporting.check_place(form, out)
     options.import_modules(imports)
-    found, facts, policy = load("drl_cli.analysis.subject:open_policy")(run_options.place(path), latest)
+    found, facts, policy = load("drl_cli.analysis.loaded_checkpoint:open_policy")(run_options.place(path), latest)
     done = exports.exported(exporting, policy, facts, form, out)
     if as_json:
         told = {
@@ -104,14 +104,14 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
 
 
 @click.command("pack", cls=group.Command, examples=PACK_EXAMPLES)
-@click.argument("path", shell_complete=completing.runs)
+@click.argument("path", shell_complete=shell_words.runs)
 @group.option(
     "-o",
     "--out",
     metavar="FILE",
     required=True,
     group=OUT,
-    shell_complete=completing.files,
+    shell_complete=shell_words.files,
     help="File to make; .tar.gz or .zip.",
 )
 @group.option("--with-replay", is_flag=True, group=OUT, help="Take replays along, which may be large.")
@@ -126,7 +126,7 @@ def pack(session, path, out, with_replay, quiet, as_json):
 
     JSON: {"path", "kind", "name", "files", "size", "packed", "left_out": [{"path", "why"}]}, sizes in bytes.
     """
-    done = load("drl_cli.checkpoint.packing:pack")(run_options.place(path), out, with_replay)
+    done = load("drl_cli.runs.pack:pack")(run_options.place(path), out, with_replay)
     if as_json:
         left = [{"path": str(one), "why": why} for one, why in done.left_out]
         terminal.Output(session).line(json_line(done._asdict() | {"path": str(done.path), "left_out": left}))
@@ -142,7 +142,7 @@ def pack(session, path, out, with_replay, quiet, as_json):
 
 
 @click.command("unpack", cls=group.Command, examples=UNPACK_EXAMPLES)
-@click.argument("file", metavar="FILE", shell_complete=completing.files)
+@click.argument("file", metavar="FILE", shell_complete=shell_words.files)
 @group.option(
     "-o",
     "--out",
@@ -150,7 +150,7 @@ def pack(session, path, out, with_replay, quiet, as_json):
     default=".",
     show_default="here",
     group=OUT,
-    shell_complete=completing.folders,
+    shell_complete=shell_words.folders,
     help="Folder in which the checkpoint or run goes; made if need be.",
 )
 @group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
@@ -165,7 +165,7 @@ def unpack(session, file, out, quiet, as_json):
 
     JSON: {"path", "kind", "files", "size"}.
     """
-    found, contents = load("drl_cli.checkpoint.unpacking:unpack")(file, out)
+    found, contents = load("drl_cli.runs.unpack:unpack")(file, out)
     if as_json:
         told = {"path": str(found), "kind": contents.kind, "files": contents.files, "size": contents.size}
         terminal.Output(session).line(json_line(told))

@@ -1,14 +1,14 @@
-"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. What is computed is ``analysis.comparing``."""
+"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. What is computed is ``analysis.comparison``."""
 
 import sys
 import textwrap
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, run_options, terminal, values
+from drl_cli.cli import figures, group, options, run_options, shell_words, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.errors import RunFolderError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl compare ~/ray_results/sac ~/ray_results/td3
@@ -61,7 +61,7 @@ _compare_options = options.apply(
 
 
 @click.command("compare", cls=group.Command, examples=EXAMPLES)
-@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
+@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_compare_options
 @click.pass_obj
 def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_json):
@@ -77,11 +77,13 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
     "y", "probability", "low", "high"}], "overall": [...], "scaled": [{"label", "envs", "iqm", "iqm_low", "iqm_high"}],
     "notices": [...], "published": {"figures": [...], "best": [...], "sources": {...}, "notices": [...]}}.
     """
-    comparing = load("drl_cli.analysis.comparing")
+    comparing = load("drl_cli.analysis.comparison")
     runs = run_options.open_runs(words, local_dirs)
-    groups = load("drl_cli.analysis.grouping").group(runs, by)
+    groups = load("drl_cli.analysis.run_groups").group(runs, by)
     asked = comparing.Asked(score, at, goal)
-    document = comparing.compare(groups, lambda run: load("drl_cli.loggers.joining:read_rows")(run.path), asked)
+    document = comparing.compare(
+        groups, lambda run: load("drl_cli.runs.loggers.truncate_tables:read_rows")(run.path), asked
+    )
     if not document["groups"]:
         raise RunFolderError(" ".join(document["notices"]) or "there is nothing to compare.")
     document["published"] = comparing.against_published(document) if against else None

@@ -1,4 +1,4 @@
-"""``drl completion SHELL``: the script that makes a shell complete drl's words. What is completed: ``cli.completing``."""
+"""``drl completion SHELL``: the script that makes a shell complete drl's words. What is completed: ``cli.shell_words``."""
 
 import click
 from click.shell_completion import get_completion_class

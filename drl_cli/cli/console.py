@@ -13,7 +13,7 @@ from typing import TextIO
 import click
 
 from drl_cli.cli import budget, figures, terminal
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.process import seconds_since_start
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0

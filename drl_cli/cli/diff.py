@@ -1,4 +1,4 @@
-"""``drl diff A B``: two runs or files side by side, only what differs. The comparison is ``runs.differing``."""
+"""``drl diff A B``: two runs or files side by side, only what differs. The comparison is ``runs.config_diff``."""
 
 import json
 import sys
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import completing, group, options, run_options, terminal
+from drl_cli.cli import group, options, run_options, shell_words, terminal
 from drl_cli.cli.train import json_line
 from drl_cli.errors import ConfigError, RunFolderError, suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl diff 1a2b3c4d 5e6f7a8b
@@ -20,8 +20,8 @@ drl diff mine.yaml:first mine.yaml:second --json
 
 
 @click.command("diff", cls=group.Command, examples=EXAMPLES)
-@click.argument("a", metavar="A", shell_complete=completing.runs_and_files)
-@click.argument("b", metavar="B", shell_complete=completing.runs_and_files)
+@click.argument("a", metavar="A", shell_complete=shell_words.runs_and_files)
+@click.argument("b", metavar="B", shell_complete=shell_words.runs_and_files)
 @run_options.local_dir_option()
 @group.option(
     "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."
@@ -45,7 +45,7 @@ def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
     options.import_modules(imports)
     roots = run_options.roots(local_dirs)
     left, right = _side(a, roots), _side(b, roots)
-    differing = load("drl_cli.runs.differing")
+    differing = load("drl_cli.runs.config_diff")
     rows, hidden = differing.differences(left, right, everything)
     output = terminal.Output(session)
     if as_json:
@@ -63,7 +63,7 @@ def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
 
 def _side(word, roots):
     """Return the Side that ``word`` means: a file of experiments if there is one of that name, else a run."""
-    files, differing = load("drl_cli.experiment.files"), load("drl_cli.runs.differing")
+    files, differing = load("drl_cli.experiments.experiment_files"), load("drl_cli.runs.config_diff")
     name, _, experiment = word.rpartition(":")
     if not name or not _is_file(name, files):
         name, experiment = word, ""
@@ -71,9 +71,9 @@ def _side(word, roots):
         found = files.load(name)
         _, mapping, where = _picked(name, found, experiment)
         return differing.side_of_file(word, mapping, where)
-    record = load("drl_cli.runs.searches:find_record")(word.partition(":")[0], roots)
+    record = load("drl_cli.runs.search_folders:find_record")(word.partition(":")[0], roots)
     if record:
-        found = load("drl_cli.runs.searches:experiments")(record)
+        found = load("drl_cli.runs.search_folders:experiments")(record)
         _, mapping, where = _picked(word.partition(":")[0], found, word.partition(":")[2])
         return differing.side_of_file(word, mapping, where, "search")
     try:
@@ -105,7 +105,7 @@ def _is_file(name, files):
 
 def document(left, right, rows, hidden):
     """Return what ``--json`` prints."""
-    missing = load("drl_cli.runs.differing:MISSING")
+    missing = load("drl_cli.runs.config_diff:MISSING")
     told = [
         {
             "key": key,
@@ -143,7 +143,7 @@ def table(left, right, rows, console):
 
 def _shown(side, key, value):
     """(text, style) of a cell."""
-    if value is load("drl_cli.runs.differing:MISSING"):
+    if value is load("drl_cli.runs.config_diff:MISSING"):
         return "-", "dim"
     text = value if isinstance(value, str) and value else json.dumps(value)
     return (f"({text})", "dim") if side.is_default(key) else (text, "")

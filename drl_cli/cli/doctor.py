@@ -9,7 +9,7 @@ import sys
 import click
 
 from drl_cli.cli import findings, group, options, terminal
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl doctor

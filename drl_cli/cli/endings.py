@@ -14,7 +14,7 @@ import click
 
 import drl_cli.cli.terminal as terminal
 from drl_cli.errors import DrlError, ResourcesExhausted, nearest
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXIT_CODES = {
     0: "finished",
@@ -93,7 +93,7 @@ def _option_hint(typed, command, context):
     known = [name for option in command.get_params(context) for name in option.opts if name.startswith("--")]
     close = nearest(bare, [name[2:] for name in known], count=1)
     if "--set" in known:  # only where a config can be given
-        here = load("drl_cli.configs.elsewhere:option_here")(bare, _all_keys)
+        here = load("drl_cli.config.rllib.other_libraries:option_here")(bare, _all_keys)
         if here and not close:
             return f" Type {here}."
     return f" Did you mean '--{close[0]}'?" if close else ""
@@ -101,9 +101,9 @@ def _option_hint(typed, command, context):
 
 def _all_keys():
     """Return {key of any algorithm's config, in any spelling that is read: the key}."""
-    fields = load("drl_cli.configs.allowed:fields_of")
+    fields = load("drl_cli.config.key_description:fields_of")
     keys = {name: name for row in load("drl_cli.algorithms.table:rows")() for name in fields(load(row.config))}
-    aliases = load("drl_cli.configs.spelling:ALIASES").items()
+    aliases = load("drl_cli.config.rllib.aliases:ALIASES").items()
     return {old[0]: ".".join(new) for old, new in aliases if len(old) == 1} | keys
 
 

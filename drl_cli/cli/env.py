@@ -1,6 +1,6 @@
 """``drl env check ID``: whether an environment keeps its word, how fast it is, and what a random policy scores.
 
-The findings are those of ``checks.env_check``, made in another process; the interval is ``analysis.statistics``'s.
+The findings are those of ``checks.env_check``, made in another process; the interval is ``analysis.reward_statistics``'s.
 """
 
 import json
@@ -8,8 +8,8 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, figures, findings, group, options, tables, terminal, values
-from drl_cli.loading import load
+from drl_cli.cli import figures, findings, group, options, shell_words, tables, terminal, values
+from drl_cli.extras import load
 
 TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
 CHECK_EXAMPLES = """
@@ -28,7 +28,7 @@ env = group.of_commands(
 
 
 @click.command("check", cls=group.Command, examples=CHECK_EXAMPLES)
-@click.argument("env_id", metavar="ID", shell_complete=completing.environments)
+@click.argument("env_id", metavar="ID", shell_complete=shell_words.environments)
 @group.option(
     "--episodes",
     type=options.POSITIVE,
@@ -62,7 +62,7 @@ def check(session, env_id, config, imports, as_json, quiet, **how):
     """
     options.import_modules(imports)
     overrides = options.typed_object(config, "--config")
-    meant = load("drl_cli.acting.envs").resolve(env_id, trusted=True)
+    meant = load("drl_cli.envs.make").resolve(env_id, trusted=True)
     question = {"env_config": overrides.get("env_config") or {}, "imports": list(imports), **how}
     quietly = quiet or as_json
     report = load("drl_cli.checks.env_check").check(
@@ -70,7 +70,7 @@ def check(session, env_id, config, imports, as_json, quiet, **how):
     )
     played = report["random_policy"]
     if played and played["rewards"]:
-        played["score"] = load("drl_cli.analysis.statistics").describe(played["rewards"], played["lengths"])
+        played["score"] = load("drl_cli.analysis.reward_statistics").describe(played["rewards"], played["lengths"])
     is_broken = load("drl_cli.checks.findings").failed(report["findings"])
     output = terminal.Output(session)
     if as_json:

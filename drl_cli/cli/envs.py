@@ -1,6 +1,6 @@
 """``drl envs [PATTERN]``: the environments that are installed, their spaces, and which algorithms run on them.
 
-They are made one by one in another process by ``checks.environments``; an id alone costs nothing.
+They are made one by one in another process by ``checks.env_catalogue``; an id alone costs nothing.
 """
 
 import json
@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, group, options, tables, terminal
-from drl_cli.loading import load
+from drl_cli.cli import group, options, shell_words, tables, terminal
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl envs
@@ -21,7 +21,7 @@ drl envs --import my_package my_package/ --json
 
 
 @click.command("envs", cls=group.Command, examples=EXAMPLES)
-@click.argument("pattern", required=False, shell_complete=completing.environments)
+@click.argument("pattern", required=False, shell_complete=shell_words.environments)
 @group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
 @group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
 @options.import_option("Which")
@@ -38,7 +38,7 @@ def envs(session, pattern, only_ids, every, imports, as_json):
     "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with --ids the entries are {"id"}.
     """
     options.import_modules(imports)
-    environments = load("drl_cli.checks.environments")
+    environments = load("drl_cli.checks.env_catalogue")
     ids, notices = environments.matching(pattern, every)
     output = terminal.Output(session)
     if only_ids:
@@ -60,7 +60,7 @@ def envs(session, pattern, only_ids, every, imports, as_json):
 
 
 def listing(found, width, color=False):
-    """Return the lines for what ``checks.environments.looked_at`` said: those that work, what fits, those that do not."""
+    """Return the lines for what ``checks.env_catalogue.looked_at`` said: those that work, what fits, those that do not."""
     good, bad = [one for one in found if "error" not in one], [one for one in found if "error" in one]
     lines = []
     if good:

@@ -1,8 +1,8 @@
 """``drl evaluate CHECKPOINT…``: the scores of checkpoints over stated episodes, as a table or as JSON.
 
-With ``--data`` they are estimated from recorded episodes instead (``cli.estimating``). The table or the document goes to
+With ``--data`` they are estimated from recorded episodes instead (``cli.evaluate_data``). The table or the document goes to
 stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are played by ``actors.tester``, their rewards
-summarised by ``analysis.statistics``.
+summarised by ``analysis.reward_statistics``.
 """
 
 import json
@@ -10,9 +10,9 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, estimating, figures, group, options, rllib_options, run_options, terminal
+from drl_cli.cli import evaluate_data, figures, group, options, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
@@ -65,7 +65,7 @@ _evaluate_options = options.apply(
             "--env",
             metavar="ID",
             group=WHERE,
-            shell_complete=completing.environments,
+            shell_complete=shell_words.environments,
             help="Another environment than the one they were trained on.",
         ),
         group.option(
@@ -76,7 +76,7 @@ _evaluate_options = options.apply(
         ),
         options.run_option(WHERE),
         options.import_option(WHERE),
-        *estimating.OPTIONS,
+        *evaluate_data.OPTIONS,
         group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
         options.quiet_option,
         options.speech_options,
@@ -86,7 +86,7 @@ _evaluate_options = options.apply(
 
 
 @click.command("evaluate", cls=group.Command, examples=EXAMPLES)
-@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True, shell_complete=completing.runs)
+@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_evaluate_options
 @click.pass_context
 def evaluate(context, checkpoints, imports, as_json, **asked):
@@ -111,13 +111,13 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     """
     session, demands = context.obj, _demands(asked["asserts"])
     checkpoints = [run_options.place(word) for word in checkpoints]
-    estimating.expect_fitting(context, bool(asked["data"]))
+    evaluate_data.expect_fitting(context, bool(asked["data"]))
     options.import_modules(imports)
     if asked["data"]:
-        estimating.run(session, checkpoints, asked, as_json)
+        evaluate_data.run(session, checkpoints, asked, as_json)
         return
     overrides = options.typed_object(asked["config"], "--config")
-    opened = load("drl_cli.analysis.subject").open_subject
+    opened = load("drl_cli.analysis.loaded_checkpoint").open_subject
     subjects = [opened(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
     options.check_run(asked["run"], subjects)
     say = (lambda text: None) if asked["quiet"] else terminal.say
@@ -135,7 +135,7 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     document = {
         "episodes": len(seeds),
         "seeds": seeds,
-        "confidence": load("drl_cli.data.bootstrap").CONFIDENCE,
+        "confidence": load("drl_cli.confidence").CONFIDENCE,
         "checkpoints": rows,
     }
     output = terminal.Output(session)
@@ -149,7 +149,7 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
 
 def _demands(texts):
     """Return the Demands of ``--assert``. Raises ConfigError."""
-    found = load("drl_cli.experiment.demands").parse(texts)
+    found = load("drl_cli.runs.demands").parse(texts)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
         if one.field not in SCORES:
@@ -160,7 +160,7 @@ def _demands(texts):
 
 def _hold(demands, rows):
     """Raise CriterionMissed, which names what was missed, unless the greedy score of each checkpoint meets ``demands``."""
-    missed = load("drl_cli.experiment.demands").missed
+    missed = load("drl_cli.runs.demands").missed
     lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
     if lines:
         raise CriterionMissed("\n  ".join(lines))
@@ -199,7 +199,7 @@ def _score(subject, seeds, explore, max_steps):
         fresh_envs=subject.fresh_envs,
     )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
-    told = load("drl_cli.analysis.statistics").describe(rewards, lengths)
+    told = load("drl_cli.analysis.reward_statistics").describe(rewards, lengths)
     told["cut"] = sum(episode.is_cut for episode in episodes)
     return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 

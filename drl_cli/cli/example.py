@@ -1,6 +1,6 @@
 """``drl example list | show | run``: the tuned files that come with drl, what they reach here, and running one.
 
-What is known of them is read from their headers by ``experiment.examples``; ``run`` is ``drl train -f NAME`` and takes
+What is known of them is read from their headers by ``experiments.tuned_files``; ``run`` is ``drl train -f NAME`` and takes
 every option of ``drl train``.
 """
 
@@ -9,9 +9,9 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, tables, terminal
+from drl_cli.cli import figures, group, options, shell_words, tables, terminal
 from drl_cli.errors import suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 TABLE = {
     "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
@@ -45,13 +45,13 @@ example = group.of_commands(
 @click.command("list", cls=group.Command, examples=LIST_EXAMPLES)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
 @group.option(
-    "--run", metavar="NAME", group="Which", shell_complete=completing.algorithms, help="Those of one algorithm."
+    "--run", metavar="NAME", group="Which", shell_complete=shell_words.algorithms, help="Those of one algorithm."
 )
 @group.option(
     "--env",
     metavar="ID",
     group="Which",
-    shell_complete=completing.environments,
+    shell_complete=shell_words.environments,
     help="Those for one environment, whatever its version.",
 )
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -65,7 +65,7 @@ def list_examples(session, words, run, env, as_json):
     JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
     "worst_s", "env_steps", "machine", "workers", "path"}]}.
     """
-    examples = load("drl_cli.experiment.examples")
+    examples = load("drl_cli.experiments.tuned_files")
     if run is not None:
         run = load("drl_cli.algorithms.table").find(run).name
     found = examples.matching(examples.every(), words, run, env)
@@ -101,7 +101,7 @@ def _workers(one):
 
 
 @click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")
-@click.argument("name", shell_complete=completing.tuned_files)
+@click.argument("name", shell_complete=shell_words.tuned_files)
 @group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @options.speech_options
 @click.pass_obj
@@ -110,8 +110,8 @@ def show_example(session, name, as_json):
 
     JSON: one entry of drl example list --json, and "text", the whole file.
     """
-    one = load("drl_cli.experiment.examples").find(name)
-    text = load("drl_cli.configs.flags:read_text")(one.path)
+    one = load("drl_cli.experiments.tuned_files").find(name)
+    text = load("drl_cli.config.assignments:read_text")(one.path)
     output = terminal.Output(session)
     if as_json:
         output.line(json.dumps({**one._asdict(), "text": text}))

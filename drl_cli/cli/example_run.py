@@ -2,9 +2,9 @@
 
 import click
 
-from drl_cli.cli import completing, group
+from drl_cli.cli import group, shell_words
 from drl_cli.cli.train import train
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl example run cartpole-ppo
@@ -14,11 +14,11 @@ drl example run pendulum-sac --plan
 
 
 @click.command("run", cls=group.Command, examples=EXAMPLES)
-@click.argument("name", shell_complete=completing.tuned_files)
+@click.argument("name", shell_complete=shell_words.tuned_files)
 @click.pass_context
 def run_example(context, name, **asked):
     """Train with the tuned file NAME; what is typed beside it overrides it, as with drl train -f."""
-    found = load("drl_cli.experiment.examples").find(name)
+    found = load("drl_cli.experiments.tuned_files").find(name)
     return context.invoke(train, config_file=found.name, **asked)
 
 

@@ -1,6 +1,6 @@
 """``drl explain RUN|FILE``: each value of a run, or of what a file would run, and where it came from.
 
-The values are ``experiment.provenance``'s; needs neither TensorFlow nor Ray.
+The values are ``experiments.provenance``'s; needs neither TensorFlow nor Ray.
 """
 
 import json
@@ -9,9 +9,9 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, group, options, run_options, tables, terminal
+from drl_cli.cli import group, options, run_options, shell_words, tables, terminal
 from drl_cli.errors import InputError, RunFolderError, suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl explain cartpole-ppo
@@ -23,11 +23,11 @@ WHICH, OVER = "Which values", "Over a file"
 
 
 @click.command("explain", cls=group.Command, examples=EXAMPLES)
-@click.argument("target", metavar="RUN|FILE", shell_complete=completing.runs_and_files)
+@click.argument("target", metavar="RUN|FILE", shell_complete=shell_words.runs_and_files)
 @group.option("--given", is_flag=True, group=WHICH, help="Only what was given or filled in, no defaults.")
 @group.option("--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Keys with WORD in them; repeatable.")
-@group.option("--run", metavar="NAME", group=OVER, shell_complete=completing.algorithms, help="As for drl train -f.")
-@group.option("--env", metavar="ID", group=OVER, shell_complete=completing.environments, help="As for drl train -f.")
+@group.option("--run", metavar="NAME", group=OVER, shell_complete=shell_words.algorithms, help="As for drl train -f.")
+@group.option("--env", metavar="ID", group=OVER, shell_complete=shell_words.environments, help="As for drl train -f.")
 @group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
 @group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=OVER, help="As for drl train -f; repeatable.")
 @options.import_option(OVER)
@@ -44,7 +44,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     "from" (null for a default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why"
     where RLlib differs}]}]}. A value that is searched over is what stands in the file.
     """
-    provenance = load("drl_cli.experiment.provenance")
+    provenance = load("drl_cli.experiments.provenance")
     try:
         kind, found = provenance.find(target)
     except InputError as unknown:
@@ -71,7 +71,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
 
 def _by_id(word, unknown):
     """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where there is none."""
-    finding, roots = load("drl_cli.runs.finding"), run_options.roots([])
+    finding, roots = load("drl_cli.runs.find"), run_options.roots([])
     try:
         finding.find_runs([word], roots)
     except RunFolderError:
@@ -125,11 +125,15 @@ def whence(row, is_short=False):
     if "stands_for" in row:
         told += f", stands for {row['stands_for']:g}"
     if "why" in row:
-        rllib = row["rllib"] if isinstance(row["rllib"], str) else load("drl_cli.configs.allowed:shown")(row["rllib"])
+        rllib = (
+            row["rllib"]
+            if isinstance(row["rllib"], str)
+            else load("drl_cli.config.key_description:shown")(row["rllib"])
+        )
         told += f" (RLlib: {rllib})"
     return told
 
 
 def _value(row):
-    text = load("drl_cli.configs.allowed:shown")(row["value"])
+    text = load("drl_cli.config.key_description:shown")(row["value"])
     return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

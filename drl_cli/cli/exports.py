@@ -9,7 +9,7 @@ import os
 from drl_cli import process
 from drl_cli.cli import terminal
 from drl_cli.errors import DrlError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 
 def exported(exporting, policy, facts, form, out, replace=False):
@@ -35,7 +35,7 @@ def ports(about):
 
 
 def comparison(found):
-    """Return in words how far an exported policy is from the original (``export.comparing.Comparison``)."""
+    """Return in words how far an exported policy is from the original (``export.parity.Comparison``)."""
     samples = f"{found.samples:,} sampled observations"
     if found.difference is not None:
         text = f"largest difference of an action {found.difference:.2g} on {samples}"
@@ -50,7 +50,7 @@ class Exports:
     """The exports of one run, made when this is."""
 
     def __init__(self, formats, outcome):
-        """``formats``: those of ``drl checkpoint export``; ``outcome``: an ``experiment.driving.Outcome``."""
+        """``formats``: those of ``drl checkpoint export``; ``outcome``: an ``experiments.run.Outcome``."""
         self._formats, self._done, self._failure, self._why_not = formats, [], None, None
         checkpoint = outcome.best or outcome.final
         if not formats:
@@ -59,8 +59,8 @@ class Exports:
             self._why_not = f"the run {'kept no checkpoint' if outcome.state == 'finished' else 'was ' + outcome.state}"
             return
         try:
-            exporting = load("drl_cli.export.exporting")
-            _, facts, policy = load("drl_cli.analysis.subject:open_policy")(checkpoint)
+            exporting = load("drl_cli.export.export_policy")
+            _, facts, policy = load("drl_cli.analysis.loaded_checkpoint:open_policy")(checkpoint)
             for form in formats:
                 place = os.path.join(outcome.run_folder, f"model{exporting.ENDINGS[form]}")
                 self._done.append((form, exported(exporting, policy, facts, form, place, replace=True)))

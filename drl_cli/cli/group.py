@@ -7,7 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from drl_cli.errors import suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 LAST_GROUP = "Output"  # where an option without a heading stands, --help among them

@@ -6,9 +6,9 @@
 import click
 from click.core import ParameterSource
 
-from drl_cli.cli import completing, group, rllib_options, terminal, values
+from drl_cli.cli import group, rllib_options, shell_words, terminal, values
 from drl_cli.errors import InputError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 NEWEST = "newest"  # what `--resume` without a run stands for
 
@@ -77,7 +77,7 @@ def run_option(heading):
         "run",
         metavar="NAME",
         group=heading,
-        shell_complete=completing.algorithms,
+        shell_complete=shell_words.algorithms,
         help="Refuse a checkpoint of another algorithm; a checkpoint knows its own.",
     )
 
@@ -129,14 +129,14 @@ _WHAT = [
         "run",
         metavar="NAME",
         group=WHAT,
-        shell_complete=completing.algorithms,
+        shell_complete=shell_words.algorithms,
         help="Algorithm, such as SAC.",
     ),
     group.option(
         "--env",
         metavar="ID",
         group=WHAT,
-        shell_complete=completing.environments,
+        shell_complete=shell_words.environments,
         help="Environment: a gymnasium id, or module:Id to import it from.",
     ),
     group.option(
@@ -144,7 +144,7 @@ _WHAT = [
         "--config-file",
         metavar="FILE",
         group=WHAT,
-        shell_complete=completing.experiment_files,
+        shell_complete=shell_words.experiment_files,
         help="YAML file of experiments: a path, or the name of a shipped one. Flags given beside it override it.",
     ),
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
@@ -154,7 +154,7 @@ _WHAT = [
         metavar="KEY=VALUE",
         multiple=True,
         group=WHAT,
-        shell_complete=completing.settings,
+        shell_complete=shell_words.settings,
         help="One config key (a.b=c); repeatable.",
     ),
     group.option(
@@ -191,7 +191,7 @@ _KEEP = [
         "--local-dir",
         metavar="DIR",
         group=KEEP,
-        shell_complete=completing.folders,
+        shell_complete=shell_words.folders,
         help="Where experiments go. [default: ~/ray_results]",
     ),
     group.option(
@@ -217,7 +217,7 @@ _KEEP = [
     group.option(
         "--checkpoint-score-attr",
         metavar="FIELD",
-        shell_complete=completing.fields,
+        shell_complete=shell_words.fields,
         group=KEEP,
         help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
     ),
@@ -241,7 +241,7 @@ _CONTINUE = [
         "--restore",
         metavar="CHECKPOINT",
         group=CONTINUE,
-        shell_complete=completing.runs,
+        shell_complete=shell_words.runs,
         help="Go on from a checkpoint in a new run.",
     ),
     group.option(
@@ -250,7 +250,7 @@ _CONTINUE = [
         is_flag=False,
         flag_value=NEWEST,
         group=CONTINUE,
-        shell_complete=completing.runs,
+        shell_complete=shell_words.runs,
         help="Go on in the folder of RUN, or of the experiment's newest unfinished run.",
     ),
 ]
@@ -305,9 +305,9 @@ def preset():
 def import_modules(names):
     """Import the modules of ``--import``, also from the current folder: what they register is known from then on."""
     for name in names:
-        load("drl_cli.acting.envs:import_module")(name)
+        load("drl_cli.envs.make:import_module")(name)
 
 
 def typed_object(text, flag):
     """Return the mapping that was typed behind ``flag`` (an object, ``<…>`` or ``@file``), or an empty one."""
-    return load("drl_cli.configs.flags:parse_object")(text, flag)[0] if text else {}
+    return load("drl_cli.config.assignments:parse_object")(text, flag)[0] if text else {}

@@ -1,6 +1,6 @@
 """``drl train --plan``: what a run would take, shown before a step of it, and refused where it cannot fit.
 
-``option`` is added to ``drl train``, ``show`` does the rest; the figures are ``checks.plan``'s.
+``option`` is added to ``drl train``, ``show`` does the rest; the figures are ``checks.run_plan``'s.
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 
 from drl_cli.cli import figures, findings, group, options, tables, terminal
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 LABEL = 11
 EXIT_CODE = ResourcesExhausted.exit_code
@@ -30,9 +30,9 @@ def show(session, spec, trials=None, as_json=False, quiet=False):
     """
     output = terminal.Output(session)
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
-    told = load("drl_cli.checks.plan").plan(spec, said=say, trials=trials)
+    told = load("drl_cli.checks.run_plan").plan(spec, said=say, trials=trials)
     told["changed"] = changed(spec.config)
-    tuned = load("drl_cli.experiment.examples").measured(spec)
+    tuned = load("drl_cli.experiments.tuned_files").measured(spec)
     told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
     lines = [json.dumps(told)] if as_json else sheet(told, terminal.width(), terminal.use_color(sys.stdout, session))
     for line in lines:
@@ -42,7 +42,7 @@ def show(session, spec, trials=None, as_json=False, quiet=False):
 
 def changed(config):
     """Return the dotted keys of a config that differ from its defaults."""
-    rows = load("drl_cli.configs.listing")
+    rows = load("drl_cli.config.key_rows")
     values = config.model_dump(mode="json", by_alias=True)
     return [
         row["key"]
@@ -54,12 +54,12 @@ def changed(config):
 def sheet(told, width, color=False):
     """Return the lines of one plan."""
     size = load("drl_cli.runtime.footprint:sized")
-    value_at = load("drl_cli.configs.listing:value_at")
+    value_at = load("drl_cli.config.key_rows:value_at")
     lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
     if told["trials"]:
         text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
         lines[1:1] = [text]
-    shown = load("drl_cli.configs.allowed:shown")
+    shown = load("drl_cli.config.key_description:shown")
     config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
     stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
     parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]

@@ -7,7 +7,7 @@ import json
 import sys
 
 from drl_cli.cli import terminal
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
 NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete episode
@@ -21,7 +21,7 @@ class Lines:
         self._line = terminal.say if on_stderr else output.line
 
     def add(self, episode):
-        """Show an Episode (``analysis.playing``) that has been played."""
+        """Show an Episode (``analysis.play``) that has been played."""
         cut = f" (cut after {episode.length} steps)" if episode.is_cut or not episode.complete else ""
         self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
 
@@ -41,7 +41,7 @@ class Json:
         self._line, self._subject, self._explore = output.line, subject, explore
 
     def add(self, episode):
-        """Show an Episode (``analysis.playing``) that has been played."""
+        """Show an Episode (``analysis.play``) that has been played."""
         told = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
         told |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
         self._line(json.dumps(told, allow_nan=False))
@@ -60,10 +60,12 @@ class Json:
 
 
 def _described(episodes):
-    """Return the statistics of complete episodes (``analysis.statistics.describe``), None where there are none."""
+    """Return the statistics of complete episodes (``analysis.reward_statistics.describe``), None where there are none."""
     if not episodes:
         return None
-    return load("drl_cli.analysis.statistics").describe([e.reward for e in episodes], [e.length for e in episodes])
+    return load("drl_cli.analysis.reward_statistics").describe(
+        [e.reward for e in episodes], [e.length for e in episodes]
+    )
 
 
 def summary(told):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import completing, group, options, run_options, terminal, values
+from drl_cli.cli import group, options, run_options, shell_words, terminal, values
 from drl_cli.cli.train import GOALS, json_line
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl plot RUN --terminal
@@ -42,7 +42,7 @@ _plot_options = options.apply(
             default=REWARD,
             show_default=True,
             group=WHAT,
-            shell_complete=completing.fields,
+            shell_complete=shell_words.fields,
             help="Any number of result.json.",
         ),
         group.option(
@@ -100,7 +100,7 @@ _plot_options = options.apply(
 
 
 @click.command("plot", cls=group.Command, examples=EXAMPLES)
-@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
+@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_plot_options
 @click.pass_obj
 def plot(session, words, out, file_format, in_terminal, as_json, **asked):
@@ -148,12 +148,12 @@ def _target(out, file_format, as_json, in_terminal):
 
 
 def _groups(words, asked):
-    fields = load("drl_cli.configs.results:NUMBER_FIELDS")
-    if not load("drl_cli.configs.results:is_number_field")(asked["field"]):
+    fields = load("drl_cli.config.result_names:NUMBER_FIELDS")
+    if not load("drl_cli.config.result_names:is_number_field")(asked["field"]):
         hint = suggestion(asked["field"], fields)
         raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
     runs = run_options.open_runs(words, asked["local_dirs"])
-    return load("drl_cli.analysis.grouping").group(runs, asked["by"], _given_labels(words, asked))
+    return load("drl_cli.analysis.run_groups").group(runs, asked["by"], _given_labels(words, asked))
 
 
 def _given_labels(words: tuple, asked: dict) -> dict | None:
@@ -171,7 +171,7 @@ def _given_labels(words: tuple, asked: dict) -> dict | None:
 
 
 def _panels(groups, asked):
-    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.loggers.joining:read_rows")
+    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.runs.loggers.truncate_tables:read_rows")
     panels, empty, goals = {}, [], {}
     for one in groups:
         lines = []

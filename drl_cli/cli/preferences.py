@@ -20,7 +20,7 @@ import click
 
 from drl_cli.cli import terminal
 from drl_cli.errors import ConfigError, nearest, suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug", "log-format")
 """Options that may be set for all commands at once."""
@@ -171,7 +171,7 @@ def _dashed(key):
 
 
 def _read(path):
-    flags = load("drl_cli.configs.flags")
+    flags = load("drl_cli.config.assignments")
     text = flags.read_text(path)
     meaning = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not meaning:

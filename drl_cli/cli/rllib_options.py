@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from drl_cli.cli import group, terminal
-from drl_cli.configs.idle_keys import GRAPHS, IDLE
+from drl_cli.config.rllib.ignored_keys import GRAPHS, IDLE
 from drl_cli.errors import InputError
 
 

@@ -1,7 +1,7 @@
 """``drl rollout CHECKPOINT``: play an agent and look at it: rewards, a window, videos, transitions.
 
 Rewards and the summary go to stdout (to stderr while ``--out -`` writes transitions there), all else to stderr. Needs
-neither Ray nor TensorFlow. The loop is ``analysis.playing``.
+neither Ray nor TensorFlow. The loop is ``analysis.play``.
 """
 
 import os
@@ -11,9 +11,9 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, group, options, played, rllib_options, run_options, terminal
+from drl_cli.cli import group, options, played, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import EnvError, InputError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl rollout ~/ray_results/default/RUN
@@ -63,7 +63,7 @@ _rollout_options = options.apply(
             "--env",
             metavar="ID",
             group=WHERE,
-            shell_complete=completing.environments,
+            shell_complete=shell_words.environments,
             help="Another environment than the one it was trained on.",
         ),
         group.option(
@@ -79,14 +79,14 @@ _rollout_options = options.apply(
             "--video-dir",
             metavar="DIR",
             group=SEE,
-            shell_complete=completing.folders,
+            shell_complete=shell_words.folders,
             help="Write one mp4 file per episode.",
         ),
         group.option(
             "--out",
             metavar="FILE",
             group=SEE,
-            shell_complete=completing.files,
+            shell_complete=shell_words.files,
             help="Write transitions, one JSON object per episode and line; - for stdout. FILE.json gets RLlib's batches.",
         ),
         group.option("--save-info", is_flag=True, group=SEE, help="Write the environment's infos with them."),
@@ -111,7 +111,7 @@ _rollout_options = options.apply(
 
 
 @click.command("rollout", cls=group.Command, examples=EXAMPLES)
-@click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=completing.runs)
+@click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=shell_words.runs)
 @_rollout_options
 @click.pass_obj
 def rollout(session, checkpoint, imports, **asked):
@@ -131,7 +131,7 @@ def rollout(session, checkpoint, imports, **asked):
     mode = _render_mode(asked["render"], asked["video_dir"])
     _check_output(asked)
     options.import_modules(imports)
-    subject = load("drl_cli.analysis.subject").open_subject(
+    subject = load("drl_cli.analysis.loaded_checkpoint").open_subject(
         run_options.place(checkpoint),
         asked["env"],
         options.typed_object(asked["config"], "--config"),
@@ -144,7 +144,7 @@ def rollout(session, checkpoint, imports, **asked):
     if not asked["quiet"]:
         _say_what_plays(subject, asked["explore"], seed)
     output = terminal.Output(session)
-    playing = load("drl_cli.analysis.playing")
+    playing = load("drl_cli.analysis.play")
     kept = asked["out"] and _kept(asked["out"], playing, subject, output)
     player = playing.Player(
         subject.policy,
@@ -187,7 +187,7 @@ def _is_batches(out):
 def _kept(out, playing, subject, output):
     """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
     if _is_batches(out):
-        return load("drl_cli.analysis.recording").BatchFile(out)
+        return load("drl_cli.analysis.episode_file").BatchFile(out)
     return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
@@ -253,7 +253,7 @@ def _check_render_mode(subject, mode):
 
 def _recorder(video_dir, subject, seed, quiet):
     """Return the function that opens the video of an episode by its number."""
-    video = load("drl_cli.acting.video")
+    video = load("drl_cli.envs.video")
     folder = video.video_folder(video_dir)
     name = re.sub(r"[^\w.-]+", "_", subject.env)
 

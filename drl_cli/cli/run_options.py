@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, terminal, values
-from drl_cli.loading import load
+from drl_cli.cli import figures, group, options, shell_words, terminal, values
+from drl_cli.extras import load
 
 WHICH = "Which runs"
 SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -44,7 +44,7 @@ def local_dir_option(heading=WHICH):
 
 def roots(local_dirs):
     """Return the folders of results that were asked for, as absolute paths."""
-    absolute = load("drl_cli.checkpoint.run_folder:results_folder")
+    absolute = load("drl_cli.runs.run_folder:results_folder")
     return [absolute(given) for given in local_dirs if given] or [absolute(None)]
 
 
@@ -67,7 +67,7 @@ filter_options = options.apply(
             metavar="NAME",
             multiple=True,
             group=WHICH,
-            shell_complete=completing.algorithms,
+            shell_complete=shell_words.algorithms,
             help="Algorithm; repeatable.",
         ),
         group.option(
@@ -76,7 +76,7 @@ filter_options = options.apply(
             metavar="PATTERN",
             multiple=True,
             group=WHICH,
-            shell_complete=completing.environments,
+            shell_complete=shell_words.environments,
             help="Environment, such as 'Lunar*'.",
         ),
         group.option(
@@ -93,7 +93,7 @@ filter_options = options.apply(
             metavar="ID",
             multiple=True,
             group=WHICH,
-            shell_complete=completing.searches,
+            shell_complete=shell_words.searches,
             help="Trials of a search; repeatable.",
         ),
         group.option(
@@ -106,26 +106,26 @@ filter_options = options.apply(
 
 
 def wanted(**filters):
-    """Return the filters that were typed, by the names that ``runs.selecting.Wanted`` has."""
-    return load("drl_cli.runs.selecting:Wanted")(**filters)
+    """Return the filters that were typed, by the names that ``runs.select.Wanted`` has."""
+    return load("drl_cli.runs.select:Wanted")(**filters)
 
 
 def open_runs(words, local_dirs):
     """Return the Run objects that ``words`` mean."""
-    finding, reading = load("drl_cli.runs.finding"), load("drl_cli.runs.reading")
+    finding, reading = load("drl_cli.runs.find"), load("drl_cli.runs.run_summary")
     return [reading.read(path) for path in finding.find_runs(words, roots(local_dirs))]
 
 
 def open_run(word, roots):
     """Return the one Run that ``word`` means."""
-    return load("drl_cli.runs.reading:read")(load("drl_cli.runs.finding:find_run")(word, roots))
+    return load("drl_cli.runs.run_summary:read")(load("drl_cli.runs.find:find_run")(word, roots))
 
 
 def place(word, local_dirs=()):
     """Return a path as it is, and for the id or the name of a run its folder. None stays None. Raises RunFolderError."""
     if word is None or os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
         return word
-    return str(load("drl_cli.runs.finding:find_run")(word, roots(local_dirs)))
+    return str(load("drl_cli.runs.find:find_run")(word, roots(local_dirs)))
 
 
 def console(session):

@@ -11,7 +11,7 @@ import click
 from drl_cli.cli import figures, group, options, run_options, terminal, values
 from drl_cli.cli.train import json_line
 from drl_cli.errors import suggestion
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl runs
@@ -90,8 +90,8 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
         _refuse_misplaced(context)
         return
     session = context.obj
-    found, left_out = load("drl_cli.runs.finding").read_all(run_options.roots(local_dirs))
-    selecting, grouping = load("drl_cli.runs.selecting"), load("drl_cli.runs.searches")
+    found, left_out = load("drl_cli.runs.find").read_all(run_options.roots(local_dirs))
+    selecting, grouping = load("drl_cli.runs.select"), load("drl_cli.runs.search_folders")
     chosen = selecting.order(selecting.select(found, run_options.wanted(**filters)), sort, reverse)
     output = terminal.Output(session)
     if as_json:
@@ -139,7 +139,7 @@ def _summary(rows, found, roots, filters):
 
 def _meant(found, filters):
     """Return the nearest of what there is to the first filter that no run passes for its spelling."""
-    trial_of = load("drl_cli.runs.searches:trial_of")
+    trial_of = load("drl_cli.runs.search_folders:trial_of")
     of_runs = {
         "algorithms": [run.algorithm for run in found],
         "envs": [run.env for run in found],
@@ -156,7 +156,7 @@ def _trial(run, searches):
 
 
 def search_facts(search):
-    """Return a Search (see ``runs.searches``) as the plain data of ``--json``."""
+    """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
     told = (
         "id",
         "experiment",

@@ -1,14 +1,14 @@
-"""``drl runs rm``: what would go is shown, asked for, removed and summed up. The removing is ``runs.removing``."""
+"""``drl runs rm``: what would go is shown, asked for, removed and summed up. The removing is ``runs.remove``."""
 
 import sys
 
 import click
 
-from drl_cli.cli import completing, figures, group, options, run_options, terminal
+from drl_cli.cli import figures, group, options, run_options, shell_words, terminal
 from drl_cli.cli.runs import table
 from drl_cli.cli.train import json_line
 from drl_cli.errors import InputError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl runs rm 1a2b3c4d
@@ -20,7 +20,7 @@ HOW = "How"
 
 
 @click.command("rm", cls=group.Command, examples=EXAMPLES)
-@click.argument("words", metavar="[RUN]...", nargs=-1, shell_complete=completing.runs)
+@click.argument("words", metavar="[RUN]...", nargs=-1, shell_complete=shell_words.runs)
 @run_options.filter_options
 @group.option(
     "--keep-best",
@@ -71,13 +71,13 @@ def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **fi
 
 def _choose(words, wanted, roots, keep_best):
     """Return (runs to remove, [(run, why it is spared)]). Raises InputError for a named run that may not be removed."""
-    finding, removing = load("drl_cli.runs.finding"), load("drl_cli.runs.removing")
+    finding, removing = load("drl_cli.runs.find"), load("drl_cli.runs.remove")
     if words:
-        read = load("drl_cli.runs.reading:read")
+        read = load("drl_cli.runs.run_summary:read")
         candidates = [read(path) for path in finding.find_runs(words, roots)]
     else:
         candidates = finding.read_all(roots)[0]
-    chosen = load("drl_cli.runs.selecting").select(candidates, wanted)
+    chosen = load("drl_cli.runs.select").select(candidates, wanted)
     problems = [(run, removing.check(run, roots)) for run in chosen]
     refused = [f"{run.path} {reason}" for run, reason in problems if reason]
     if words and refused:
@@ -102,4 +102,4 @@ def _is_agreed(doomed):
 
 
 def _remove(run, roots):
-    return load("drl_cli.runs.removing").remove(run, roots)
+    return load("drl_cli.runs.remove").remove(run, roots)

@@ -1,7 +1,7 @@
 """``drl train`` as a search: from what was typed to many runs side by side, and the best of them.
 
-Computes nothing: ``experiment.search`` reads what was asked for, ``tune.searching`` runs it, ``search_screen`` shows it. The
-table of the end, or JSON lines, go to stdout, all else to stderr.
+Computes nothing: ``experiments.search_spec`` reads what was asked for, ``search.run_search`` runs it, ``search_screen``
+shows it. The table of the end, or JSON lines, go to stdout, all else to stderr.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from drl_cli import events, process
 from drl_cli.cli import console, figures, search_screen, search_view, terminal
 from drl_cli.cli.train import command, json_line, word_of
 from drl_cli.errors import ConfigError, RunFolderError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
-MAKERS = {"spec": "drl_cli.experiment.search:spec_of", "steps": "drl_cli.experiment.driving:stepwise"}
+MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
 BEST = 5  # trials that the end names
 
@@ -35,14 +35,15 @@ KEPT = (
 def run(session, config_file, flags, wishes, output):
     """Run what was asked for if it is a search, and return its exit code; None for a single run.
 
-    ``flags`` as ``experiment.spec`` lists them, ``wishes`` as ``experiment.search`` does; ``output``: (json, quiet, verbose).
+    ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
+    quiet, verbose).
     """
     record = to_resume(flags, wishes)
     if record:
         return Search(session, *output).resume(record)
     if flags.get("resume"):
         return None
-    found = load("drl_cli.experiment.search:asked")(config_file, flags, wishes)
+    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
     return None if found is None else Search(session, *output).start(found)
 
 
@@ -66,13 +67,13 @@ def to_resume(flags, wishes):
 
 
 def _newest(flags):
-    home = load("drl_cli.checkpoint.run_folder:results_folder")(flags.get("local_dir"))
+    home = load("drl_cli.runs.run_folder:results_folder")(flags.get("local_dir"))
     name = flags.get("experiment_name") or "default"
-    path = load("drl_cli.tune.record:newest")(home / name)
+    path = load("drl_cli.search.search_record:newest")(home / name)
     if path is None:
         return None
     try:
-        run = load("drl_cli.experiment.folder:find_unfinished")(home, name)
+        run = load("drl_cli.runs.folder:find_unfinished")(home, name)
     except RunFolderError:
         return path
     own = f"_{path.stem.rpartition('_')[2]}_" in run.name
@@ -88,12 +89,12 @@ class Search:
         self._diversion = terminal.Diversion()
 
     def start(self, found):
-        """Run a new search (``experiment.search.Search``); returns the exit code."""
-        return self._run(load("drl_cli.tune.record:Record").new(found.data), found.notices)
+        """Run a new search (``experiments.search_spec.Search``); returns the exit code."""
+        return self._run(load("drl_cli.search.search_record:Record").new(found.data), found.notices)
 
     def resume(self, path):
         """Go on with the search of a record; returns the exit code."""
-        record = load("drl_cli.tune.record:Record").read(path)
+        record = load("drl_cli.search.search_record:Record").read(path)
         notices = [f"going on with the search {record.data['id']}"]
         name = record.data["scheduler"]["name"]
         if name in COMPARING and not record.scheduler and any(t.get("run_folder") for t in record.trials.values()):
@@ -112,9 +113,9 @@ class Search:
                 events.report("notice", text=text)
             for number, trial in record.trials.items():
                 events.report("trial", trial=number, **trial)
-            typed = shlex.join(load("drl_cli.configs.secrets:redact_command")(["drl", *self._session.arguments]))
+            typed = shlex.join(load("drl_cli.config.secrets:redact_command")(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
-                outcome = load("drl_cli.tune.searching").run(record, request, MAKERS, typed)
+                outcome = load("drl_cli.search.run_search").run(record, request, MAKERS, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:
@@ -159,7 +160,7 @@ def summary(outcome, record, view):
     lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
     if groups:
         lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
-    again = load("drl_cli.tune.ranking:rescored")(record.data, record.trials)
+    again = load("drl_cli.search.trial_ranks:rescored")(record.data, record.trials)
     for number, scores, _ in again:
         lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
     best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
@@ -185,7 +186,7 @@ def _best(record, number: int, word: str) -> str:
 
 def _groups(record):
     """Return the trials that have a run, best first, in a list for each experiment: other environments' scores say nothing."""
-    ranked = load("drl_cli.tune.ranking:ranked")(record.data, record.trials)
+    ranked = load("drl_cli.search.trial_ranks:ranked")(record.data, record.trials)
     runs = [n for n, t in record.trials.items() if t.get("run_folder") and t["state"] != "failed"]
     ranked += [n for n in runs if n not in ranked and "rescore" not in record.trials[n]["point"]]
     groups = {}
@@ -217,7 +218,7 @@ def _title(data):
 
 def _told(outcome, record):
     """Return what ``--json`` says of the end."""
-    ranking = load("drl_cli.tune.ranking")
+    ranking = load("drl_cli.search.trial_ranks")
     trials = record.trials
     best = [
         {

@@ -1,6 +1,6 @@
 """The options of ``drl train`` that make it a search, under their heading of the help; RLlib's spelling where it has one."""
 
-from drl_cli.cli import completing, group, values
+from drl_cli.cli import group, shell_words, values
 
 SEARCH = "Many runs at once"
 NAMES = (
@@ -19,7 +19,7 @@ NAMES = (
 
 SCHEDULERS = ("FIFO", "MedianStoppingRule", "AsyncHyperBand", "HyperBand", "PopulationBasedTraining", "ASHA", "PBT")
 SEARCHES = ("grid", "random", "tpe")
-"""What a shell completes; the names are those of ``configs.schedulers`` and ``experiment.comparing``."""
+"""What a shell completes; the names are those of ``config.sections.schedulers`` and ``experiments.scheduler_choice``."""
 
 _OPTIONS = [
     group.option(
@@ -33,7 +33,7 @@ _OPTIONS = [
     group.option(
         "--scheduler",
         metavar="NAME",
-        shell_complete=completing.one_of(SCHEDULERS),
+        shell_complete=shell_words.one_of(SCHEDULERS),
         group=SEARCH,
         help="FIFO, MedianStoppingRule, AsyncHyperBand (ASHA), HyperBand or PopulationBasedTraining (PBT).",
     ),
@@ -41,7 +41,7 @@ _OPTIONS = [
     group.option(
         "--search",
         metavar="NAME",
-        shell_complete=completing.one_of(SEARCHES),
+        shell_complete=shell_words.one_of(SEARCHES),
         group=SEARCH,
         help="Where values come from: grid or random (drawn before), or tpe (Optuna learns from the trials).",
     ),

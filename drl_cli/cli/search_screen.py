@@ -6,7 +6,7 @@ import click
 
 from drl_cli.cli import console, figures, terminal
 from drl_cli.cli.search_view import SHOWN_STATE, short
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.process import seconds_since_start
 
 QUIET_S = 10.0  # between two plain lines that only tell how far it is

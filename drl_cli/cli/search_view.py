@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from drl_cli.cli import figures
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 SHOWN_STATE = {"pending": "waiting", "interrupted": "stopped early"}
 WORDS = ("trial", "run", "state")  # columns of words
@@ -57,12 +57,12 @@ class SearchView:
     def best(self):
         """Return the number of the best trial so far, or None."""
         known = {number: trial for number, trial in self.trials.items() if trial.get("result")}
-        ranked = load("drl_cli.tune.ranking:ranked")(self.data, known)
+        ranked = load("drl_cli.search.trial_ranks:ranked")(self.data, known)
         return ranked[0] if ranked else None
 
     def rows(self, limit=None):
         """Return [(number, state, cells)]: running ones first, then by score; at most ``limit``."""
-        key = load("drl_cli.tune.ranking:key")
+        key = load("drl_cli.search.trial_ranks:key")
 
         def order(number):
             trial = self.trials[number]

@@ -1,6 +1,6 @@
 """``drl train``: from what was typed to a run, or to a search of many (``cli.search``), and what to type next.
 
-Reads nothing of configs itself: ``experiment.spec`` turns flags and files into a spec, ``experiment.driving`` runs it,
+Reads nothing of configs itself: ``experiments.spec`` turns flags and files into a spec, ``experiments.run`` runs it,
 ``console`` shows the events. Results go to stdout (the summary, or JSON lines), all else to stderr. When the reader of
 stdout leaves, training goes on.
 """
@@ -29,7 +29,7 @@ from drl_cli.cli import (
 )
 from drl_cli.cli.view import RunView
 from drl_cli.errors import InputError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl train -f lunarlander-continuous-sac
@@ -79,7 +79,7 @@ def train(session, config_file, imports, as_json, **flags):
 
 def _plan(session, config_file, flags, wishes, output):
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
-    found = load("drl_cli.experiment.search:asked")(config_file, flags, wishes)
+    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
     if found is not None:
         spec, trials = load("drl_cli.checks.search_plan:largest")(found)
         notices = found.notices
@@ -92,7 +92,7 @@ def _plan(session, config_file, flags, wishes, output):
 
 
 def _typed(flags):
-    """Return the flags as ``experiment.spec`` lists them."""
+    """Return the flags as ``experiments.spec`` lists them."""
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
@@ -102,7 +102,7 @@ def _typed(flags):
 
 def _resumed(word, local_dirs):
     """Return the record of the search, or the folder of the run, that is meant by an id or a name."""
-    record = word and load("drl_cli.runs.searches:find_record")(word, run_options.roots(local_dirs))
+    record = word and load("drl_cli.runs.search_folders:find_record")(word, run_options.roots(local_dirs))
     return str(record) if record else run_options.place(word, local_dirs)
 
 
@@ -111,7 +111,7 @@ def _spec(config_file, flags):
     told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
-        specs = load("drl_cli.experiment.spec")
+        specs = load("drl_cli.experiments.spec")
         return (specs.from_file(config_file, flags)[0] if config_file else specs.from_flags(flags)), told
     finally:
         unsubscribe()
@@ -142,7 +142,7 @@ class Show:
         try:
             for kind, fields in told:
                 watcher(kind, fields)
-            outcome = load("drl_cli.experiment.driving").run(spec, request)
+            outcome = load("drl_cli.experiments.run").run(spec, request)
         except BaseException:
             watcher.close()
             self._after_failure(view)
@@ -193,7 +193,7 @@ class Show:
     def _after_failure(self, view):
         if view.run_folder and view.checkpoint and not self._quiet:
             terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
-            extra = load("drl_cli.experiment.next_steps:needed")(self._imports, view.env)
+            extra = load("drl_cli.experiments.next_steps:needed")(self._imports, view.env)
             terminal.say(f"Go on with:      {command('train', '--resume', word_of(view.run_folder), *extra)}")
 
 
@@ -202,7 +202,7 @@ def summary(outcome, view, imports=()):
 
     ``imports``: modules of ``--import``, which the next commands need too.
     """
-    next_steps = load("drl_cli.experiment.next_steps")
+    next_steps = load("drl_cli.experiments.next_steps")
     extra = next_steps.needed(imports, view.env)
     why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
     lines = [

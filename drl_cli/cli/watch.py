@@ -1,6 +1,6 @@
 """``drl watch RUN``: the live screen of a run that goes on in another process, or did.
 
-The events come from ``runs.following``, the screen is the one of ``drl train``. Changes nothing in the run.
+The events come from ``runs.follow``, the screen is the one of ``drl train``. Changes nothing in the run.
 """
 
 import time
@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import click
 
-from drl_cli.cli import completing, console, group, options, run_options, terminal
+from drl_cli.cli import console, group, options, run_options, shell_words, terminal
 from drl_cli.cli.endings import INTERRUPTED
 from drl_cli.cli.train import GOALS, command, json_line, summary
 from drl_cli.cli.view import RunView
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 EXAMPLES = """
 drl watch
@@ -25,7 +25,7 @@ FAILED = 3
 
 
 @click.command("watch", cls=group.Command, examples=EXAMPLES)
-@click.argument("word", metavar="[RUN]", required=False, shell_complete=completing.runs)
+@click.argument("word", metavar="[RUN]", required=False, shell_complete=shell_words.runs)
 @run_options.local_dir_option()
 @group.option("--exit-status", is_flag=True, help="End with the exit code of the run; 3 when its process died.")
 @group.option("-v", "--verbose", is_flag=True, help="Plain lines instead of the screen.")
@@ -42,10 +42,10 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
     "best"}}; state is finished, interrupted, failed or died.
     """
     roots = run_options.roots(local_dirs)
-    finding = load("drl_cli.runs.finding")
+    finding = load("drl_cli.runs.find")
     path = finding.find_run(word, roots) if word else finding.newest(roots)
-    run = load("drl_cli.runs.reading:read")(path)
-    follower = load("drl_cli.runs.following:Follower")(path, all_rows=as_json)
+    run = load("drl_cli.runs.run_summary:read")(path)
+    follower = load("drl_cli.runs.follow:Follower")(path, all_rows=as_json)
     view = view_of(run)
     clock = _Clock(follower)
     events = follower.poll()
@@ -123,7 +123,7 @@ def _listener(session, as_json):
 
 
 def _close(session, run, ended, as_json):
-    run = load("drl_cli.runs.reading:read")(run.path)
+    run = load("drl_cli.runs.run_summary:read")(run.path)
     last = run.checkpoints[-1] if run.checkpoints else None
     paths = {
         "run": str(run.path),

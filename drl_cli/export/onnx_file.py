@@ -7,10 +7,10 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from drl_cli.checkpoint.files import write_new
+from drl_cli.checkpoints.files import write_new
 from drl_cli.errors import InputError
 from drl_cli.export import signature
-from drl_cli.export.onnx_graph import IR_VERSION, OPSET, Nodes
+from drl_cli.export.onnx_nodes import IR_VERSION, OPSET, Nodes
 from drl_cli.export.onnx_policy import Policy
 from drl_cli.version import __version__
 

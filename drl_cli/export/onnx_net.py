@@ -1,4 +1,4 @@
-"""A NetSpec's forward pass as ONNX nodes: the twin of ``networks.forward`` for one copy, without noise.
+"""A NetSpec's forward pass as ONNX nodes: the twin of ``policies.forward`` for one copy, without noise.
 
 Used by ``onnx_policy``. Written from the spec, operation by operation, rather than converted from a TensorFlow graph:
 converters lag behind TensorFlow and NumPy, and a net is a dozen kinds of nodes.
@@ -6,8 +6,8 @@ converters lag behind TensorFlow and NumPy, and a net is a dozen kinds of nodes.
 
 import numpy as np
 
-from drl_cli.networks.forward import BATCH_EPSILON, NORM_EPSILON
-from drl_cli.networks.nets import Dense
+from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON
+from drl_cli.policies.nets import Dense
 
 _OPERATIONS = {"relu": "Relu", "tanh": "Tanh", "elu": "Elu"}
 

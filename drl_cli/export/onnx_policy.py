@@ -1,4 +1,5 @@
-"""What a policy does when it does not explore, as ONNX nodes: the twin of ``tf1.greedy`` and of ``acting.policy.NumpyPolicy``.
+"""What a policy does when it does not explore, as ONNX nodes: the twin of ``policies.greedy_tf`` and of
+``policies.numpy_policy.NumpyPolicy``.
 
 Used by ``onnx_file``. Filter, scaling of bytes, mask, nets, memory, distribution, scaling and clipping of actions are in it.
 """
@@ -7,8 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from drl_cli.export.onnx_net import Net
-from drl_cli.networks.filtering import CLIP, EPSILON, MEAN, VAR
-from drl_cli.networks.scored import FILL
+from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
+from drl_cli.policies.scored_distributions import FILL
 
 
 class Policy:

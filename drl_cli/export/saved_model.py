@@ -1,4 +1,4 @@
-"""A policy as TensorFlow's SavedModel: written from the graph of ``tf1.greedy``, loaded again and run.
+"""A policy as TensorFlow's SavedModel: written from the graph of ``policies.greedy_tf``, loaded again and run.
 
 The signature is "serving_default", its inputs and outputs are those of ``export.signature``. Weights are constants of the
 graph, so that the folder holds nothing that has to be initialised; a graph holds less than 2 GB.
@@ -10,7 +10,7 @@ import numpy as np
 
 from drl_cli.errors import InputError
 from drl_cli.export import signature
-from drl_cli.tf1.greedy import Greedy
+from drl_cli.policies.greedy_tf import Greedy
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drl_cli.checkpoint.files import write_new
+from drl_cli.checkpoints.files import write_new
 from drl_cli.errors import ExportFailed
 from drl_cli.export import saved_model
 from drl_cli.tf1.tensorflow import lite

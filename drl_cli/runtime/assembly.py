@@ -11,23 +11,24 @@ import threading
 from typing import Any, NamedTuple
 
 from drl_cli import events, process
-from drl_cli.acting.policy import DEFAULT_POLICY
-from drl_cli.acting.preprocessing import for_scoring
 from drl_cli.algorithms import table
-from drl_cli.configs.environs import texts
-from drl_cli.configs.estimates import methods
-from drl_cli.configs.exploration import exploration_settings
-from drl_cli.configs.offline import reads, reads_only
-from drl_cli.configs.output import output_folder
-from drl_cli.configs.replay import shards
-from drl_cli.configs.resources import gpus
-from drl_cli.configs.rollout import on_loss
-from drl_cli.data.experience import writing
-from drl_cli.loading import load
-from drl_cli.networks import filtering
+from drl_cli.config.environment_variables import texts
+from drl_cli.config.sections.estimates import methods
+from drl_cli.config.sections.exploration import exploration_settings
+from drl_cli.config.sections.offline import reads, reads_only
+from drl_cli.config.sections.output import output_folder
+from drl_cli.config.sections.replay import shards
+from drl_cli.config.sections.resources import gpus
+from drl_cli.config.sections.rollout import on_loss
+from drl_cli.envs.preprocessors import for_scoring
+from drl_cli.experience.recorded import write
+from drl_cli.extras import load
+from drl_cli.policies import filters
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.runtime import loop_kinds
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.pool import WorkerPool
-from drl_cli.runtime.shards import Shards
+from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 
 LEARNER = "drl_cli.actors.learner"
@@ -61,7 +62,7 @@ def recording_folder(config, run_folder):
     """Return the folder into which workers record, made ready and said, None where nothing is recorded."""
     folder = output_folder(config, run_folder)
     if folder is not None:
-        writing.prepare(folder)
+        write.prepare(folder)
         events.report("notice", text=f"recording every env step to {folder}")
     return folder
 
@@ -107,7 +108,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
 
     ``output``: the folder that workers record into, or None.
     """
-    initial = load(row.nets).initial_weights(config, spec, config.seed) | filtering.first_weights(spec)
+    initial = load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
@@ -118,7 +119,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
         identity["postprocess"] = row.postprocess
     learner = cluster.spawn(
         "learner",
-        row.learner,
+        loop_kinds.kind_of(row).learner,
         (config, spec, row.graph, initial, identity, server),
         ACTOR if config.learner_actor else THREAD,
         pinned | {"num_gpus": gpus(config)},
@@ -129,7 +130,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
     # A reader that has come to the end of its files must be heard before it is asked for more.
     most = most if remote_workers and not reads_only(config) else 1
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
-    loop = load(row.loop).make(cluster, pool, replay, learner, config)
+    loop = loop_kinds.make(row, cluster, pool, replay, learner, config)
     make.loop = loop
     if not cluster.is_remote:
         pushed.result()
@@ -151,7 +152,7 @@ def _make_replay(config, spec, cluster, options):
 def _worker_of(row, config):
     """Return the dotted name of who brings fragments: what samples, what reads, or what does both."""
     if not reads(config):
-        return row.worker
+        return loop_kinds.kind_of(row).worker
     return READER if reads_only(config) else MIXED
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from drl_cli import process
 from drl_cli.errors import DrlError, RunFailed
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 HERE, THREAD, ACTOR = "here", "thread", "actor"  # where a part is placed
 CLOSE_S, HURRIED_S = 10.0, 0.2  # for the running call of a part in a thread, when all is closed

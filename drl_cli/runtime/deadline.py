@@ -1,4 +1,4 @@
-"""How long a run that has to end waits for what is still under way. User: ``runtime.trainer``."""
+"""How long a run that has to end waits for what is still under way. User: ``runtime.driver``."""
 
 import time
 

@@ -1,18 +1,19 @@
 """What a run will take before it has begun: memory of its replay and processes, disk of its checkpoints.
 
-Used by ``experiment`` (a replay that cannot fit is refused) and by ``checks.plan``. Sizes of arrays are computed from what the
-parts would allocate; those of processes were measured once (2 cores, Python 3.11, Ray 2.60, TensorFlow 2.21) and rounded up.
+Used by ``experiment`` (a replay that cannot fit is refused) and by ``checks.run_plan``. Sizes of arrays are computed
+from what the parts would allocate; those of processes were measured once (2 cores, Python 3.11, Ray 2.60, TensorFlow
+2.21) and rounded up.
 """
 
 import math
 from typing import NamedTuple
 
 from drl_cli.algorithms import table
-from drl_cli.configs.offline import reads_only
-from drl_cli.configs.replay import shards
-from drl_cli.data.columns import BATCH
+from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.replay import shards
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.loading import load
+from drl_cli.experience.columns import BATCH
+from drl_cli.extras import load
 from drl_cli.runtime import assembly, machine
 
 MB = 2**20

@@ -2,7 +2,7 @@
 
 import collections
 
-from drl_cli.data.episode_metrics import Window
+from drl_cli.config.episode_metrics import Window
 
 
 class Meters:

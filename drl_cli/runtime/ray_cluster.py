@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
 from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.runtime.cluster import (
     HERE,
     THREAD,

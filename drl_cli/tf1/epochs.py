@@ -9,7 +9,7 @@ Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms" (arXiv 1
 
 from typing import NamedTuple
 
-from drl_cli.tf1.distributions import stateless_bits
+from drl_cli.tf1.stateless_random import stateless_bits
 from drl_cli.tf1.tensorflow import tf
 
 _SHUFFLE = 63  # stream of random bits, away from those that an update's own draws count from 0

@@ -10,8 +10,7 @@ gradients between the two, the others run them one after the other inside one se
 from collections.abc import Callable
 from typing import NamedTuple
 
-from drl_cli.configs.replay import is_prioritized
-from drl_cli.tf1 import filtering
+from drl_cli.config.sections.replay import is_prioritized
 
 
 class Gradients(NamedTuple):
@@ -50,7 +49,8 @@ class Learnt(NamedTuple):
 
 
 class BatchGraph(NamedTuple):
-    """An algorithm that learns from whole batches of trajectories (``data.trajectories``), over variables that exist once.
+    """An algorithm that learns from whole batches of trajectories (``experience.trajectories``), over variables that
+    exist once.
 
     ``columns`` maps each column that a batch must have to (trailing shape, dtype name, kind): kind "step" [E, T, …], "end"
     [M, …] and "sequence" [E, T/L, …]. ``learn(batch, rates, number)`` takes {column: tensor of static shape}, {name: float32
@@ -117,20 +117,3 @@ def transition_columns(config, spec):
     if is_prioritized(config):
         columns["weight"] = ((), "float32")
     return columns
-
-
-def learner_graph(columns, rates, update, spec, scope):
-    """Return the LearnerGraph of ``update``, which has ``variables()``, ``number``, ``gradients`` and ``apply``.
-
-    ``number``: the variable that counts updates. What the PolicySpec ``spec`` names is published, under ``scope``. Its filters
-    are applied here: a replay holds raw observations and rewards, ``gradients`` sees them as the policy does.
-    """
-    filters = filtering.variables(spec, scope)
-    made = [*update.variables(), *filters.values()]
-    variables = {variable.op.name: variable for variable in made} | {"num_updates": update.number}
-    published = tuple(scope + name for name in spec.weight_names())
-
-    def gradients(batch, number):
-        return update.gradients(filtering.filtered(batch, filters), number)
-
-    return LearnerGraph(columns, rates, variables, published, gradients if filters else update.gradients, update.apply)

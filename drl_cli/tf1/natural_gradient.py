@@ -1,6 +1,6 @@
 """A natural-gradient step as tensors: Fisher products, conjugate gradients, and a line search that stays in a trust region.
 
-Used by ``algorithms.trpo``. Nothing here reads or assigns a variable: what goes in are tensors, what comes out is the new
+Used by ``algorithms.trpo_graph``. Nothing here reads or assigns a variable: what goes in are tensors, what comes out is the new
 parameters or the old ones, bit for bit. Every loop is a ``tf.while_loop`` that XLA compiles and a plain session runs.
 
 Sources: Schulman et al. 2015, "Trust Region Policy Optimization" (arXiv 1502.05477), section 6 and appendix C; conjugate

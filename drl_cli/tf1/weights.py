@@ -8,7 +8,7 @@ The class lives in ``ray.rllib.utils.tf_utils`` since Ray 2.44; importing it cos
 without Ray use ``PlainVariables``, a twin with the same two methods. Construct either before the graph is finalized.
 """
 
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.tf1.tensorflow import tf
 
 RAY_CLASS = "ray.rllib.utils.tf_utils:TensorFlowVariables"

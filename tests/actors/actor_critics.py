@@ -3,7 +3,7 @@
 import numpy as np
 
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.configs.a3c import A3CConfig
+from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.runtime.cluster import LocalHandle
 
 ENV = {"id": "CartPole-v1", "env_config": {}, "imports": ()}

@@ -3,13 +3,12 @@
 import gymnasium
 import numpy as np
 
-from drl_cli.acting.policy import NumpyPolicy
-from drl_cli.algorithms import evolution_nets
-from drl_cli.configs.es import ARSConfig, ESConfig
-from drl_cli.data import noise
-from drl_cli.data.randomness import number
-from drl_cli.networks import filtering
-from drl_cli.networks.flat import Flat
+from drl_cli.evolution import net, noise_table
+from drl_cli.evolution.keys import ARSConfig, ESConfig
+from drl_cli.policies import filters
+from drl_cli.policies.flat_weights import Flat
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.randomness import number
 from drl_cli.runtime.cluster import LocalHandle
 
 ENV = {"id": "CartPole-v1", "env_config": {}, "imports": ()}
@@ -23,7 +22,7 @@ PENDULUM = {
 }
 SMALL = {"seed": 7, "num_workers": 0, "num_envs_per_worker": 6, "horizon": 60}
 IDENTITY = {"seed": 7, "index": 0, "incarnation": 0}
-UPDATES = {"ES": "drl_cli.algorithms.es", "ARS": "drl_cli.algorithms.ars"}
+UPDATES = {"ES": "drl_cli.evolution.es_update", "ARS": "drl_cli.evolution.ars_update"}
 
 
 def config(name="ES", **keys):
@@ -33,10 +32,10 @@ def config(name="ES", **keys):
 
 def parts(made, spaces=CARTPOLE, version=1):
     """Return (PolicySpec, weights that are no special ones, a parameter server that holds them as ``version``)."""
-    spec, rng = evolution_nets.policy_spec(made, spaces), np.random.default_rng(1)
-    first = evolution_nets.initial_weights(made, spec, 3)
+    spec, rng = net.policy_spec(made, spaces), np.random.default_rng(1)
+    first = net.initial_weights(made, spec, 3)
     weights = {name: (value + rng.normal(0, 0.2, value.shape)).astype(np.float32) for name, value in first.items()}
-    weights |= filtering.first_weights(spec)
+    weights |= filters.first_weights(spec)
     server = LocalHandle("parameter server", "drl_cli.actors.parameter_server:ParameterServer", ())
     for _ in range(version):
         server.call("push", {"default_policy": weights})
@@ -46,7 +45,7 @@ def parts(made, spaces=CARTPOLE, version=1):
 def played(made, spec, weights, index, sign, env_id="CartPole-v1", count=0):
     """One episode of direction ``index`` of round ``count``, by itself: (rewards, observations); ``sign`` 1, -1 or 0."""
     flat = Flat(spec.nets[0].weight_shapes())
-    step = sign * made.noise_stdev * noise.make(made, flat.size).direction(count, index)
+    step = sign * made.noise_stdev * noise_table.make(made, flat.size).direction(count, index)
     policy = NumpyPolicy(spec, weights | flat.weights((flat.vector(weights) + step).astype(np.float32)))
     env = gymnasium.make(env_id)
     key = (count, index, 0) if sign else (count, index, 2, 0, 0)

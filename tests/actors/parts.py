@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from drl_cli.configs.sac import SACConfig
-from drl_cli.networks.spec import ActionSpec, Dense, NetSpec, PolicySpec
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.policies.policy_spec import ActionSpec, Dense, NetSpec, PolicySpec
 from drl_cli.runtime.cluster import LocalHandle
 
 

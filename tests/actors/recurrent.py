@@ -4,8 +4,8 @@ import gymnasium
 import numpy as np
 from scripted_envs import Scripted
 
-from drl_cli.configs.r2d2 import R2D2Config
-from drl_cli.networks.spec import Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.policies.policy_spec import Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
 ENV = {"id": "ScriptedDiscrete-v0", "env_config": {}, "imports": ()}
 NET = NetSpec("q", (("obs", 2),), (Dense(4, "tanh"),), (("q", 3),), lstm=5)

@@ -7,7 +7,7 @@ from parts import server
 from drl_cli import events
 from drl_cli.actors.batch_learner import BatchLearner
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.configs.a2c import A2CConfig
+from drl_cli.algorithms.a2c import A2CConfig
 from drl_cli.errors import Diverged
 
 SPACES = {
@@ -33,7 +33,9 @@ def _learner(**keys):
     initial = actor_critic_nets.initial_weights(config, spec, 3)
     started = server()
     started.call("push", {"default_policy": {name: initial[name] for name in spec.weight_names()}})
-    learner = BatchLearner(config, spec, "drl_cli.algorithms.a2c", initial, {"seed": 3, "with_ray": False}, started)
+    learner = BatchLearner(
+        config, spec, "drl_cli.algorithms.a2c_graph", initial, {"seed": 3, "with_ray": False}, started
+    )
     assert learner.prepare(4, 6) > 0
     return learner, started
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from recorded_files import write_uniform
 
-from drl_cli.acting.likelihood import Drawing
-from drl_cli.acting.policy import NumpyPolicy
-from drl_cli.acting.recollection import Recollection, layout_of_policy
 from drl_cli.actors import estimator as module
 from drl_cli.actors.estimator import Estimator
 from drl_cli.algorithms import dqn_nets, sac_nets
-from drl_cli.configs.dqn import DQNConfig
-from drl_cli.configs.sac import SACConfig
-from drl_cli.data.experience.reading import Source
+from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.experience.action_likelihood import Drawing
+from drl_cli.experience.recorded.read import Source
+from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 BOX = {"kind": "Box", "shape": [1], "dtype": "float32", "low": [-2.0], "high": [2.0]}
 PENDULUM = {"obs": {"kind": "Box", "shape": [3], "dtype": "float32"}, "action": BOX}

@@ -5,9 +5,9 @@ import pytest
 from evolved import UPDATES, config, parts
 
 from drl_cli.actors.evolution_learner import EvolutionLearner
-from drl_cli.data import noise
-from drl_cli.data.filters import moments
 from drl_cli.errors import CheckpointError, Diverged
+from drl_cli.evolution import noise_table
+from drl_cli.policies.running_statistics import moments
 
 SCOPE = "default_policy/"
 KERNEL = "policy/logits/kernel"
@@ -37,7 +37,7 @@ def _vector(weights):
 def test_step_is_along_the_directions_that_workers_tried(keys):
     learner, weights, server, made = _learner(sgd_stepsize=0.5, **keys)
     result = learner.learn(40, [None], _block(0, [[3, 1], [0, 0]]), _block(2, [[2, 9], [1, 1]]))
-    source = noise.make(made, 10)
+    source = noise_table.make(made, 10)
     first, third = (source.direction(0, index) for index in (0, 2))
     step = 0.5 / (2 * np.std([3, 1, 2, 9])) * (2 * first - 7 * third)
     version, pushed = server.call("pull", 1).result()

@@ -5,9 +5,9 @@ import pytest
 from evolved import CARTPOLE, ENV, IDENTITY, PENDULUM, config, parts, played
 
 from drl_cli.actors.evolution_worker import EvolutionWorker
-from drl_cli.data.evolution import Block
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
+from drl_cli.evolution.directions import Block
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
 
 BLOCK = Block(0, 2, 3)
 PENDULUM_ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}

@@ -5,7 +5,7 @@ import pytest
 from evolved import CARTPOLE, ENV, IDENTITY, PENDULUM, config, parts, played
 
 from drl_cli.actors.evolution_worker import EvolutionWorker, unperturbed_episodes
-from drl_cli.data.evolution import Block
+from drl_cli.evolution.directions import Block
 
 BLOCK = Block(0, 2, 3)
 NOISES = {"generator": {}, "table": {"noise_size": 1000}}

@@ -10,7 +10,7 @@ from parts import config, server, spec
 from drl_cli.actors.experience_reader import ExperienceReader, acted
 from drl_cli.actors.mixed_worker import MixedWorker
 from drl_cli.errors import CheckpointError, ExperienceError
-from drl_cli.networks.spec import DiscreteSpec, PolicySpec
+from drl_cli.policies.policy_spec import DiscreteSpec, PolicySpec
 
 BOX = spec(3, (-2.0,), (2.0,))
 ENV = {

@@ -12,7 +12,9 @@ def _learner(**keys):
     """A learner that is ready, the weights it began with, and its parameter server."""
     made = config(**({"lr": 0.1, "adam_epsilon": 1e-8, "grad_clip": None} | keys))
     spec, weights, server = parts(made)
-    learner = GradientLearner(made, spec, "drl_cli.algorithms.a3c", weights, {"seed": 3, "with_ray": False}, server)
+    learner = GradientLearner(
+        made, spec, "drl_cli.algorithms.a3c_graph", weights, {"seed": 3, "with_ray": False}, server
+    )
     assert learner.prepare() > 0
     return learner, weights, server
 

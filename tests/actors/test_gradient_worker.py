@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from actor_critics import ENV, LSTM, config, identity, parts
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors.gradient_worker import GradientWorker
 from drl_cli.actors.graph_gradients import GraphGradients
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms.a3c_gradients import NumpyGradients
-from drl_cli.data.trajectories import join
 from drl_cli.errors import CheckpointError
+from drl_cli.experience.trajectories import join
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 KINDS = {"dense": {}, "shared": {"vf_share_layers": True}, "lstm": {"model": LSTM}}
 SCHEDULE = ((0, 0.0), (100, 1.0))

@@ -6,9 +6,9 @@ from parts import config, server, spec
 
 from drl_cli.actors.learner import Learner
 from drl_cli.algorithms import sac_nets
-from drl_cli.configs.soft import Optimization
-from drl_cli.data.schedules import value_at
+from drl_cli.config.sections.max_entropy import Optimization
 from drl_cli.errors import CheckpointError, Diverged
+from drl_cli.schedules import value_at
 
 SPEC = spec(3, (-1.0, -1.0), (1.0, 1.0))
 MODEL = {"fcnet_hiddens": (8, 8), "fcnet_activation": "tanh"}
@@ -38,7 +38,7 @@ def _learner(**keys):
     made, started = config(**(KEYS | keys)), server()
     initial = sac_nets.initial_weights(made, SPEC, 3)
     started.call("push", {"default_policy": {name: initial[name] for name in SPEC.weight_names()}})
-    learner = Learner(made, SPEC, "drl_cli.algorithms.sac", initial, {"seed": 3, "with_ray": False}, started)
+    learner = Learner(made, SPEC, "drl_cli.algorithms.sac_graph", initial, {"seed": 3, "with_ray": False}, started)
     assert learner.prepare() > 0
     return learner, started
 

@@ -6,8 +6,8 @@ from parts import server
 from test_batch_learner import SMALL, SPACES, _fragment
 
 from drl_cli.actors.batch_learner import BatchLearner
-from drl_cli.algorithms import a2c, actor_critic_nets
-from drl_cli.configs.a2c import A2CConfig
+from drl_cli.algorithms import a2c_graph, actor_critic_nets
+from drl_cli.algorithms.a2c import A2CConfig
 from drl_cli.errors import PluginFailed
 
 SEEN = []
@@ -27,7 +27,7 @@ def _learner(graph, postprocess=None):
 
 def with_bonus(*arguments):
     """A2C's graph, whose rewards are those that the postprocess made."""
-    built = a2c.build(*arguments)
+    built = a2c_graph.build(*arguments)
 
     def learn(batch, rates, number):
         learnt = built.learn({**batch, "reward": batch["bonus"]}, rates, number)
@@ -42,7 +42,7 @@ def doubled(batch, config):
 
 
 def test_function_builds_the_graph_as_its_module_does():
-    one, other = (_learner(graph).learn(24, None, _fragment(1), _fragment(2)) for graph in (a2c.build, a2c))
+    one, other = (_learner(graph).learn(24, None, _fragment(1), _fragment(2)) for graph in (a2c_graph.build, a2c_graph))
     assert one["stats"] == other["stats"]
     assert one["updates"] == 1
 

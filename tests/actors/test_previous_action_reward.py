@@ -8,13 +8,13 @@ from parts import identity, server
 from scored_policies import SPACES, made
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.configs.ppo import PPOConfig
-from drl_cli.data.trajectories import join
-from drl_cli.networks import reading
-from drl_cli.tf1.actor_critic import ActorCritic, look_at
+from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.experience.trajectories import join
+from drl_cli.policies import policy_from_manifest
+from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.graph import trajectory_columns
 from drl_cli.tf1.tensorflow import tf
 
@@ -108,7 +108,7 @@ ENCODED = {
 def test_every_kind_of_action_is_seen_again_one_hot_or_within_one(name):
     spec, weights = made(name, **LSTM)
     assert spec.misfit() is None and spec.state == ((4,), (4,), (spec.action.size + 1,)) and name in SPACES
-    assert reading.policy_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert policy_from_manifest.policy_spec(json.loads(json.dumps(spec.to_dict()))) == spec
     policy, (action, expected) = NumpyPolicy(spec, weights), ENCODED[name]
     state = policy.noted(policy.initial_state(1), action)
     policy.rewarded(state, np.array([7.0]))

@@ -12,15 +12,15 @@ import scored_policies
 from parts import config, identity, server, spec
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.configs.ppo import PPOConfig
-from drl_cli.data.experience import writing
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
+from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.errors import CheckpointError
+from drl_cli.experience.recorded import write
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 SPEC = spec(2, (LOW,), (HIGH,))
 BOX = {"kind": "Box", "shape": [1], "dtype": "float32", "low": [LOW], "high": [HIGH]}
@@ -262,7 +262,7 @@ def test_full_disk_ends_the_recording_with_a_note_and_leaves_whole_lines(tmp_pat
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(file, data[: len(data) // 2])
 
-    monkeypatch.setattr(writing.os, "write", half)
+    monkeypatch.setattr(write.os, "write", half)
     token, columns = made.collect()
     monkeypatch.undo()
     assert columns["reward"].shape == (5, 2)

@@ -5,12 +5,12 @@ import pytest
 from parts import identity, server
 from recurrent import ENV, SPEC, ScriptedDiscrete, config, weights
 
-from drl_cli.acting.policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.actors.replay_buffer import ReplayBuffer
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.actors.tester import score
 from drl_cli.errors import CheckpointError
-from drl_cli.networks.forward import Forward
+from drl_cli.policies.forward import Forward
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 
 FAST = {"exploration_config": {"random_timesteps": 0}}
 

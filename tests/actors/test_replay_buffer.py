@@ -7,10 +7,10 @@ import pytest
 from episodes import Worker
 from parts import config, spec
 
-from drl_cli import checkpoint
+from drl_cli import checkpoints
 from drl_cli.actors.replay_buffer import ReplayBuffer
-from drl_cli.data.columns import Meta, Token
 from drl_cli.errors import CheckpointError, ConfigError
+from drl_cli.experience.columns import Meta, Token
 
 SPEC = spec(1, (-1.0,), (1.0,))
 KEYS = {"train_batch_size": 6, "updates_per_call": 4, "n_step": 2, "gamma": 0.9, "num_envs_per_worker": 2}
@@ -118,11 +118,11 @@ def test_a_buffer_too_small_for_its_streams_is_refused_with_the_least_size():
 @pytest.mark.parametrize("compress", [True, False])
 def test_save_and_load_go_on_with_the_same_draws(tmp_path, compress):
     buffer, worker = _filled(30)
-    with checkpoint.Writer(tmp_path, 1) as writer:
+    with checkpoints.Writer(tmp_path, 1) as writer:
         facts = json.loads(json.dumps(buffer.save(writer.folder, compress)))
-        checkpoint.write_arrays(writer.folder / "weights.safetensors", {})
-        checkpoint.write_json(writer.folder / "state.json", {})
-        ckpt = checkpoint.load(writer.commit({}))
+        checkpoints.write_arrays(writer.folder / "weights.safetensors", {})
+        checkpoints.write_json(writer.folder / "state.json", {})
+        ckpt = checkpoints.load(writer.commit({}))
     other = _buffer()
     other.load(ckpt.arrays("replay-0"), facts)
     columns = worker.fragment(5)

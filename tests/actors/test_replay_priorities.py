@@ -9,10 +9,10 @@ from episodes import Worker, as_images, numbers_in
 from parts import config, spec
 from scipy import stats
 
-from drl_cli import checkpoint
+from drl_cli import checkpoints
 from drl_cli.actors.replay_buffer import ReplayBuffer
-from drl_cli.data.columns import Meta, Token
 from drl_cli.errors import CheckpointError, ConfigError, Diverged
+from drl_cli.experience.columns import Meta, Token
 
 SPEC = spec(1, (-1.0,), (1.0,))
 IMAGES = SimpleNamespace(
@@ -208,12 +208,12 @@ def test_uniform_draws_are_those_that_they_always_were():
 
 
 def _saved(buffer, folder, number=1):
-    with checkpoint.Writer(folder, number) as writer:
+    with checkpoints.Writer(folder, number) as writer:
         facts = json.loads(json.dumps(buffer.save(writer.folder, True)))
-        checkpoint.write_arrays(writer.folder / "weights.safetensors", {})
-        checkpoint.write_json(writer.folder / "state.json", {})
+        checkpoints.write_arrays(writer.folder / "weights.safetensors", {})
+        checkpoints.write_json(writer.folder / "state.json", {})
         path = writer.commit({})
-    return path, checkpoint.load(path).arrays(f"replay-{buffer._index}"), facts
+    return path, checkpoints.load(path).arrays(f"replay-{buffer._index}"), facts
 
 
 @pytest.mark.parametrize("size", [1000, 70])

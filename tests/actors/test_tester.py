@@ -8,11 +8,11 @@ import pytest
 from parts import server, spec, weights
 from scripted_envs import HIGH, LOW, Scripted
 
-from drl_cli.acting.policy import NumpyPolicy
-from drl_cli.acting.preprocessing import NOTHING
 from drl_cli.actors import tester
 from drl_cli.actors.tester import SIDE_BY_SIDE, Episode, score
+from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import EnvError
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 SPEC = spec(2, (LOW,), (HIGH,))
 LANDER = spec(8, (-1.0, -1.0), (1.0, 1.0), units=64)

@@ -12,13 +12,13 @@ from parts import server, spec, weights
 from scripted_envs import HIGH, LOW, Scripted
 from watched_callbacks import Noting
 
-from drl_cli.acting.evaluations import problems, register_evaluation
 from drl_cli.actors import tester as testers
+from drl_cli.actors.custom_evaluation import problems, register_evaluation
 from drl_cli.actors.evolution_worker import EvolutionWorker
 from drl_cli.actors.tester import Episode
-from drl_cli.configs.sac import SACConfig
-from drl_cli.data.evolution import Block
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ConfigError, InputError, PluginFailed
+from drl_cli.evolution.directions import Block
 
 pytestmark = pytest.mark.usefixtures("plug_ins")
 SPEC = spec(2, (LOW,), (HIGH,))

@@ -7,11 +7,11 @@ from parts import config, identity, server, spec
 from scripted_envs import ENV, HIGH, LOW, Scripted
 from watched_callbacks import Failing, Noting, Odd, Sampled, Shaping
 
-from drl_cli.acting.watching import parts
 from drl_cli.actors.experience_reader import ExperienceReader
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.configs.ppo import PPOConfig
+from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.envs.callback_episodes import parts
 from drl_cli.errors import PluginFailed
 
 SPEC = spec(2, (LOW,), (HIGH,))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from parts import identity, server
 
-from drl_cli.acting import preprocessing
-from drl_cli.acting.policy import NumpyPolicy
-from drl_cli.acting.priorities import first_priorities
 from drl_cli.actors import fragment
+from drl_cli.actors.initial_priorities import first_priorities
 from drl_cli.actors.rollout_worker import RolloutWorker
-from drl_cli.configs.dqn import DQNConfig
-from drl_cli.networks.spec import DiscreteSpec, NetSpec, PolicySpec, ValueSpec
+from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.envs import preprocessors
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
 SHAPE = (8, 8, 1)
 STACKED = (8, 8, 3)
@@ -47,7 +47,7 @@ class Counting(gymnasium.Env):
 
 
 gymnasium.register("Counting-v0", entry_point=Counting)
-ENV = {"id": "Counting-v0", "env_config": {}, "imports": (), "preprocessing": preprocessing.NOTHING | {"frames": 3}}
+ENV = {"id": "Counting-v0", "env_config": {}, "imports": (), "preprocessing": preprocessors.NOTHING | {"frames": 3}}
 NET = NetSpec("q", (("obs", 192),), (), (("q", 4),), image=STACKED)
 SPEC = PolicySpec((NET,), "q", SHAPE, DiscreteSpec(4, start=2), obs_dtype="uint8", frames=3, value=ValueSpec("scalar"))
 

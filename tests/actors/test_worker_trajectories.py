@@ -7,13 +7,13 @@ import pytest
 from parts import identity, server
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors import rollout_worker
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.configs.ppo import PPOConfig
-from drl_cli.data.trajectories import join
+from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.errors import RunFailed
+from drl_cli.experience.trajectories import join
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 BOX = {"kind": "Box", "shape": (1,), "low": (LOW,), "high": (HIGH,)}
 SPACES = {"obs": {"kind": "Box1d", "shape": (2,), "dtype": "float32"}, "action": BOX, "frames": 1}

@@ -4,7 +4,7 @@ import numpy as np
 from machine import SCOPE, discrete_spaces, spaces
 
 from drl_cli.algorithms import table
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.tf1.tensorflow import function, tf
 from drl_cli.tf1.weights import Weights
 

@@ -3,8 +3,8 @@
 import numpy as np
 from machine import Machine
 
-from drl_cli.algorithms import dqn, dqn_nets
-from drl_cli.configs.dqn import DQNConfig, QRDQNConfig, ValueNetwork
+from drl_cli.algorithms import dqn_graph, dqn_nets
+from drl_cli.algorithms.dqn import DQNConfig, QRDQNConfig, ValueNetwork
 
 RATE = 1e-2
 VARIANTS = {
@@ -42,7 +42,7 @@ def config(**keys):
 
 def machine(made, of_spaces, seed=5, xla=False):
     """Return a Machine of DQN's graph."""
-    return Machine(made, of_spaces, seed, xla, modules=(dqn_nets, dqn), rates={"lr": RATE})
+    return Machine(made, of_spaces, seed, xla, modules=(dqn_nets, dqn_graph), rates={"lr": RATE})
 
 
 def random_block(made, obs, n, seed=0):

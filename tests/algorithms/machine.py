@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from drl_cli.algorithms import sac, sac_nets
-from drl_cli.configs.sac import SACConfig
-from drl_cli.configs.soft import Optimization
+from drl_cli.algorithms import sac_graph, sac_nets
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.config.sections.max_entropy import Optimization
 from drl_cli.tf1.repeat import repeated
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import Weights
@@ -14,7 +14,7 @@ SCOPE = "default_policy/"
 
 
 def spaces(obs, action, low=-1.0, high=1.0):
-    """Return spaces as ``acting.envs.describe`` does, with bounds of the actions."""
+    """Return spaces as ``envs.make.describe`` does, with bounds of the actions."""
     return {
         "obs": {"kind": "Box", "shape": [obs], "dtype": "float32"},
         "action": {"kind": "Box", "shape": [action], "low": [low] * action, "high": [high] * action},
@@ -46,7 +46,7 @@ class Machine:
     ``modules``: (nets, graph) of the algorithm; ``rates``: learning rates of a ``run`` by the keys of the graph's ``rates``.
     """
 
-    def __init__(self, made, of_spaces, seed=5, xla=False, modules=(sac_nets, sac), rates=None):
+    def __init__(self, made, of_spaces, seed=5, xla=False, modules=(sac_nets, sac_graph), rates=None):
         nets, graph_module = modules
         self.config, self.spec = made, nets.policy_spec(made, of_spaces)
         self.initial = nets.initial_weights(made, self.spec, seed)

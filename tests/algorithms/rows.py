@@ -6,7 +6,7 @@ import numpy as np
 from machine import Machine, discrete_spaces, spaces
 
 from drl_cli.algorithms import table
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 OBS, ACTIONS, IMAGE = 3, 2, (16, 16, 1)
 COMMON = {"train_batch_size": 8, "updates_per_call": 8, "training_intensity": 8.0, "rollout_fragment_length": 5}

@@ -7,7 +7,7 @@ import numpy as np
 from machine import RATES
 from soft_machine import ACTION, SEED
 
-from drl_cli.tf1.distributions import stateless_normal
+from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
 PREFIX = {"critic": "critic/", "actor": "policy/", "entropy": "log_alpha"}

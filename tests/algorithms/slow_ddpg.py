@@ -3,7 +3,7 @@
 import numpy as np
 from slow import differences
 
-from drl_cli.tf1.distributions import stateless_normal
+from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
 OBS, ACTION, SEED = 2, 2, 5

@@ -7,10 +7,10 @@ import pytest
 from batch_machine import BatchMachine, config
 from machine import SCOPE, discrete_spaces
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors.graph_gradients import GraphGradients
-from drl_cli.algorithms import a3c, actor_critic_nets
+from drl_cli.algorithms import a3c_graph, actor_critic_nets
 from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import function, tf
 
 KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
@@ -228,7 +228,7 @@ def test_gradient_that_is_not_finite_changes_nothing():
 def _applied(made, spec, initial, gradients):
     """Return ({name without scope: value} after one step, what it said)."""
     with tf.Graph().as_default(), tf.Session() as session:
-        built = a3c.build(made, spec, initial, 0, SCOPE)
+        built = a3c_graph.build(made, spec, initial, 0, SCOPE)
         session.run(tf.variables_initializer(list(built.variables.values())))
         step = function(built.apply, autograph=False)
         out = session.run(step({n: tf.constant(g) for n, g in gradients.items()}, {"lr": tf.constant(1e-2)}))

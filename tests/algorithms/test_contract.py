@@ -8,12 +8,12 @@ import pytest
 from machine import SCOPE
 from rows import ACTIONS, CASES, IMAGE, OBS, block_of, machine_of
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.algorithms import table
-from drl_cli.loading import load
-from drl_cli.networks import reading
-from drl_cli.tf1.action_values import ActionValues
-from drl_cli.tf1.build import Net
+from drl_cli.extras import load
+from drl_cli.policies import policy_from_manifest
+from drl_cli.policies.action_values_tf import ActionValues
+from drl_cli.policies.forward_tf import Net
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import tf
 
 COLUMNS = {"obs", "action", "reward", "discount", "next_obs"}
@@ -202,5 +202,5 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
 def test_description_of_the_policy_survives_json(case, running):
     spec = running.spec
     assert spec.misfit() is None
-    assert reading.policy_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert policy_from_manifest.policy_spec(json.loads(json.dumps(spec.to_dict()))) == spec
     assert len(spec.nets) == (2 if case.row == "APEX_DDPG" else 1)  # workers judge by the critics

@@ -7,9 +7,9 @@ import pytest
 from machine import SCOPE
 from trajectory_rows import CASES, Played, machine_of
 
-from drl_cli.acting.policy import NumpyPolicy
-from drl_cli.networks import reading
-from drl_cli.tf1.actor_critic import ActorCritic, look_at
+from drl_cli.policies import policy_from_manifest
+from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import tf
 
 FIRST = {
@@ -62,7 +62,7 @@ def test_worker_brings_what_the_graph_asks_for_with_ends_of_both_kinds(case, pla
             lead = running.lead(kind)
             assert (batch[name].shape, str(batch[name].dtype)) == ((*lead, *trailing), dtype), name
     assert played.spec.filter == ("observation_filter" in case.keys) and bool(played.spec.mask) == case.masked
-    assert reading.policy_spec(json.loads(json.dumps(running.spec.to_dict()))) == running.spec
+    assert policy_from_manifest.policy_spec(json.loads(json.dumps(running.spec.to_dict()))) == running.spec
 
 
 def test_graph_scores_what_the_worker_did_as_the_worker_did(case, played, running):

@@ -7,8 +7,8 @@ from slow import SlowUpdate, affine, compare, follow_targets, hidden, weighted
 from slow_sac import DiscreteLosses, Losses
 from soft_machine import ACTION, OBS, SEED, block, config, machine
 
-from drl_cli.algorithms.cql import FOLLOWING, OWN, UNIFORM
-from drl_cli.tf1.distributions import stateless_normal, stateless_uniform
+from drl_cli.algorithms.cql_graph import FOLLOWING, OWN, UNIFORM
+from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import tf
 
 MULTIPLIER = "critic/log_alpha_prime"

@@ -6,7 +6,7 @@ from dqn_machine import RATE, config, machine, random_block
 from machine import discrete_spaces
 from slow import differences
 
-from drl_cli.tf1.distributions import stateless_normal
+from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
 OBS, ACTIONS, SEED = 2, 3, 5

@@ -5,7 +5,7 @@ import pytest
 from dqn_machine import config, machine
 from machine import discrete_spaces
 
-from drl_cli.acting.policy import NumpyPolicy
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 LOOP, CUT, FIRST, LAST, CHOICE = range(5)
 SUPPORT = {"num_atoms": 41, "v_min": -4.0, "v_max": 16.0}

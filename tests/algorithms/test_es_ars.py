@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drl_cli.algorithms import ars, es, evolution_nets
-from drl_cli.configs.es import ARSConfig, ESConfig
 from drl_cli.errors import ConfigError
-from drl_cli.networks.spec import ActionSpec, DiscreteSpec
+from drl_cli.evolution import ars_update, es_update, net
+from drl_cli.evolution.keys import ARSConfig, ESConfig
+from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec
 
 SPACES = {
     "Discrete": {
@@ -51,7 +51,7 @@ class SlowES:
 @pytest.mark.parametrize("tied", [False, True])
 def test_es_steps_like_the_slow_reference(tied):
     config, theta = ESConfig(stepsize=0.3, l2_coeff=0.01), np.float32([0.5, -1.0, 0.0, 2.0])
-    update, slow = es.Update(config, 4), SlowES(theta, 0.3, 0.01)
+    update, slow = es_update.Update(config, 4), SlowES(theta, 0.3, 0.01)
     for seed in range(6):
         returns, noise = _round(seed, tied=tied)
         theta = update.stepped(theta, update.weigh(returns) @ noise)
@@ -75,7 +75,10 @@ def slow_ars(theta, returns, noise, used, stepsize):
 @pytest.mark.parametrize("used", [1, 3, 6])
 @pytest.mark.parametrize("tied", [False, True])
 def test_ars_steps_like_the_slow_reference(used, tied):
-    update, theta = ars.Update(ARSConfig(sgd_stepsize=0.3, rollouts_used=used), 4), np.float32([0.5, -1.0, 0.0, 2.0])
+    update, theta = (
+        ars_update.Update(ARSConfig(sgd_stepsize=0.3, rollouts_used=used), 4),
+        np.float32([0.5, -1.0, 0.0, 2.0]),
+    )
     for seed in range(6):
         returns, noise = _round(seed, tied=tied)
         weights = update.weigh(returns)
@@ -88,13 +91,13 @@ def test_ars_steps_like_the_slow_reference(used, tied):
 
 
 def test_weight_decay_pulls_towards_zero_where_noise_says_nothing():
-    update = es.Update(ESConfig(stepsize=0.1, l2_coeff=0.5), 2)
+    update = es_update.Update(ESConfig(stepsize=0.1, l2_coeff=0.5), 2)
     np.testing.assert_allclose(update.stepped(np.float32([4.0, -2.0]), np.zeros(2)), [3.9, -1.9], rtol=1e-6)
 
 
 def test_es_goes_on_from_its_state_with_the_same_steps():
     config, theta = ESConfig(), np.zeros(4, np.float32)
-    one, other = es.Update(config, 4), es.Update(config, 4)
+    one, other = es_update.Update(config, 4), es_update.Update(config, 4)
     for seed in range(3):
         returns, noise = _round(seed)
         theta = one.stepped(theta, one.weigh(returns) @ noise)
@@ -104,7 +107,7 @@ def test_es_goes_on_from_its_state_with_the_same_steps():
     assert state["es_adam/count"] == 3
     other.load(state)
     np.testing.assert_array_equal(other.stepped(theta, other.weigh(returns) @ noise), expected)
-    assert ars.Update(ARSConfig(), 4).state() == {}
+    assert ars_update.Update(ARSConfig(), 4).state() == {}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,7 @@ def test_es_goes_on_from_its_state_with_the_same_steps():
 )
 def test_policy_is_one_net_that_begins_at_zero(kind, distribution, head, action):
     config = ARSConfig()
-    spec = evolution_nets.policy_spec(config, SPACES[kind])
+    spec = net.policy_spec(config, SPACES[kind])
     assert (spec.distribution, spec.action, len(spec.nets), spec.filter, spec.misfit()) == (
         distribution,
         action,
@@ -125,17 +128,17 @@ def test_policy_is_one_net_that_begins_at_zero(kind, distribution, head, action)
         None,
     )
     assert spec.nets[0].heads == (head,) and spec.nets[0].layers == ()
-    assert all((value == 0).all() for value in evolution_nets.initial_weights(config, spec, 3).values())
+    assert all((value == 0).all() for value in net.initial_weights(config, spec, 3).values())
 
 
 def test_hidden_layers_begin_random_behind_an_output_of_zero():
     config = ESConfig(model={"fcnet_hiddens": (5,)})
-    spec = evolution_nets.policy_spec(config, SPACES["Box"])
-    weights = evolution_nets.initial_weights(config, spec, 3)
+    spec = net.policy_spec(config, SPACES["Box"])
+    weights = net.initial_weights(config, spec, 3)
     assert weights["policy/dense_0/kernel"].std() > 0.1 and (weights["policy/mean/kernel"] == 0).all()
 
 
 def test_noise_table_smaller_than_the_policy_is_refused():
     with pytest.raises(ConfigError, match="noise_size: 7 is less than the policy's 10 weights"):
-        evolution_nets.policy_spec(ESConfig(noise_size=7), SPACES["Discrete"])
-    assert evolution_nets.policy_spec(ESConfig(noise_size=10), SPACES["Discrete"]).nets
+        net.policy_spec(ESConfig(noise_size=7), SPACES["Discrete"])
+    assert net.policy_spec(ESConfig(noise_size=10), SPACES["Discrete"]).nets

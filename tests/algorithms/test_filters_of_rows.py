@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from rows import CASES, block_of, machine_of
 
-from drl_cli.data.filters import moments
-from drl_cli.networks import filtering
+from drl_cli.policies import filters
+from drl_cli.policies.running_statistics import moments
 
 FILTERS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 RAW = np.random.default_rng(1).normal([3, -40, 0], [2, 10, 0], (99, 3)).astype(np.float32)
@@ -18,13 +18,13 @@ ROWS = ("SAC-Box", "CROSSQ-Box", "CQL-Box", "IQL-Box", "TD3-Box", "TD3BC-Box", "
 def test_update_with_filters_is_that_of_what_they_let_through(name):
     case = CASES[name]
     with machine_of(case, **FILTERS) as filtered, machine_of(case) as plain:
-        weights = filtering.weights_of(filtered.spec, moments(RAW), moments(RETURNS))
+        weights = filters.weights_of(filtered.spec, moments(RAW), moments(RETURNS))
         filtered.set(**weights)
         block = block_of(filtered)
         block["obs"] = block["obs"] * 30 - 3
         if "next_obs" in block:
             block["next_obs"] = block["next_obs"] * 30 - 3
-        through = filtering.Filter(filtered.spec, weights)
+        through = filters.Filter(filtered.spec, weights)
         seen = {key: through(block[key]) for key in ("obs", "next_obs") if key in block}
         given = block | seen | {"reward": block["reward"] / np.float32(14**0.5)}
         mine, other = filtered.run(block, 3), plain.run(given, 3)

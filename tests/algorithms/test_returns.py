@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from rows import COMMON, NETS, REPLAYED
 
-from drl_cli.acting import envs
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors.learner import Learner
 from drl_cli.actors.replay_buffer import ReplayBuffer
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms import table
-from drl_cli.loading import load
-from drl_cli.networks.forward import Forward
+from drl_cli.envs import make
+from drl_cli.extras import load
+from drl_cli.policies.forward import Forward
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.runtime.cluster import LocalHandle
 
 LEFT = [4.0951, 3.439, 2.71, 1.9, 1.0]  # of five steps, γ = 0.9
@@ -58,7 +58,7 @@ def test_every_critic_learns_what_an_endless_world_and_an_ending_one_are_worth(n
     made = load(row.config).model_validate(COMMON | NETS[name] | linear(name) | keys | KEYS[name] | more)
     env_config = {"discrete": kind == "Discrete"}
     assert made.horizon == counting_envs.STEPS
-    spaces = envs.check("CountedReward-v0", env_config, row)
+    spaces = make.check("CountedReward-v0", env_config, row)
     spec = load(row.nets).policy_spec(made, spaces)
     initial = load(row.nets).initial_weights(made, spec, 3)
     server = LocalHandle("server", "drl_cli.actors.parameter_server:ParameterServer", ())

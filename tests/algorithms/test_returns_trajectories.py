@@ -9,10 +9,10 @@ import counting_envs
 import numpy as np
 import pytest
 
-from drl_cli.acting import envs
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.algorithms import table
-from drl_cli.loading import load
+from drl_cli.envs import make
+from drl_cli.extras import load
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.runtime.cluster import LocalHandle
 
 LEFT = [4.0951, 3.439, 2.71, 1.9, 1.0]  # of five steps, γ = 0.9
@@ -36,7 +36,7 @@ def test_every_value_learns_what_an_endless_world_and_an_ending_one_are_worth(na
     known = load(row.config).model_fields
     passes = {key: value for key, value in PASSES.items() if key in known}
     made = batch_machine.config(name, **(COMMON | passes | more))
-    spaces = envs.check("CountedReward-v0", {"discrete": True}, row)
+    spaces = make.check("CountedReward-v0", {"discrete": True}, row)
     spec = load(row.nets).policy_spec(made, spaces)
     initial = load(row.nets).initial_weights(made, spec, 3)
     server = LocalHandle("server", "drl_cli.actors.parameter_server:ParameterServer", ())

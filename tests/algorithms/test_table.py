@@ -3,16 +3,16 @@
 import pytest
 
 from drl_cli.algorithms import table
-from drl_cli.configs.sac import SACConfig
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import InputError
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 
 def test_sac_is_found_with_its_parts():
     row = table.find("SAC")
     assert load(row.config) is SACConfig
-    assert row[2:4] == ("drl_cli.algorithms.sac_nets", "drl_cli.algorithms.sac")
-    assert row[4:8] == ("n_step", "drl_cli.runtime.loops.replay", ("Box", "Discrete"), ("Box1d", "Image"))
+    assert row[2:4] == ("drl_cli.algorithms.sac_nets", "drl_cli.algorithms.sac_graph")
+    assert row[4:8] == ("n_step", "replay", ("Box", "Discrete"), ("Box1d", "Image"))
 
 
 @pytest.mark.parametrize(
@@ -35,22 +35,22 @@ def test_sac_is_found_with_its_parts():
 )
 def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
     row = table.find(name)
-    assert (row.name, row.actions, row.loop) == (name, actions, "drl_cli.runtime.loops.replay")
+    assert (row.name, row.actions, row.loop) == (name, actions, "replay")
     assert load(row.config)().num_workers in (0, 2)
 
 
 @pytest.mark.parametrize(("name", "graph"), [("PG", "a2c"), ("A2C", "a2c"), ("PPO", "ppo")])
 def test_on_policy_algorithm_learns_from_trajectories(name, graph):
     row = table.find(name)
-    assert (row.graph, row.postprocess) == (f"drl_cli.algorithms.{graph}", "trajectory")
-    assert row.learner == "drl_cli.actors.batch_learner:BatchLearner"
+    assert (row.graph, row.postprocess) == (f"drl_cli.algorithms.{graph}_graph", "trajectory")
+    assert (row.loop, row.learner) == ("sync", "")
     assert row.actions == ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
 
 @pytest.mark.parametrize("name", ["ES", "ARS"])
 def test_evolution_strategy_learns_without_tensorflow_from_whole_episodes(name):
     row = table.find(name)
-    assert (row.graph, row.postprocess) == (f"drl_cli.algorithms.{name.lower()}", "fitness")
+    assert (row.graph, row.postprocess) == (f"drl_cli.evolution.{name.lower()}_update", "fitness")
     assert (row.actions, row.observations, row.tensorflow) == (("Box", "Discrete"), ("Box1d",), False)
     assert all(other.tensorflow for other in table.ALGORITHMS if other.name not in ("ES", "ARS"))
 

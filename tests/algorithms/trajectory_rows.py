@@ -7,14 +7,14 @@ import numpy as np
 import paced_envs  # noqa: F401  registers Paced-v0
 from machine import SCOPE
 
-from drl_cli.acting import envs, preprocessing
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.actors.graph_gradients import GraphGradients
 from drl_cli.actors.rollout_worker import RolloutWorker
-from drl_cli.algorithms import a3c, table
+from drl_cli.algorithms import a3c_graph, table
 from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
-from drl_cli.data.trajectories import join
-from drl_cli.loading import load
+from drl_cli.envs import make, preprocessors
+from drl_cli.experience.trajectories import join
+from drl_cli.extras import load
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.runtime.cluster import LocalHandle
 from drl_cli.tf1.tensorflow import function, tf
 from drl_cli.tf1.weights import Weights
@@ -61,9 +61,9 @@ class Played:
         known = load(row.config).model_fields
         passes = {key: value for key, value in PASSES.items() if key in known and case.row != "A3C"}
         self.config = batch_machine.config(case.row, **(WORKER | passes | case.keys))
-        plan = preprocessing.plan(self.config, "Paced-v0")
+        plan = preprocessors.plan(self.config, "Paced-v0")
         env = {"id": "Paced-v0", "env_config": {"actions": case.actions, "masked": case.masked}, "imports": ()}
-        self.spaces = envs.check(env["id"], env["env_config"], row, plan)
+        self.spaces = make.check(env["id"], env["env_config"], row, plan)
         nets = load(row.nets)
         self.spec = nets.policy_spec(self.config, self.spaces)
         rng, initial = np.random.default_rng(1), nets.initial_weights(self.config, self.spec, 3)
@@ -107,7 +107,7 @@ class GradientMachine(batch_machine.BatchMachine):
         self.initial = nets.initial_weights(made, self.spec, seed)
         self.compute = (NumpyGradients if is_computed(self.spec) else GraphGradients)(made, self.spec)
         with tf.Graph().as_default() as graph:
-            self.graph = a3c.build(made, self.spec, self.initial, seed, SCOPE)
+            self.graph = a3c_graph.build(made, self.spec, self.initial, seed, SCOPE)
             self._given = {name: tf.placeholder(tf.float32, size) for name, size in self.graph.trained.items()}
             self._rate = tf.placeholder(tf.float32, [])
             self._step = function(self.graph.apply, autograph=False)(self._given, {"lr": self._rate})

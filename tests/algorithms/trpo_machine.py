@@ -4,8 +4,8 @@ import numpy as np
 from machine import SCOPE
 from slow import affine, differences, hidden
 
-from drl_cli.algorithms import actor_critic_nets, trpo
-from drl_cli.configs.trpo import TRPOConfig
+from drl_cli.algorithms import actor_critic_nets, trpo_graph
+from drl_cli.algorithms.trpo import TRPOConfig
 from drl_cli.tf1.epochs import Plan, orders
 from drl_cli.tf1.tensorflow import function, tf
 from drl_cli.tf1.weights import Weights
@@ -46,7 +46,7 @@ class Machine:
             name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in self.spec.weight_shapes().items()
         }
         with tf.Graph().as_default() as graph:
-            self.graph = trpo.build(made, self.spec, initial, SEED, SCOPE)
+            self.graph = trpo_graph.build(made, self.spec, initial, SEED, SCOPE)
             lead = {"step": (STREAMS, STEPS), "end": (ENDS,)}
             self._batch = {
                 name: tf.placeholder(dtype, lead[kind] + tuple(trailing))

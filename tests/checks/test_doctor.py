@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drl_cli.checks import doctor, imports, leftovers, machine_probes, versions
+from drl_cli.checks import doctor, leftovers, library_probes, machine_probes, package_versions
 from drl_cli.checks.findings import Finding
 from drl_cli.runtime import machine
 
@@ -31,18 +31,18 @@ def states(found):
     ],
 )
 def test_version_is_compared_with_its_window(version, specifier, does):
-    assert versions.fits(version, specifier) is does
+    assert package_versions.fits(version, specifier) is does
 
 
 def test_what_is_needed_is_read_from_the_programs_own_metadata():
-    needed = versions.needed()
+    needed = package_versions.needed()
     assert needed["ray"].replace(" ", "") == ">=2.59.1,<2.61" and "click" in needed and "pytest" not in needed
 
 
 def test_missing_and_odd_packages_are_told_with_the_command(monkeypatch):
-    monkeypatch.setattr(versions, "needed", lambda: {"ray": ">=2.59.1,<2.61", "click": ">=8", "lz4": ">=4"})
-    monkeypatch.setattr(versions, "installed", {"ray": "2.70.0", "click": "8.1"}.get)
-    found = {one.what: one for one in versions.probe()}
+    monkeypatch.setattr(package_versions, "needed", lambda: {"ray": ">=2.59.1,<2.61", "click": ">=8", "lz4": ">=4"})
+    monkeypatch.setattr(package_versions, "installed", {"ray": "2.70.0", "click": "8.1"}.get)
+    found = {one.what: one for one in package_versions.probe()}
     assert found["ray"].state == "warn" and found["ray"].mend == "pip install 'ray[rllib]>=2.59.1,<2.61'"
     assert found["lz4"].state == "fail" and found["lz4"].mend == "pip install 'lz4>=4'"
     assert found["packages"].text == "click 8.1"
@@ -163,13 +163,15 @@ def test_probe_that_breaks_is_a_finding_and_the_others_go_on():
 )
 def test_library_is_tried_in_a_process_that_may_crash_or_hang(code, text):
     limit_s = 2.0 if "sleep" in code else 60.0  # a busy machine takes its time to start Python
-    found, _ = imports.attempt(imports.Trial("x", code, "pip install x", limit_s=limit_s))
+    found, _ = library_probes.attempt(library_probes.Trial("x", code, "pip install x", limit_s=limit_s))
     assert found.text == text
     assert (found.state, found.mend) == (("ok", None) if text == "fine" else ("fail", "pip install x"))
 
 
 def test_optional_library_that_breaks_is_only_a_note():
-    found, _ = imports.attempt(imports.Trial("x", "raise OSError('no')", "cure", is_needed=False, limit_s=20.0))
+    found, _ = library_probes.attempt(
+        library_probes.Trial("x", "raise OSError('no')", "cure", is_needed=False, limit_s=20.0)
+    )
     assert found.state == "note"
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from drl_cli import cli
-from drl_cli.checks import doctor, env_check, environments, plan
+from drl_cli.checks import doctor, env_catalogue, env_check, run_plan
 from drl_cli.checks.findings import Finding
 from drl_cli.runtime import machine
 
@@ -58,8 +58,8 @@ LOOKED_AT = [
 
 
 def test_envs_lists_what_works_and_groups_what_does_not(drl, monkeypatch):
-    monkeypatch.setattr(environments, "matching", lambda *_: (["a", "b", "c"], ["an old id"]))
-    monkeypatch.setattr(environments, "looked_at", lambda *_: iter(LOOKED_AT))
+    monkeypatch.setattr(env_catalogue, "matching", lambda *_: (["a", "b", "c"], ["an old id"]))
+    monkeypatch.setattr(env_catalogue, "looked_at", lambda *_: iter(LOOKED_AT))
     code, out, err = drl("envs")
     assert (code, err) == (0, "an old id\n")
     assert out.splitlines() == [
@@ -74,13 +74,13 @@ def test_envs_lists_what_works_and_groups_what_does_not(drl, monkeypatch):
 
 
 def test_envs_ids_makes_nothing(drl, monkeypatch):
-    monkeypatch.setattr(environments, "looked_at", lambda *_: pytest.fail("made something"))
+    monkeypatch.setattr(env_catalogue, "looked_at", lambda *_: pytest.fail("made something"))
     code, out, _ = drl("envs", "lunarlander", "--ids")
     assert (code, out) == (0, "LunarLander-v3\nLunarLanderContinuous-v3\n")
 
 
 def test_envs_json_has_the_documented_keys(drl, monkeypatch):
-    monkeypatch.setattr(environments, "looked_at", lambda *_: iter(LOOKED_AT))
+    monkeypatch.setattr(env_catalogue, "looked_at", lambda *_: iter(LOOKED_AT))
     told = json.loads(drl("envs", "LunarLander-v2", "--json")[1])
     assert told["notices"] == ["LunarLander-v2 is retired and runs as LunarLander-v3."]
     assert told["environments"][1] == {"id": "Ant-v5", "error": "needs a package"}
@@ -123,8 +123,8 @@ def test_env_check_of_an_unknown_id_is_bad_input(drl):
 
 
 def planned(monkeypatch, **over):
-    real = plan.plan
-    monkeypatch.setattr(plan, "plan", lambda spec, said, trials: {**real(spec, False, trials=trials), **over})
+    real = run_plan.plan
+    monkeypatch.setattr(run_plan, "plan", lambda spec, said, trials: {**real(spec, False, trials=trials), **over})
 
 
 def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from drl_cli import cli
-from drl_cli.analysis.subject import open_policy
+from drl_cli.analysis.loaded_checkpoint import open_policy
 from drl_cli.cli import exports
 from drl_cli.errors import ExportFailed
-from drl_cli.experiment.driving import Outcome
-from drl_cli.loading import load
+from drl_cli.experiments.run import Outcome
+from drl_cli.extras import load
 
 
 def typed(capsys, *words, code=0):
@@ -98,7 +98,7 @@ def test_format_follows_the_ending(pendulum_run, capsys, tmp_path):
 
 
 def test_export_that_fails_exits_1_and_leaves_nothing(pendulum_run, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(load("drl_cli.export.comparing"), "TOLERANCE", 1e-12)
+    monkeypatch.setattr(load("drl_cli.export.parity"), "TOLERANCE", 1e-12)
     _, err = typed(capsys, "export", pendulum_run, "-o", tmp_path / "policy.onnx", code=1)
     assert re.match(r"Error: onnx, loaded again: its actions differ by up to .* Nothing was kept.\n", err)
     assert list(tmp_path.iterdir()) == [pendulum_run]
@@ -195,7 +195,7 @@ def test_interrupted_run_is_not_exported_and_that_is_said(pendulum_run):
 
 
 def test_export_of_a_run_that_fails_is_raised_after_the_summary(pendulum_run, monkeypatch):
-    monkeypatch.setattr(load("drl_cli.export.comparing"), "TOLERANCE", 1e-12)
+    monkeypatch.setattr(load("drl_cli.export.parity"), "TOLERANCE", 1e-12)
     made = exports.Exports(("onnx",), _outcome(pendulum_run))
     assert made.lines() == []
     with pytest.raises(ExportFailed, match="its actions differ"):

@@ -8,11 +8,11 @@ import gymnasium
 import pytest
 
 from drl_cli import cli
-from drl_cli.acting import envs
 from drl_cli.algorithms import table
-from drl_cli.cli import completing, search_options
-from drl_cli.configs import schedulers
-from drl_cli.experiment import comparing, places
+from drl_cli.cli import search_options, shell_words
+from drl_cli.config.sections import schedulers
+from drl_cli.envs import make
+from drl_cli.experiments import scheduler_choice, tuned_folder
 
 ENDS_OF_NAMES = "_0_2026-01-0{day}_00-00-00_0123456{day}"
 
@@ -33,7 +33,7 @@ def test_commands_are_completed_from_the_table():
 
 def test_algorithms_are_completed_in_any_case():
     assert completed("drl", "train", "--run", "td") == ["plain,TD3", "plain,TD3BC"]
-    assert len(completing.algorithms(None, None, "")) == len(table.ALGORITHMS)
+    assert len(shell_words.algorithms(None, None, "")) == len(table.ALGORITHMS)
 
 
 def test_environments_are_completed_without_importing_gymnasium():
@@ -42,12 +42,12 @@ def test_environments_are_completed_without_importing_gymnasium():
 
 
 def test_every_environment_that_is_completed_exists():
-    assert envs.resolve("CartPole-v1").id == "CartPole-v1"  # the program's own are registered now
-    if completing._folder_of("ale_py"):
+    assert make.resolve("CartPole-v1").id == "CartPole-v1"  # the program's own are registered now
+    if shell_words._folder_of("ale_py"):
         gymnasium.register_envs(pytest.importorskip("ale_py"))
-    offered = {*completing.environments(None, None, ""), *completing._games()}
+    offered = {*shell_words.environments(None, None, ""), *shell_words._games()}
     assert offered - set(gymnasium.registry) == set()
-    assert set(completing.OWN_ENVS) == {name for name in gymnasium.registry if name.startswith("drl/")}
+    assert set(shell_words.OWN_ENVS) == {name for name in gymnasium.registry if name.startswith("drl/")}
     assert {"CartPole-v1", "drl/StatelessCartPole-v1", "BipedalWalker-v3"} <= offered
 
 
@@ -140,7 +140,7 @@ def test_script_works_in_bash(tmp_path):
 
 
 def test_shipped_files_are_those_that_files_finds():
-    assert "pendulum-sac" in places.shipped()
+    assert "pendulum-sac" in tuned_folder.shipped()
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_runs_are_completed_by_their_ids_and_searches_by_theirs(tmp_path):
 
 def test_names_of_schedulers_and_searches_are_the_known_ones():
     assert {schedulers.canonical(name) for name in search_options.SCHEDULERS} == set(schedulers.SECTIONS)
-    assert set(search_options.SEARCHES) == set(comparing.SEARCHES)
+    assert set(search_options.SEARCHES) == set(scheduler_choice.SEARCHES)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from drl_cli import cli
-from drl_cli.acting.policy import policy_from_checkpoint
-from drl_cli.checkpoint import load
+from drl_cli.checkpoints import load
+from drl_cli.policies.numpy_policy import policy_from_checkpoint
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import random
 import pytest
 from fake_runs import evaluation, row, write_run
 
-from drl_cli import checkpoint, cli
-from drl_cli.checkpoint.writer import commit_text
+from drl_cli import cli
+from drl_cli.checkpoints.writer import commit_text
+from drl_cli.runs import retention
 
 VALUES = ("many", -1, 0, 1.5, 2**70, None, True, [], {}, [1, 2], ["a"], {"a": 1}, [[None]], "")
 COMMANDS = (
@@ -43,7 +44,7 @@ def mutated(facts, seed):
 @pytest.mark.parametrize("seeds", [range(start, start + 15) for start in range(0, 60, 15)])
 def test_changed_facts_are_never_a_bug(pendulum_run, capsys, seeds):
     (pendulum_run / "best.json").unlink()
-    path = checkpoint.numbers(pendulum_run)[-1][1]
+    path = retention.numbers(pendulum_run)[-1][1]
     manifest = json.loads((path / "manifest.json").read_text())
     for seed in seeds:
         text = json.dumps({**manifest, "facts": mutated(manifest["facts"], seed)}).encode("ascii")

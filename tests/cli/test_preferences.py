@@ -9,8 +9,8 @@ import pytest
 from drl_cli import cli
 from drl_cli.cli import preferences, terminal
 from drl_cli.errors import ConfigError
-from drl_cli.experiment import spec
-from drl_cli.loading import load
+from drl_cli.experiments import spec
+from drl_cli.extras import load
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def given(monkeypatch):
             raise ConfigError("seen")
 
         fake = SimpleNamespace(from_flags=from_flags, from_file=lambda _, flags: from_flags(flags))
-        monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", fake)
-        monkeypatch.setitem(sys.modules, "drl_cli.experiment.search", SimpleNamespace(asked=lambda *_: None))
+        monkeypatch.setitem(sys.modules, "drl_cli.experiments.spec", fake)
+        monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", SimpleNamespace(asked=lambda *_: None))
         assert cli.main(["train", *words]) == 2
         return seen
 

@@ -7,7 +7,7 @@ import pytest
 
 from drl_cli import cli
 from drl_cli.cli import evaluate, rllib_options, rollout, train
-from drl_cli.configs.idle_keys import GRAPHS
+from drl_cli.config.rllib.ignored_keys import GRAPHS
 
 COMMANDS = {"train": train.train, "rollout": rollout.rollout, "evaluate": evaluate.evaluate}
 RLLIB = {

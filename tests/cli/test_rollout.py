@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from drl_cli import cli, errors
-from drl_cli.analysis.subject import open_subject
+from drl_cli.analysis.loaded_checkpoint import open_subject
 from drl_cli.cli import played as played_as
 from drl_cli.cli import rollout
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
 
 SPACES = {
     "obs": {"kind": "Box", "shape": [3], "dtype": "float32"},

@@ -10,7 +10,7 @@ import pytest
 from fake_runs import row, write_run
 
 from drl_cli import cli
-from drl_cli.runs import selecting
+from drl_cli.runs import select
 
 BEST = {"checkpoint": "checkpoint_000001", "metric": "evaluation/episode_reward_mean"}
 
@@ -180,9 +180,9 @@ def test_options_before_rm_are_refused_rather_than_dropped(results, capsys):
 def test_sort_keys_are_those_of_the_runs_room():
     from drl_cli.cli.run_options import STATES
     from drl_cli.cli.runs import SORTS
-    from drl_cli.runs import reading
+    from drl_cli.runs import run_summary
 
-    assert SORTS == selecting.SORTS and STATES == reading.STATES
+    assert SORTS == select.SORTS and STATES == run_summary.STATES
 
 
 def test_rm_removes_what_was_named_and_says_what_was_freed(results, capsys):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from drl_cli import checkpoint, cli, events
+from drl_cli import checkpoints, cli, events
 from drl_cli.cli import search, search_screen, search_table, terminal
 from drl_cli.cli.search_view import SearchView, fitting, short
 
@@ -148,7 +148,10 @@ class World:
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     made = World(tmp_path)
-    loads = {"drl_cli.tune.record:Record": SimpleNamespace(new=lambda data: made), "drl_cli.tune.searching": made}
+    loads = {
+        "drl_cli.search.search_record:Record": SimpleNamespace(new=lambda data: made),
+        "drl_cli.search.run_search": made,
+    }
     monkeypatch.setattr(search, "load", lambda name, load=search.load: loads.get(name) or load(name))
     return made
 
@@ -238,8 +241,8 @@ def test_run_that_was_started_after_the_search_is_resumed_instead(tmp_path):
     run = folder / "PPO_CartPole-v1_0_2026-02-01_00-00-00_0123abcd"
     run.mkdir(parents=True)
     (run / "params.json").write_text("{}")
-    with checkpoint.Writer(run, 1) as writer:
-        checkpoint.write_json(writer.folder / "state.json", {})
+    with checkpoints.Writer(run, 1) as writer:
+        checkpoints.write_json(writer.folder / "state.json", {})
         writer.commit({})
     path = folder / "search_2026-01-01_00-00-00_abc12.json"
     path.write_text(json.dumps(content))

@@ -52,7 +52,7 @@ class World:
 
 
 def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **changes):
-    """An Outcome as ``experiment.driving`` returns it."""
+    """An Outcome as ``experiments.run`` returns it."""
     fields = {"run_folder": "/r/my run", "final": "/r/my run/checkpoint_000030", "best": "/r/my run/checkpoint_000020"}
     return SimpleNamespace(state=state, exit_code=exit_code, text=text, **{**fields, **changes})
 
@@ -61,9 +61,9 @@ def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **
 def world(monkeypatch):
     made = World()
     monkeypatch.setitem(
-        sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
+        sys.modules, "drl_cli.experiments.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
     )
-    monkeypatch.setitem(sys.modules, "drl_cli.experiment.driving", SimpleNamespace(run=made.run))
+    monkeypatch.setitem(sys.modules, "drl_cli.experiments.run", SimpleNamespace(run=made.run))
     monkeypatch.setitem(sys.modules, "drl_cli.cli.search", SimpleNamespace(run=lambda *given: None))
     return made
 
@@ -247,7 +247,7 @@ def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monk
         events.report("notice", text="X-v2 runs as X-v3")
         return world.specs[0]
 
-    monkeypatch.setitem(sys.modules, "drl_cli.experiment.spec", SimpleNamespace(from_flags=from_flags))
+    monkeypatch.setitem(sys.modules, "drl_cli.experiments.spec", SimpleNamespace(from_flags=from_flags))
     cli.main(["train"])
     assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
 
@@ -284,8 +284,8 @@ def run(spec, stop):
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
 spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, log_format="text", export_formats=())
-sys.modules["drl_cli.experiment.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
-sys.modules["drl_cli.experiment.driving"] = SimpleNamespace(run=run)
+sys.modules["drl_cli.experiments.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
+sys.modules["drl_cli.experiments.run"] = SimpleNamespace(run=run)
 sys.modules["drl_cli.cli.search"] = SimpleNamespace(run=lambda *given: None)
 sys.exit(cli.main(["train", "--json", "-q"]))
 """

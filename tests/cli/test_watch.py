@@ -9,7 +9,7 @@ from fake_runs import add_events, add_row, evaluation, row, set_status, write_ru
 
 from drl_cli import cli
 from drl_cli.cli import watch
-from drl_cli.runs import reading
+from drl_cli.runs import run_summary
 
 ENDED = {"state": "finished", "text": "goal reached", "exit_code": 0}
 EVENTS = [
@@ -103,12 +103,12 @@ def test_ctrl_c_ends_the_watching_only(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(watch.time, "sleep", interrupt)
     _, err = drl(capsys, "watch", code=130)
     assert "No longer watching; the run goes on. Look again: drl watch 00000001" in err
-    assert reading.read(path).state == "running"
+    assert run_summary.read(path).state == "running"
     os.close(lock)
 
 
 def test_view_knows_the_goal_before_any_event(finished):
-    view = watch.view_of(reading.read(finished))
+    view = watch.view_of(run_summary.read(finished))
     assert (view.algorithm, view.env, view.goal) == ("SAC", "Pendulum-v1", -200.0)
 
 

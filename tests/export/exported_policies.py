@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import scored_policies
 
-from drl_cli.networks import filtering
-from drl_cli.networks.spec import ActionSpec, Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
+from drl_cli.policies import filters
+from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
 BOX = ActionSpec((-2.0, 0.0), (2.0, 1.0))
 GAUSSIAN, CONVS = (("mean", 2), ("log_std", 2)), (Conv(4, 3, 2), Conv(5, 4, 1, "elu", "valid"))
@@ -84,6 +84,6 @@ def made(name):
         mean, var = np.float32([1, -2, 0, 0, 5]), np.float32([4, 0.25, 1, 1, 100])
         if spec.mask:
             mean[2:5], var[2:5] = 0, 1
-        weights |= {filtering.MEAN: mean, filtering.VAR: var}
+        weights |= {filters.MEAN: mean, filters.VAR: var}
     assert spec.misfit() is None
     return spec, weights

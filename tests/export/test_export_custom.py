@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from own_models import QUICK, SESSION, known  # noqa: F401  known is for all tests
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.errors import InputError
-from drl_cli.export import exporting
-from drl_cli.networks.spec import ActionSpec, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
+from drl_cli.export import export_policy
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.policy_spec import ActionSpec, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
 FACTS = {"algorithm": "X", "env": "Y-v0", "counters": {"training_iteration": 3}, "spaces": {"obs": {}, "action": {}}}
 
@@ -30,11 +30,11 @@ def _policy(name, image=False):
 @pytest.mark.parametrize("name", [QUICK, SESSION])
 @pytest.mark.parametrize(("form", "out"), [("savedmodel", "m"), ("tflite", "m.tflite")])
 def test_network_of_ones_own_is_exported_as_its_graph(name, image, form, out, tmp_path):
-    found = exporting.export(_policy(name, image), FACTS, form, tmp_path / out).comparison
+    found = export_policy.export(_policy(name, image), FACTS, form, tmp_path / out).comparison
     assert found.differing == found.ties if image else found.difference < 1e-5
 
 
 def test_onnx_of_a_network_of_ones_own_is_refused_with_what_goes(tmp_path):
     with pytest.raises(InputError, match=f"model.custom_model {QUICK}.*Export it as savedmodel or tflite"):
-        exporting.export(_policy(QUICK), FACTS, "onnx", tmp_path / "m.onnx")
+        export_policy.export(_policy(QUICK), FACTS, "onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []

@@ -7,9 +7,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from drl_cli.acting.policy import NumpyPolicy
 from drl_cli.errors import ExportFailed, InputError
-from drl_cli.export import exporting, onnx_policy, signature
+from drl_cli.export import export_policy, onnx_policy, signature
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import lite
 from drl_cli.tf1.tensorflow import tf as tf1
 
@@ -21,11 +21,11 @@ def _policy(name):
     return NumpyPolicy(*exported_policies.made(name))
 
 
-@pytest.mark.parametrize("form", exporting.FORMATS)
+@pytest.mark.parametrize("form", export_policy.FORMATS)
 @pytest.mark.parametrize("name", exported_policies.NAMES)
 def test_exported_policy_does_what_numpy_does(name, form, tmp_path):
     policy = _policy(name)
-    done = exporting.export(policy, FACTS, form, tmp_path / PATHS[form])
+    done = export_policy.export(policy, FACTS, form, tmp_path / PATHS[form])
     if policy.is_box:
         assert done.comparison.difference <= 2e-5
     else:
@@ -42,7 +42,7 @@ OBS = np.float32([[0.5, -1.0, 2.0, 0.0, 0.25], [3.0, 0.0, -2.0, 1.0, -0.5]])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_saved_model_runs_as_tensorflow_2_says(tmp_path, rows):
     policy = _policy("squashed_gaussian")
-    path = exporting.export(policy, FACTS, "savedmodel", tmp_path / "m").path
+    path = export_policy.export(policy, FACTS, "savedmodel", tmp_path / "m").path
     loaded = tf1.saved_model.load_v2(str(path))
     found = loaded.signatures["serving_default"](obs=tf1.constant(OBS[:rows]))["action"].numpy()
     expected = policy.to_env(policy.act(OBS[:rows], (), None, False)[0])
@@ -53,7 +53,7 @@ def test_saved_model_runs_as_tensorflow_2_says(tmp_path, rows):
 @pytest.mark.parametrize("rows", [1, 2])
 def test_onnx_runs_as_onnxruntime_says_and_holds_its_description(tmp_path, rows):
     policy = _policy("q")
-    path = exporting.export(policy, FACTS, "onnx", tmp_path / "m.onnx").path
+    path = export_policy.export(policy, FACTS, "onnx", tmp_path / "m.onnx").path
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (action,) = session.run(["action"], {"obs": OBS[:rows]})
     np.testing.assert_array_equal(
@@ -67,18 +67,18 @@ def test_onnx_runs_as_onnxruntime_says_and_holds_its_description(tmp_path, rows)
 @pytest.mark.parametrize("rows", [1, 2])
 def test_tflite_runs_as_its_interpreter_says(tmp_path, rows):
     policy = _policy("multi_bernoulli")
-    path = exporting.export(policy, FACTS, "tflite", tmp_path / "m.tflite").path
+    path = export_policy.export(policy, FACTS, "tflite", tmp_path / "m.tflite").path
     obs = np.random.default_rng(0).normal(size=(rows, 6)).astype(np.float32)
     found = lite().Interpreter(model_path=str(path)).get_signature_runner()(obs=obs)["action"]
     np.testing.assert_array_equal(found, policy.act(obs, (), None, False)[0])
     assert found.dtype == np.int8
 
 
-@pytest.mark.parametrize("form", exporting.FORMATS)
+@pytest.mark.parametrize("form", export_policy.FORMATS)
 def test_memory_goes_in_and_out_over_a_whole_episode(form, tmp_path):
     policy = _policy("multi_categorical, LSTM that sees what it did")
-    done = exporting.export(policy, FACTS, form, tmp_path / PATHS[form])
-    run = exporting.load(exporting.FORMATS[form]).Loaded(done.path)
+    done = export_policy.export(policy, FACTS, form, tmp_path / PATHS[form])
+    run = export_policy.load(export_policy.FORMATS[form]).Loaded(done.path)
     rng, state, reward = np.random.default_rng(5), policy.initial_state(1), np.zeros(1, np.float32)
     memory = {f"state_{index}": part.copy() for index, part in enumerate(policy.initial_state(1))}
     for _ in range(12):
@@ -96,7 +96,7 @@ def test_description_says_what_goes_in_and_out(tmp_path):
     policy = _policy("image of bytes from 0 to 1, three frames")
     space = {"kind": "Discrete", "n": 3, "start": 0, "shape": [], "dtype": "int64"}
     facts = {**FACTS, "spaces": {"obs": {}, "action": space}}
-    told = json.loads(exporting.export(policy, facts, "onnx", tmp_path / "m.onnx").about.read_text())
+    told = json.loads(export_policy.export(policy, facts, "onnx", tmp_path / "m.onnx").about.read_text())
     assert told["inputs"] == [
         {
             "name": "obs",
@@ -145,9 +145,9 @@ def test_export_that_does_something_else_is_refused_and_leaves_nothing(name, wro
         return policy_of(nodes, *arguments)
 
     policy_of = onnx_policy.Policy
-    monkeypatch.setattr(exporting.load("drl_cli.export.onnx_file"), "Policy", twisted)
+    monkeypatch.setattr(export_policy.load("drl_cli.export.onnx_file"), "Policy", twisted)
     with pytest.raises(ExportFailed, match=text):
-        exporting.export(_policy(name), FACTS, "onnx", tmp_path / "m.onnx")
+        export_policy.export(_policy(name), FACTS, "onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,14 +165,14 @@ def test_place_that_cannot_be_written_is_refused(form, out, text, tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "other.onnx.json").touch()
     with pytest.raises(InputError, match=text):
-        exporting.export(_policy("q"), FACTS, form, tmp_path / out)
+        export_policy.export(_policy("q"), FACTS, form, tmp_path / out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.onnx.json", "there"]
 
 
 @pytest.mark.parametrize("form", ["savedmodel", "onnx"])
 def test_export_of_a_run_replaces_its_earlier_one(form, tmp_path):
-    first = exporting.export(_policy("q"), FACTS, form, tmp_path / PATHS[form], replace=True)
-    again = exporting.export(_policy("quantile with a mask"), FACTS, form, first.path, replace=True)
+    first = export_policy.export(_policy("q"), FACTS, form, tmp_path / PATHS[form], replace=True)
+    again = export_policy.export(_policy("quantile with a mask"), FACTS, form, first.path, replace=True)
     told = json.loads(again.about.read_text())
     assert told["inputs"][0]["meaning"].endswith("say which actions are allowed (1)")
     assert len(list(tmp_path.iterdir())) == (1 if form == "savedmodel" else 2)

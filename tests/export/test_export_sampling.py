@@ -1,8 +1,8 @@
 import numpy as np
 from exported_policies import made
 
-from drl_cli.acting.policy import NumpyPolicy
-from drl_cli.export.sampling import Observations
+from drl_cli.export.sample_observations import Observations
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 
 def _drawn(name, space, rows=500):

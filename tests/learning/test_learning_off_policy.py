@@ -8,10 +8,10 @@ from drl_cli import process
 
 process.prepare()
 
-from drl_cli.acting import envs, preprocessing  # noqa: E402
 from drl_cli.algorithms import table  # noqa: E402
-from drl_cli.loading import load  # noqa: E402
-from drl_cli.runtime.trainer import Trainer  # noqa: E402
+from drl_cli.envs import make, preprocessors  # noqa: E402
+from drl_cli.extras import load  # noqa: E402
+from drl_cli.runtime.driver import Trainer  # noqa: E402
 
 STEPS = 60_000  # env steps, several times what each takes
 COMMON = {"seed": 0, "num_workers": 0, "evaluation_interval": 1, "evaluation_num_episodes": 10, "xla": False}
@@ -50,9 +50,9 @@ def best_of(name, env_id, keys, goal):
     """Train until an evaluation reaches ``goal``; returns the best one and the counters."""
     row = table.find(name)
     config = load(row.config).model_validate(COMMON | keys)
-    plan = preprocessing.plan(config, env_id)
+    plan = preprocessors.plan(config, env_id)
     facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-    trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
+    trainer = Trainer(name, config, facts | {"spaces": make.check(env_id, {}, row, plan)})
     best = -np.inf
     try:
         trainer.start()

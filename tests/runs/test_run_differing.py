@@ -5,10 +5,10 @@ import json
 import pytest
 from fake_runs import write_run
 
-from drl_cli.configs.where import Where
+from drl_cli.config.where import Where
 from drl_cli.errors import ConfigError
-from drl_cli.runs import reading
-from drl_cli.runs.differing import MISSING, Side, differences, side_of_file, side_of_run
+from drl_cli.runs import run_summary
+from drl_cli.runs.config_diff import MISSING, Side, differences, side_of_file, side_of_run
 
 
 def side(mapping, name="a"):
@@ -61,19 +61,19 @@ def test_runs_differ_in_seed_and_versions(tmp_path):
     for path, numpy in zip(paths, ("2.0.0", "2.4.6"), strict=True):
         versions = {"drl": "0.1.0", "git": None, "packages": {"numpy": numpy, "ray": "2.60.0"}, "time": numpy}
         (path / "versions.json").write_text(json.dumps(versions))
-    rows, _ = differences(*(side_of_run(reading.read(path)) for path in paths))
+    rows, _ = differences(*(side_of_run(run_summary.read(path)) for path in paths))
     assert rows == [("config.seed", 1, 2), ("versions.packages.numpy", "2.0.0", "2.4.6")]
 
 
 def test_a_run_and_a_file_are_not_compared_by_versions(tmp_path):
     path = write_run(tmp_path, 1)
     (path / "versions.json").write_text(json.dumps({"drl": "0.1.0"}))
-    rows, _ = differences(side_of_run(reading.read(path)), side({"run": "SAC", "env": "Pendulum-v1"}))
+    rows, _ = differences(side_of_run(run_summary.read(path)), side({"run": "SAC", "env": "Pendulum-v1"}))
     assert "versions.drl" not in keys(rows)
 
 
 def test_a_run_of_an_unknown_algorithm_has_no_defaults(tmp_path):
-    made = side_of_run(reading.read(write_run(tmp_path, 1, run="OLD")))
+    made = side_of_run(run_summary.read(write_run(tmp_path, 1, run="OLD")))
     assert made.defaults == {} and not made.is_default("config.gamma")
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 from fake_runs import add_events, add_row, row, set_status, write_run
 
-from drl_cli.runs.following import Follower, progress_of
+from drl_cli.runs.follow import Follower, progress_of
 
 FINISHED = {"state": "finished", "text": "goal reached", "exit_code": 0}
 

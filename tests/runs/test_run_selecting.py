@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from fake_runs import STARTED, row, write_run
 
-from drl_cli.runs import reading, selecting
-from drl_cli.runs.selecting import Wanted
+from drl_cli.runs import run_summary, select
+from drl_cli.runs.select import Wanted
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def runs(tmp_path):
         write_run(tmp_path, 2, [row(9)], run="TD3"),
         write_run(tmp_path, 3, [row(1)], best={**best, "value": 9.0}, env="LunarLander-v3", experiment="late"),
     ]
-    made = [reading.read(path) for path in paths]
+    made = [run_summary.read(path) for path in paths]
     later = [(STARTED, STARTED + 100), (STARTED + 1, STARTED + 100), (STARTED + 86_400, STARTED + 86_500)]
     return [dataclasses.replace(run, started=a, updated=b) for run, (a, b) in zip(made, later, strict=True)]
 
@@ -42,7 +42,7 @@ def numbers(runs):
     ],
 )
 def test_select_keeps_what_passes_every_filter(runs, wanted, expected):
-    assert numbers(selecting.select(runs, wanted, now=STARTED + 86_600)) == expected
+    assert numbers(select.select(runs, wanted, now=STARTED + 86_600)) == expected
 
 
 def test_wanted_knows_that_it_is_empty():
@@ -64,8 +64,8 @@ def test_wanted_knows_that_it_is_empty():
     ],
 )
 def test_order_puts_the_largest_or_newest_first(runs, by, reverse, expected):
-    assert numbers(selecting.order(runs, by, reverse)) == expected
+    assert numbers(select.order(runs, by, reverse)) == expected
 
 
 def test_order_has_a_field_for_every_sort_key(runs):
-    assert all(len(selecting.order(runs, by)) == 3 for by in selecting.SORTS)
+    assert all(len(select.order(runs, by)) == 3 for by in select.SORTS)

@@ -9,7 +9,7 @@ import pytest  # noqa: E402
 from runtime_runs import env_facts  # noqa: E402
 
 from drl_cli import events  # noqa: E402
-from drl_cli.runtime.trainer import Trainer  # noqa: E402
+from drl_cli.runtime.driver import Trainer  # noqa: E402
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A cluster, workers, a learner and a replay that do what a test says, in a time of their own: no Ray, no TensorFlow."""
 
-from drl_cli.data.columns import Meta, Token
+from drl_cli.experience.columns import Meta, Token
 from drl_cli.runtime.cluster import PartLost
 
 

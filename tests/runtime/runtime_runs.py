@@ -1,8 +1,8 @@
 """Small runs for the tests of the runtime: their config, what a Trainer is told, results without their times."""
 
-from drl_cli.acting import envs
 from drl_cli.algorithms import table
-from drl_cli.configs.sac import SACConfig
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.envs import make
 
 SMALL = {
     "seed": 7,
@@ -40,7 +40,7 @@ def small_config(**over):
 
 def env_facts(env_id, env_config=None):
     """What a Trainer is told of an environment."""
-    spaces = envs.check(env_id, env_config or {}, table.find("SAC"))
+    spaces = make.check(env_id, env_config or {}, table.find("SAC"))
     return {"id": env_id, "asked": env_id, "env_config": env_config or {}, "spaces": spaces, "imports": ()}
 
 

@@ -5,10 +5,10 @@ import watched_callbacks
 from runtime_runs import SINCE_RESTORE, small_config, timeless
 from watched_callbacks import Failing, Noting, Shaping
 
-from drl_cli import checkpoint
-from drl_cli.acting.evaluations import register_evaluation
+from drl_cli import checkpoints
+from drl_cli.actors.custom_evaluation import register_evaluation
 from drl_cli.errors import PluginFailed
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.runtime.driver import Trainer
 
 pytestmark = pytest.mark.usefixtures("plug_ins")
 SHORT = {"horizon": 50, "evaluation_config": {"horizon": 20}}
@@ -61,7 +61,7 @@ def test_a_run_that_goes_on_exactly_has_the_results_of_one_that_never_stopped(ru
     before = results(whole, 2)
     path = whole.save(tmp_path)
     after = results(whole, 2)
-    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(path), True))
+    resumed = run("Pendulum-v1", config, restore=(checkpoints.load(path), True))
     assert results(resumed, 2) == after
     assert (
         before[-1]["hist_stats"]["lengths"]
@@ -75,10 +75,10 @@ def test_the_drivers_object_adds_to_results_and_goes_on_with_its_state(run, tmp_
     first = trainer.train()
     assert (first["own"], first["done"]) == ({"results": 1}, False)
     path = trainer.save(tmp_path)
-    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(path), True))
+    resumed = run("Pendulum-v1", config, restore=(checkpoints.load(path), True))
     second = resumed.train()
     assert (second["own"], second["done"]) == ({"results": 2}, True)
-    anew = run("Pendulum-v1", config, restore=(checkpoint.load(path), False))
+    anew = run("Pendulum-v1", config, restore=(checkpoints.load(path), False))
     assert anew.train()["own"] == {"results": 1}
 
 

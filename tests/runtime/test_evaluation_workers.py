@@ -6,7 +6,7 @@ import pytest
 from runtime_fakes import Later
 from runtime_runs import small_config
 
-from drl_cli.runtime import assembly, trainer
+from drl_cli.runtime import assembly, driver
 from drl_cli.runtime.cluster import InlineCluster, PartLost
 from drl_cli.runtime.testers import ManyTesters
 
@@ -93,7 +93,7 @@ def test_training_with_workers_waits_for_scores_only_when_asked(parallel, waits,
             )
 
     made._cluster.is_remote = True
-    monkeypatch.setattr(trainer.time, "sleep", sleep)
+    monkeypatch.setattr(driver.time, "sleep", sleep)
     made.iteration = 100
     made._evaluate_when_due()
     made._cluster.is_remote = False

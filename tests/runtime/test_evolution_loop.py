@@ -3,9 +3,9 @@
 import pytest
 from runtime_fakes import Clock, Cluster, Later, Makes, Worker
 
-from drl_cli.configs.es import ESConfig
-from drl_cli.data.columns import Meta
-from drl_cli.data.evolution import Block, Evaluated
+from drl_cli.evolution.directions import Block, Evaluated
+from drl_cli.evolution.keys import ESConfig
+from drl_cli.experience.columns import Meta
 from drl_cli.runtime.loops.evolution import EvolutionLoop
 from drl_cli.runtime.pool import WorkerPool
 

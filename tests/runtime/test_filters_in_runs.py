@@ -10,15 +10,15 @@ from runtime_fakes import Later, Learner, token_of
 from runtime_runs import env_facts, small_config
 from test_replay_loop import Run
 
-from drl_cli import checkpoint
-from drl_cli.acting.policy import NumpyPolicy, policy_from_checkpoint
+from drl_cli import checkpoints
 from drl_cli.actors.tester import score
-from drl_cli.algorithms import describing
-from drl_cli.configs.dqn import DQNConfig
-from drl_cli.configs.ppo import PPOConfig
-from drl_cli.configs.sac import SACConfig
+from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import CheckpointError, ConfigError
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.policies import net_builders
+from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
+from drl_cli.runtime.driver import Trainer
 
 KEYS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 
@@ -86,7 +86,7 @@ def test_checkpoint_holds_the_filter_that_rollout_and_evaluate_act_with(run, tmp
     for _ in range(3):
         trainer.train()
     path = trainer.save(tmp_path)
-    loaded = checkpoint.load(path)
+    loaded = checkpoints.load(path)
     policy = policy_from_checkpoint(loaded)
     assert policy.spec.filter and policy.spec == trainer.spec
     replay = trainer.parts.replay.handles[0].part._ring.state()[0]
@@ -123,7 +123,7 @@ def test_checkpoint_from_before_there_were_filters_is_gone_on_with(run, tmp_path
     trainer = run("Pendulum-v1", small_config())
     trainer.train()
     path = trainer.save(tmp_path)
-    loaded = checkpoint.load(path)
+    loaded = checkpoints.load(path)
     for keys in (loaded.facts["config"], loaded.facts["policies"]["default_policy"]):
         for name in ("observation_filter", "reward_scaling", "filter", "scaled"):
             keys.pop(name, None)
@@ -137,12 +137,12 @@ def test_checkpoint_from_before_there_were_filters_is_gone_on_with(run, tmp_path
 def test_filter_over_images_is_refused_in_one_line(schema):
     image = {"obs": {"kind": "Box", "shape": [16, 16, 1], "dtype": "uint8"}}
     with pytest.raises(ConfigError) as refused:
-        describing.observation(schema(observation_filter="MeanStdFilter"), image)
+        net_builders.observation(schema(observation_filter="MeanStdFilter"), image)
     assert str(refused.value) == (
         "observation_filter: MeanStdFilter is for vectors of numbers, the environment's observations are images of shape "
         "(16, 16, 1), which nets scale themselves. Set it to NoFilter."
     )
-    assert describing.observation(schema(reward_scaling=True), image)[0]["scaled"]
+    assert net_builders.observation(schema(reward_scaling=True), image)[0]["scaled"]
 
 
 PPO = KEYS | {
@@ -178,7 +178,7 @@ def test_trajectories_are_learnt_from_by_the_filter_that_acted_and_a_run_goes_on
             assert learnt["first_ratio_deviation"] < 1e-5 and learnt["first_clip_fraction"] == 0
             assert learnt["vf_loss"] < 10  # of returns of the order of 1; Pendulum's are some hundreds
         path = whole.save(tmp_path)
-        resumed = _ppo(checkpoint.load(path))
+        resumed = _ppo(checkpoints.load(path))
         stack.callback(resumed.close)
         stats = [[each.train()["info"]["learner"] for _ in range(2)] for each in (whole, resumed)]
         states = [each.parts.learner.call("state").result() for each in (whole, resumed)]
@@ -194,11 +194,11 @@ def test_a_run_whose_workers_have_filters_of_their_own_learns_one_policy_and_goe
         whole.train(), whole.train()
         acting = whole.parts.pool.handles()[0].part.policy.weights
         path = whole.save(tmp_path)
-        learnt = policy_from_checkpoint(checkpoint.load(path)).weights
+        learnt = policy_from_checkpoint(checkpoints.load(path)).weights
         assert not np.array_equal(
             acting["filter/mean"], learnt["filter/mean"]
         )  # the learner knows the newest fragment too
-        resumed = _ppo(checkpoint.load(path), synchronize_filters=False)
+        resumed = _ppo(checkpoints.load(path), synchronize_filters=False)
         stack.callback(resumed.close)
         stats = [[each.train()["info"]["learner"] for _ in range(2)] for each in (whole, resumed)]
         states = [each.parts.learner.call("state").result() for each in (whole, resumed)]

@@ -5,13 +5,13 @@ import pytest
 
 from drl_cli.actors import replay_buffer
 from drl_cli.algorithms import table
-from drl_cli.configs.a3c import A3CConfig
-from drl_cli.configs.dqn import DQNConfig
-from drl_cli.configs.ppo import PPOConfig
-from drl_cli.configs.r2d2 import R2D2Config
-from drl_cli.configs.sac import SACConfig
+from drl_cli.algorithms.a3c import A3CConfig
+from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.runtime import footprint, machine
 
 VECTOR = {"kind": "Box", "shape": [8], "dtype": "float32", "low": None, "high": None}

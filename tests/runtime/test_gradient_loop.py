@@ -3,7 +3,7 @@
 import pytest
 from runtime_fakes import Clock, Cluster, Later, Makes, token_of
 
-from drl_cli.configs.a3c import A3CConfig
+from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.runtime.cluster import PartLost
 from drl_cli.runtime.loops.gradients import GradientLoop
 from drl_cli.runtime.pool import WorkerPool

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, small_config, timeless
 
-from drl_cli import checkpoint, events
+from drl_cli import checkpoints, events
 
 
 def state_of_run(trainer):
@@ -73,7 +73,7 @@ def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run,
     assert_same_state(state_of_run(first), end)
 
     assert told() == []
-    resumed = run(env_id, config, restore=(checkpoint.load(path), True))
+    resumed = run(env_id, config, restore=(checkpoints.load(path), True))
     assert told() == [("notice", f"Resumed bit for bit: {why.format(env_id)}.")]
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), end)
@@ -83,7 +83,7 @@ def test_run_in_an_environment_that_keeps_its_past_repeats_and_says_that_a_resum
     config = small_config()
     first, again = run("BipedalWalker-v3", config), run("BipedalWalker-v3", config)
     assert results(first, 3) == results(again, 3)
-    resumed = run("BipedalWalker-v3", config, restore=(checkpoint.load(first.save(tmp_path)), True))
+    resumed = run("BipedalWalker-v3", config, restore=(checkpoints.load(first.save(tmp_path)), True))
     ((kind, text),) = told()
     assert kind == "warning" and text.startswith("Resumed, but not bit for bit: ")
     assert (
@@ -102,7 +102,7 @@ def test_inline_run_interrupted_before_learning_starts_equals_the_whole_run(run,
 
     first = run("Pendulum-v1", config)
     assert results(first, 1) == before
-    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(first.save(tmp_path)), True))
+    resumed = run("Pendulum-v1", config, restore=(checkpoints.load(first.save(tmp_path)), True))
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), state_of_run(whole))
 
@@ -112,7 +112,7 @@ def test_inline_run_saved_before_its_first_iteration_equals_the_whole_run(run, t
     first = run("Pendulum-v1", config)
     path = first.save(tmp_path)
     after = results(first, 2)
-    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(path), True))
+    resumed = run("Pendulum-v1", config, restore=(checkpoints.load(path), True))
     assert results(resumed, 2) == after
 
 

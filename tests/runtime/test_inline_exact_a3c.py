@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 
-from drl_cli import checkpoint
-from drl_cli.acting import envs, preprocessing
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
-from drl_cli.configs.a3c import A3CConfig
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.algorithms.a3c import A3CConfig
+from drl_cli.envs import make as envs
+from drl_cli.envs import preprocessors
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {
     "seed": 7,
@@ -47,11 +48,11 @@ def start():
 
     def make(env_id, keys, restore=None):
         row, config = table.find("A3C"), A3CConfig.model_validate(SMALL | keys)
-        plan = preprocessing.plan(config, env_id)
+        plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
         trainers.append(Trainer("A3C", config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
         if restore:
-            trainers[-1].restore(checkpoint.load(restore), True)
+            trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()
         return trainers[-1]
 

@@ -4,7 +4,7 @@ import pytest
 from recorded_files import write_uniform
 from runtime_runs import SINCE_RESTORE, small_config, timeless
 
-from drl_cli import checkpoint
+from drl_cli import checkpoints
 
 
 def _results(trainer, count):
@@ -19,7 +19,7 @@ def test_run_interrupted_between_two_estimates_equals_the_whole_run(run, tmp_pat
     before, after = _results(whole, 3), _results(whole, 3)
     first = run("Pendulum-v1", config)
     assert _results(first, 3) == before
-    resumed = run("Pendulum-v1", config, restore=(checkpoint.load(first.save(tmp_path)), True))
+    resumed = run("Pendulum-v1", config, restore=(checkpoints.load(first.save(tmp_path)), True))
     assert _results(resumed, 3) == after
     told = [result.get("off_policy_estimator") for result in before + after]
     if not evaluated:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 
-from drl_cli import checkpoint
-from drl_cli.acting import envs, preprocessing
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.envs import make as envs
+from drl_cli.envs import preprocessors
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {
     "seed": 7,
@@ -44,11 +45,11 @@ def start():
     def make(name, env_id, keys, restore=None):
         row = table.find(name)
         config = load(row.config).model_validate(SMALL | BATCH[name] | keys)
-        plan = preprocessing.plan(config, env_id)
+        plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
         trainers.append(Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
         if restore:
-            trainers[-1].restore(checkpoint.load(restore), True)
+            trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()
         return trainers[-1]
 

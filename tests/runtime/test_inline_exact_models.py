@@ -7,12 +7,13 @@ from own_models import QUICK, SESSION, known, of  # noqa: F401  known is for all
 from runtime_runs import SINCE_RESTORE, timeless
 from test_inline_exact_rows import Wandering  # noqa: F401  registers Wandering-v0
 
-from drl_cli import checkpoint
-from drl_cli.acting import envs, preprocessing
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
+from drl_cli.envs import make as envs
+from drl_cli.envs import preprocessors
 from drl_cli.errors import ConfigError
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {"seed": 7, "num_workers": 0, "timesteps_per_iteration": 100, "horizon": 30, "xla": False}
 SMALL |= {"evaluation_interval": 2, "evaluation_num_episodes": 1, "evaluation_config": {"horizon": 20}}
@@ -64,12 +65,12 @@ def start(tmp_path):
         if row.reads:
             given |= {"input": random_set(tmp_path / "recorded" / "a.json", env_id)}
         config = schema.model_validate(given)
-        plan = preprocessing.plan(config, env_id)
+        plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
         trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
         trainers.append(trainer)
         if restore:
-            trainer.restore(checkpoint.load(restore), True)
+            trainer.restore(checkpoints.load(restore), True)
         trainer.start()
         return trainer
 

@@ -4,11 +4,11 @@ import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 from test_inline_exact import assert_same_state, state_of_run
 
-from drl_cli import checkpoint
-from drl_cli.acting import envs
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
-from drl_cli.configs.r2d2 import R2D2Config
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.envs import make
+from drl_cli.runtime.driver import Trainer
 
 ENV_ID = "drl/StatelessCartPole-v1"
 SMALL = {
@@ -32,13 +32,13 @@ SMALL = {
 def run():
     """Function (config, restore) → a started Trainer of R2D2."""
     trainers = []
-    spaces = envs.check(ENV_ID, {}, table.find("R2D2"))
+    spaces = make.check(ENV_ID, {}, table.find("R2D2"))
 
     def start(config, restore=None):
         facts = {"id": ENV_ID, "asked": ENV_ID, "env_config": {}, "spaces": spaces, "imports": ()}
         trainers.append(Trainer("R2D2", config, facts))
         if restore:
-            trainers[-1].restore(checkpoint.load(restore), True)
+            trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()
         return trainers[-1]
 

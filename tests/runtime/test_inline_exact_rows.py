@@ -6,11 +6,12 @@ import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 from test_inline_exact import state_of_run
 
-from drl_cli import checkpoint
-from drl_cli.acting import envs, preprocessing
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.envs import make as envs
+from drl_cli.envs import preprocessors
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {
     "seed": 7,
@@ -93,7 +94,7 @@ def start():
     def make(name, env_id, keys, restore=None):
         row = table.find(name)
         config = load(row.config).model_validate(SMALL | keys)
-        plan = preprocessing.plan(config, env_id)
+        plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
         trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
         trainers.append(trainer)
@@ -129,7 +130,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     if whole.config.prioritized_replay:
         assert len(np.unique(arrays["replay/priority"])) > 50  # updates or workers gave them
 
-    resumed = start(name, env_id, keys, restore=checkpoint.load(path))
+    resumed = start(name, env_id, keys, restore=checkpoints.load(path))
     assert [timeless(resumed.train(), SINCE_RESTORE) for _ in range(2)] == after
     others, told = whole_state(resumed)
     assert sorted(others) == sorted(arrays)

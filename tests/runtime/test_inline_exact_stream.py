@@ -5,7 +5,7 @@ import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 from test_inline_exact_sync import LSTM, start, state_of  # noqa: F401  start is a fixture
 
-from drl_cli import checkpoint
+from drl_cli import checkpoints
 
 TURNS = {"num_sgd_iter": 3, "minibatch_buffer_size": 2, "opt_type": "rmsprop", "momentum": 0.5}
 RUNS = {
@@ -33,7 +33,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     )  # of the learner, between a batch and the next
     assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"] <= 3 * calls
 
-    resumed = start(name, env_id, keys, restore=checkpoint.load(path))
+    resumed = start(name, env_id, keys, restore=checkpoints.load(path))
     assert [timeless(resumed.train(), SINCE_RESTORE) for _ in range(2)] == after
     others, told = state_of(resumed)
     assert sorted(others) == sorted(arrays)

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 
-from drl_cli import checkpoint
-from drl_cli.acting import envs, preprocessing
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
+from drl_cli.envs import make as envs
+from drl_cli.envs import preprocessors
 from drl_cli.errors import CheckpointError
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {
     "seed": 7,
@@ -53,7 +54,7 @@ def start():
     def make(name, env_id, keys, restore=None):
         row = table.find(name)
         config = load(row.config).model_validate(SMALL | keys)
-        plan = preprocessing.plan(config, env_id)
+        plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
         trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
         trainers.append(trainer)
@@ -92,7 +93,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
         # Of every fragment the filter has heard once.
         assert arrays["default_policy/filter/count"] == after[1]["info"]["num_steps_sampled"]
 
-    resumed = start(name, env_id, keys, restore=checkpoint.load(path))
+    resumed = start(name, env_id, keys, restore=checkpoints.load(path))
     assert [timeless(resumed.train(), SINCE_RESTORE) for _ in range(2)] == after
     others, told = state_of(resumed)
     assert sorted(others) == sorted(arrays)
@@ -103,7 +104,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
 def test_checkpoint_of_a_run_without_replay_holds_none_and_says_nothing_of_it(start, tmp_path, reports):
     trainer = start("A2C", "CartPole-v1", {})
     trainer.train()
-    found = checkpoint.load(trainer.save(tmp_path))
+    found = checkpoints.load(trainer.save(tmp_path))
     assert not found.has("replay")
     assert found.json("state")["replay"] is None and found.json("state")["exact"] is True
     again = start("A2C", "CartPole-v1", {}, restore=found)
@@ -119,4 +120,4 @@ def test_checkpoint_of_another_algorithm_is_refused(start, tmp_path):
     trainer = start("A2C", "CartPole-v1", {})
     path = trainer.save(tmp_path)
     with pytest.raises(CheckpointError, match="its algorithm is 'A2C', this run's is 'PPO'"):
-        start("PPO", "CartPole-v1", PASSES, restore=checkpoint.load(path))
+        start("PPO", "CartPole-v1", PASSES, restore=checkpoints.load(path))

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from runtime_runs import small_config
 
-from drl_cli.acting.preprocessing import NOTHING
+from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import CheckpointError
-from drl_cli.runtime import assembly, saving
+from drl_cli.runtime import assembly, run_state
 
 GAME = {"noop_max": 30, "frame_skip": 4, "fire": True, "lives": True}
 PLAN = NOTHING | {"frames": 4, "dim": 84, "atari": GAME}
@@ -42,7 +42,7 @@ def test_worker_is_told_the_plan():
 def test_checkpoint_holds_the_plan(run, tmp_path):
     trainer = run("Pendulum-v1", small_config())
     trainer.env["preprocessing"] = NOTHING
-    found = saving._facts(trainer, saving.moment(trainer), None)
+    found = run_state._facts(trainer, run_state.moment(trainer), None)
     assert found["preprocessing"] == NOTHING
 
 
@@ -60,6 +60,6 @@ def test_checkpoint_of_another_stack_or_other_actions_is_refused(mine, text):
     trainer = SimpleNamespace(row=SimpleNamespace(name="DQN"), env=mine, config=config)
     ckpt = SimpleNamespace(path="c", require_facts=lambda: facts)
     with pytest.raises(CheckpointError, match=text):
-        saving.check_fits(trainer, ckpt)
+        run_state.check_fits(trainer, ckpt)
     fitting = SimpleNamespace(row=trainer.row, env=env(), config=config)
-    saving.check_fits(fitting, ckpt)
+    run_state.check_fits(fitting, ckpt)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drl_cli.loading import load
+from drl_cli.extras import load
 
 
 @pytest.mark.ray

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drl_cli.acting import envs
 from drl_cli.algorithms import table
-from drl_cli.configs.es import ESConfig
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.envs import make
+from drl_cli.evolution.keys import ESConfig
+from drl_cli.runtime.driver import Trainer
 
 pytestmark = pytest.mark.ray
 
@@ -27,7 +27,7 @@ KEYS = {
 
 
 def _started(workers):
-    spaces = envs.check("CartPole-v1", {}, table.find("ES"))
+    spaces = make.check("CartPole-v1", {}, table.find("ES"))
     facts = {"id": "CartPole-v1", "asked": "CartPole-v1", "env_config": {}, "imports": (), "spaces": spaces}
     trainer = Trainer("ES", ESConfig(num_workers=workers, **KEYS), facts)
     trainer.start()

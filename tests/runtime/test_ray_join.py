@@ -13,8 +13,8 @@ from runtime_runs import env_facts, small_config
 
 from drl_cli import process
 from drl_cli.errors import ClusterUnavailable
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 pytestmark = pytest.mark.ray
 

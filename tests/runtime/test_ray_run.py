@@ -18,16 +18,16 @@ from experience_files import random_set
 from runtime_runs import env_facts, small_config
 from watched_callbacks import Failing, Noting
 
-from drl_cli import checkpoint, cli, plugins
-from drl_cli.acting.callbacks import Callbacks, register_callbacks
+from drl_cli import checkpoints, cli, plugins
 from drl_cli.algorithms import table
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
+from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed, RunFailed
-from drl_cli.loading import load
-from drl_cli.networks.models import register_model
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
+from drl_cli.extras import load
+from drl_cli.policies.custom_models import register_model
 from drl_cli.runtime import pool as pool_module
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.runtime.driver import Trainer
 
 pytestmark = pytest.mark.ray
 
@@ -170,7 +170,7 @@ def test_stopped_worker_is_killed_and_replaced(beside, monkeypatch):
 
 def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
     path = first.save(tmp_path)
-    saved, found = first.counters(), checkpoint.load(path)
+    saved, found = first.counters(), checkpoints.load(path)
     seen = dict(first.parts.replay.handles[0].part._seen)
     assert first.train()["timesteps_total"] > saved["timesteps_total"]  # saving does not end the run
 
@@ -198,7 +198,7 @@ def test_save_survives_a_worker_that_has_just_died(beside, tmp_path):
     pid = pid_of(trainer, 1)
     os.kill(pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
-    found = checkpoint.load(trainer.save(tmp_path))
+    found = checkpoints.load(trainer.save(tmp_path))
     state = found.json("state")
     assert (sorted(state["workers"]), state["exact"]) == (["0"], False)
     other = beside(restore=(found, True))
@@ -212,7 +212,7 @@ def test_best_checkpoint_holds_the_updates_that_its_counters_say(beside, tmp_pat
     while trainer.scoring.newest is None:
         trainer.train()
     trainer.train()
-    found = checkpoint.load(trainer.save_evaluated(tmp_path))
+    found = checkpoints.load(trainer.save_evaluated(tmp_path))
     weights = found.arrays("weights")
     assert found.facts["counters"]["num_updates"] == int(weights["default_policy/num_updates"]) > 0
     assert found.json("state")["loop"]["updates"] == found.facts["counters"]["num_updates"]
@@ -229,7 +229,7 @@ def test_learner_and_replay_train_as_actors_too(beside, tmp_path):
         part.ready().result() for part in (trainer.parts.learner, trainer.parts.replay.handles[0], trainer.parts.server)
     }
     assert len(pids | {os.getpid()}) == 4
-    found = checkpoint.load(trainer.save(tmp_path))
+    found = checkpoints.load(trainer.save(tmp_path))
     updates = found.facts["counters"]["num_updates"]
     assert found.has("replay")
     assert int(found.arrays("weights")["default_policy/num_updates"]) == updates
@@ -245,7 +245,7 @@ def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_prio
         assert run.train()["info"]["num_updates"] == 0
     stored = run.parts.replay.state()["stored"]
     # Workers alone have judged these steps, all but their first, which came before any weights.
-    masses = checkpoint.load(run.save(tmp_path)).arrays(f"replay-{stored.index(max(stored))}")["priority"]
+    masses = checkpoints.load(run.save(tmp_path)).arrays(f"replay-{stored.index(max(stored))}")["priority"]
     assert len(np.unique(masses)) > 0.7 * np.count_nonzero(masses) > 400
     until_learning(run)
     shards = [handle.call("facts") for handle in run.parts.replay.handles]
@@ -261,7 +261,7 @@ def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_prio
     assert result["info"]["training_intensity_asked"] == 8.0
     assert 6.0 < result["info"]["training_intensity_got"] < 9.0
 
-    found = checkpoint.load(run.save(tmp_path))
+    found = checkpoints.load(run.save(tmp_path))
     facts = found.json("state")["replay"]
     for shard in range(2):
         masses = found.arrays(f"replay-{shard}")["priority"]
@@ -342,7 +342,7 @@ def test_killed_worker_makes_no_batch_of_ppo_smaller_and_what_is_saved_is_played
 
     path = trainer.save(tmp_path)
     capsys.readouterr()  # Ray says that a worker died
-    weights = checkpoint.load(path).arrays("weights")
+    weights = checkpoints.load(path).arrays("weights")
     assert weights["default_policy/filter/count"] >= info["num_steps_trained"]
     assert cli.main(["rollout", str(path), "--episodes", "2", "--seed", "1"]) == 0
     said = [line.partition(": reward: ")[2] for line in capsys.readouterr().out.splitlines() if "Episode #" in line]

@@ -4,10 +4,10 @@ import pytest
 from runtime_fakes import token_of
 from runtime_runs import small_config
 
-from drl_cli.data.columns import Reading as Told
 from drl_cli.errors import ExperienceError
-from drl_cli.runtime.loops import pace
-from drl_cli.runtime.loops.reading import Reading
+from drl_cli.experience.columns import Reading as Told
+from drl_cli.runtime import pace
+from drl_cli.runtime.read_pace import Reading
 
 CALL = 20  # updates of one call, of 32 transitions each
 

@@ -5,11 +5,11 @@ import pytest
 from experience_files import random_set
 from runtime_runs import SINCE_RESTORE, env_facts, timeless
 
-from drl_cli import checkpoint
+from drl_cli import checkpoints
 from drl_cli.algorithms import table
 from drl_cli.errors import ExperienceError
-from drl_cli.loading import load
-from drl_cli.runtime.trainer import Trainer
+from drl_cli.extras import load
+from drl_cli.runtime.driver import Trainer
 
 SMALL = {
     "seed": 7,
@@ -81,7 +81,7 @@ def test_run_on_files_goes_on_from_a_checkpoint_bit_for_bit(start, tmp_path, nam
     assert whole.loop.updates == 200 and whole.loop.pace.is_whole
     assert before[0]["info"]["num_steps_read"] == STEPS[env_id] and after[1]["info"]["num_steps_sampled"] == 0
     assert before[0]["episodes_total"] == 0 and after[1]["evaluation"]["episode_len_mean"] <= 30
-    resumed = start(name, env_id, keys, restore=checkpoint.load(path))
+    resumed = start(name, env_id, keys, restore=checkpoints.load(path))
     assert [timeless(resumed.train(), SINCE_RESTORE) for _ in range(2)] == after
     found = weights(resumed)
     assert [key for key in expected if not np.array_equal(expected[key], found[key])] == []
@@ -93,7 +93,7 @@ def test_run_whose_replay_was_not_stored_reads_its_files_anew_and_goes_on_alike(
     whole.train()
     path = whole.save(tmp_path)
     after = timeless(whole.train(), SINCE_RESTORE)
-    resumed = start("MARWIL", "CartPole-v1", keys, restore=checkpoint.load(path))
+    resumed = start("MARWIL", "CartPole-v1", keys, restore=checkpoints.load(path))
     again = timeless(resumed.train(), SINCE_RESTORE)
     assert again["info"].pop("num_passes") < after["info"].pop("num_passes")
     assert again == after
@@ -122,7 +122,7 @@ def test_larger_set_than_the_replay_is_read_pass_after_pass_and_resumed_alike(st
     assert abs((read[2] - read[1]) - 100) < 60  # as many as are learnt from
     path = whole.save(tmp_path)
     after = timeless(whole.train(), SINCE_RESTORE)
-    resumed = start("DQN", "CartPole-v1", keys, restore=checkpoint.load(path))
+    resumed = start("DQN", "CartPole-v1", keys, restore=checkpoints.load(path))
     assert timeless(resumed.train(), SINCE_RESTORE) == after
 
 
@@ -135,7 +135,7 @@ def test_mix_of_files_and_environment_is_learnt_from_in_its_shares_and_resumed_a
     assert info["num_steps_read"] / info["num_steps_sampled"] == pytest.approx(0.5, abs=0.1)
     assert (before[-1]["episodes_total"] > 0) == (name == "MARWIL")  # a pendulum's episode lasts 200 steps
     after = timeless(whole.train(), SINCE_RESTORE)
-    resumed = start(name, env_id, {"input": 0.5}, restore=checkpoint.load(path))
+    resumed = start(name, env_id, {"input": 0.5}, restore=checkpoints.load(path))
     assert timeless(resumed.train(), SINCE_RESTORE) == after
 
 

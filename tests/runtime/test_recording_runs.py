@@ -3,9 +3,9 @@
 import pytest
 from runtime_runs import small_config, timeless
 
-from drl_cli.data.experience.reading import Source
-from drl_cli.data.experience.record import layout_of
 from drl_cli.errors import RunFolderError
+from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.read import Source
 
 
 def test_run_records_every_env_step_and_learns_the_same(run, tmp_path, reports):

@@ -7,13 +7,13 @@ from runtime_fakes import Clock, Cluster, Learner, Makes, Replay, token_of
 from runtime_runs import small_config
 
 from drl_cli.actors.parameter_server import ParameterServer
-from drl_cli.configs.replay import intensity
+from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import RunFailed
 from drl_cli.runtime.cluster import HERE, THREAD, InlineCluster
 from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import WorkerPool
-from drl_cli.runtime.saving import _shards
-from drl_cli.runtime.shards import Shards
+from drl_cli.runtime.replay_shards import Shards
+from drl_cli.runtime.run_state import _shards
 
 PACE = {
     "num_workers": 2,

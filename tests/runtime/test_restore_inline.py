@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from runtime_runs import small_config
 
-from drl_cli import checkpoint
-from drl_cli.acting.policy import NumpyPolicy
+from drl_cli import checkpoints
 from drl_cli.errors import CheckpointError
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def trained(run, folder, iterations=3, **over):
     trainer = run("Pendulum-v1", small_config(**over))
     for _ in range(iterations):
         trainer.train()
-    return trainer, checkpoint.load(trainer.save(folder))
+    return trainer, checkpoints.load(trainer.save(folder))
 
 
 def test_restore_into_a_new_run_acts_with_the_policy_from_its_first_step(run, tmp_path, random_actions):
@@ -81,7 +81,7 @@ def test_restore_without_a_stored_replay_repeats(run, tmp_path):
     first = run("Pendulum-v1", config)
     for _ in range(3):
         first.train()
-    found = checkpoint.load(first.save(tmp_path))
+    found = checkpoints.load(first.save(tmp_path))
     rewards = [run("Pendulum-v1", config, restore=(found, True)).train()["hist_stats"] for _ in range(2)]
     assert rewards[0] == rewards[1]
 
@@ -95,7 +95,7 @@ def test_restore_of_the_best_evaluation_has_its_weights_and_counters(run, tmp_pa
     first.train()
     path = first.save_evaluated(tmp_path)
     assert path.name == "checkpoint_000002"
-    found = checkpoint.load(path)
+    found = checkpoints.load(path)
     assert found.facts["counters"] | {"time_total_s": 0} == counters | {"time_total_s": 0}
     assert not found.has("replay")
     assert found.facts["score"]["evaluation_reward_mean"] == first.scored_result()["episode_reward_mean"]
@@ -115,7 +115,7 @@ def test_best_of_the_present_iteration_is_the_whole_state(run, tmp_path):
     first = run("Pendulum-v1", small_config())
     first.train()
     first.train()
-    found = checkpoint.load(first.save_evaluated(tmp_path))
+    found = checkpoints.load(first.save_evaluated(tmp_path))
     assert found.number == 2
     assert found.has("replay")
 
@@ -126,7 +126,7 @@ def test_save_in_another_folder_writes_there_too(run, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     assert first.save(other) == other / "checkpoint_000001"
-    assert checkpoint.load(other / "checkpoint_000001").number == 1
+    assert checkpoints.load(other / "checkpoint_000001").number == 1
 
 
 def test_restore_with_other_nets_is_refused(run, tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from runtime_runs import small_config
 
-from drl_cli import checkpoint
+from drl_cli import checkpoints
 from drl_cli.errors import Overdue
 
 ENDLESS = "WithoutEnd-v0"
@@ -84,7 +84,7 @@ def test_stop_during_a_slow_fragment_saves_what_the_learner_has(run, asked, tmp_
     trainer.train()
     path = trainer.save(tmp_path)
     assert time.monotonic() - at < 5.0
-    assert trainer.is_overdue and checkpoint.load(path).facts["counters"]["num_updates"] >= updates
+    assert trainer.is_overdue and checkpoints.load(path).facts["counters"]["num_updates"] >= updates
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_pat
     trainer.train()
     path = trainer.save(tmp_path)
     assert time.monotonic() - at < 5.0
-    assert path.name == f"checkpoint_{number:06d}" and checkpoint.load(path).has("weights")
+    assert path.name == f"checkpoint_{number:06d}" and checkpoints.load(path).has("weights")
     with pytest.raises(Overdue, match="not saved: the learner is busy"):
         trainer.iteration += 1
         trainer.save(tmp_path)

@@ -5,9 +5,9 @@ import math
 
 from runtime_runs import small_config
 
-from drl_cli.configs.results import RESULT_FIELDS
-from drl_cli.loggers.rows import flatten
-from drl_cli.runtime import trainer as trainer_module
+from drl_cli.config.result_names import RESULT_FIELDS
+from drl_cli.runs.loggers.result_rows import flatten
+from drl_cli.runtime import driver as trainer_module
 
 
 def test_result_has_only_known_fields_and_only_plain_finite_data(run):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drl_cli.configs.ddpg import DDPGConfig
+from drl_cli.algorithms.ddpg import DDPGConfig
 from drl_cli.runtime.assembly import _WorkerMaker
 
 WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"

@@ -3,7 +3,7 @@
 from runtime_fakes import Clock, Cluster, Later, Makes
 
 from drl_cli.algorithms import table
-from drl_cli.loading import load
+from drl_cli.extras import load
 from drl_cli.runtime.loops.trajectories import TrajectoryLoop
 from drl_cli.runtime.pool import WorkerPool
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from drl_cli.tf1.distributions import SquashedGaussian, stateless_normal, stateless_uniform
+from drl_cli.policies.distributions_tf import SquashedGaussian
+from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import function, tf
 
 UNIT = (np.float32([-1.0, -1.0]), np.float32([1.0, 1.0]))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from drl_cli.tf1.distributions import stateless_normal
 from drl_cli.tf1.graph import Gradients, LearnerGraph
 from drl_cli.tf1.repeat import repeated
+from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
 MOST, BATCH = 50, 4

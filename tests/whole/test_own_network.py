@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drl_cli import checkpoint, cli, plugins
-from drl_cli.networks import models
+from drl_cli import checkpoints, cli, plugins
+from drl_cli.policies import custom_models
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 SMALL = {
@@ -83,7 +83,7 @@ def test_both_models_of_the_example_take_the_same_steps(tmp_path, capsys):
         assert train(tmp_path / model, model, *IMPORT) == 0
         last = lines(capsys)[1]
         (path,) = (tmp_path / model).glob("*/*/checkpoint_000002")
-        found[model] = checkpoint.load(path).arrays("weights"), last["episode_reward_mean"]
+        found[model] = checkpoints.load(path).arrays("weights"), last["episode_reward_mean"]
     (slow, reward), (fast, same) = found.values()
     assert sorted(slow) == sorted(fast) and reward == same
     kernel = "default_policy/policy/custom/mix/kernel"
@@ -130,7 +130,7 @@ def test_a_checkpoint_says_what_to_import_and_takes_no_other_model(tmp_path, cap
         def graph(self, tf, weights, inputs):
             return tf.matmul(inputs, weights["mix/kernel"])
 
-    models.register_model("fast_waves", Other)
+    custom_models.register_model("fast_waves", Other)
     assert cli.main(["rollout", str(path)]) == 2
     assert "expected shape (4, 5), found (12, 5)" in said(capsys)
 

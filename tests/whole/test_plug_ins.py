@@ -14,8 +14,8 @@ import gymnasium
 import numpy as np
 
 from drl_cli import Algorithm, register_algorithm, register_env, register_exploration
-from drl_cli.configs.es import ESConfig
-from drl_cli.configs.schema import default
+from drl_cli.evolution.keys import ESConfig
+from drl_cli.config.schema import default
 
 
 class Strides(gymnasium.Env):
@@ -49,7 +49,7 @@ def register():
     register_env("Strides-v0", Strides, max_episode_steps=5)
     register_exploration("Jumps", Jumps, {"by": 0.5})
     register_algorithm(Algorithm(
-        name="SMALLES", config=OwnConfig, nets="drl_cli.algorithms.evolution_nets", graph="drl_cli.algorithms.es",
+        name="SMALLES", config=OwnConfig, nets="drl_cli.evolution.net", graph="drl_cli.evolution.es_update",
         postprocess="fitness", loop="evolution", actions=("Box",), observations=("Box1d",), tensorflow=False,
     ))
 '''

@@ -14,9 +14,9 @@ Sources: Salimans et al. 2017 (arXiv 1703.03864), algorithm 2; RLlib 1.0.1 (``ag
 import collections
 import math
 
-from drl_cli.configs.es import pairs, pairs_side_by_side
-from drl_cli.data.evolution import Block
-from drl_cli.runtime.loops.ledger import Ledger
+from drl_cli.evolution.directions import Block
+from drl_cli.evolution.keys import pairs, pairs_side_by_side
+from drl_cli.runtime.ledger import Ledger
 
 
 def make(cluster, pool, replay, learner, config):

@@ -14,7 +14,7 @@ Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning"
 that are sent instead of shared memory, as in RLlib's AsyncGradientsOptimizer.
 """
 
-from drl_cli.runtime.loops.ledger import Ledger
+from drl_cli.runtime.ledger import Ledger
 
 
 def make(cluster, pool, replay, learner, config):

@@ -7,9 +7,9 @@ batches is prepared while the present one is learnt.
 The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
 """
 
-from drl_cli.configs.replay import intensity
-from drl_cli.runtime.loops import pace
-from drl_cli.runtime.loops.ledger import milestone, pass_on
+from drl_cli.config.sections.replay import intensity
+from drl_cli.runtime import pace
+from drl_cli.runtime.ledger import milestone, pass_on
 from drl_cli.runtime.meters import Meters
 
 

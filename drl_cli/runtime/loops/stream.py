@@ -18,8 +18,8 @@ import collections
 import itertools
 import math
 
-from drl_cli.configs.impala import passes_per_call
-from drl_cli.data.randomness import generator, set_state, state_of
+from drl_cli.algorithms.impala import passes_per_call
+from drl_cli.randomness import generator, set_state, state_of
 from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
 
 

@@ -18,7 +18,7 @@ import math
 import time
 
 from drl_cli.errors import RunFailed
-from drl_cli.runtime.loops.ledger import Ledger
+from drl_cli.runtime.ledger import Ledger
 
 
 class TrajectoryLoop:

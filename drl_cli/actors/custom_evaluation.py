@@ -1,0 +1,137 @@
+"""Evaluations of one's own: a function that scores the policy in place of the tester's usual episodes.
+
+``register_evaluation("mine", function)`` in a module, then ``--import MODULE -s custom_eval_function=mine``. The function gets
+an ``Evaluation`` and returns a dict of metrics, which stand under ``evaluation`` in results. It must say
+``episode_reward_mean``: stop rules, the best checkpoint and the screen go by it. Where a stop rule's target is confirmed by
+fresh episodes it is called once more, with fresh seeds. User: ``actors.tester``. Source of the key: RLlib 1.0
+(``custom_eval_function(trainer, eval_workers)``).
+"""
+
+import math
+
+from drl_cli import plugins
+from drl_cli.config.episode_metrics import summary
+from drl_cli.envs import make
+from drl_cli.envs.plugin_calls import called, place
+from drl_cli.errors import ConfigError, InputError, PluginFailed
+
+MEAN = "episode_reward_mean"
+TAKEN = ("training_iteration", "timesteps_total", "num_updates", "confirmed_reward_mean", "confirmed_episodes")
+
+
+def register_evaluation(name, function):
+    """Make ``function(evaluation)`` known as ``name``, for the config key ``custom_eval_function``; returns the function."""
+    if not callable(function):
+        raise InputError(f"register_evaluation: {str(function)[:80]!r} cannot be called.")
+    plugins.EVALUATIONS.add(name, function)
+    return function
+
+
+def name_of(function):
+    """Return the name for the config key ``custom_eval_function`` of a function, which is registered under its own."""
+    name = getattr(function, "__name__", type(function).__name__)
+    register_evaluation(name, function)
+    return name
+
+
+def problems(config):
+    """Return one line for what is wrong with ``config.custom_eval_function``, [] for nothing."""
+    if config.custom_eval_function is None:
+        return []
+    try:
+        plugins.EVALUATIONS.find(config.custom_eval_function)
+    except InputError as error:
+        return [f"custom_eval_function: {error}"]
+    if config.evaluation_duration_unit == "timesteps":
+        return [
+            "evaluation_duration_unit: timesteps counts the steps of the tester's own episodes; what custom_eval_function "
+            "plays is its own affair. Leave one of them out."
+        ]
+    return []
+
+
+class Evaluation:
+    """What an evaluation may use: the policy, environments, seeds, and the tester's own way to play.
+
+    ``policy``: the ``policies.numpy_policy.NumpyPolicy`` to score. ``seeds``: one for each episode that is asked for
+    (``evaluation_num_episodes``, or ``evaluation_confirm_episodes``), others at every evaluation, the same in a repeated run.
+    ``env_id``, ``env_config``, ``horizon``, ``explore``: of the evaluation.
+    """
+
+    def __init__(self, policy, env, seeds, play):
+        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.tester.Episode``."""
+        self.policy, self.seeds = policy, list(seeds)
+        self.env_id, self.env_config = env["id"], dict(env["env_config"])
+        self.horizon, self.explore = env["horizon"], env["explore"]
+        self._env, self._play = env, play
+
+    @property
+    def episodes(self):
+        """How many episodes are asked for."""
+        return len(self.seeds)
+
+    def make_env(self, **env_config):
+        """Return a new environment whose observations are those of the policy; ``env_config`` is laid over the run's.
+
+        Who makes it closes it. Raises EnvError.
+        """
+        given = {**self.env_config, **env_config}
+        return make.make(self.env_id, given, preprocessing=self._env.get("preprocessing"))
+
+    def play(self, seeds=None, **env_config):
+        """Play one whole episode for each of ``seeds`` (None: all that are asked for) in environments as of ``make_env``.
+
+        Returns a list of Episode (reward, length, seed, terminated), in their order. Raises EnvError.
+        """
+        over = {**self._env, "env_config": {**self.env_config, **env_config}}
+        return self._play(over, self.seeds if seeds is None else list(seeds))
+
+    def summary(self, episodes):
+        """Return the usual fields (``episode_reward_mean``, …) of a list of Episode, at least one."""
+        return summary(episodes)
+
+
+def evaluated(name, evaluation):
+    """Return what the function that is registered as ``name`` says of an ``Evaluation``, as plain data.
+
+    Raises PluginFailed for what it raises, and for metrics that cannot be, ConfigError for an unknown name.
+    """
+    try:
+        function = plugins.EVALUATIONS.find(name)
+    except InputError as error:
+        raise ConfigError(f"custom_eval_function: {error}") from error
+    what = f"custom_eval_function {name!r}"
+    found = called(what, function, evaluation)
+    if not isinstance(found, dict):
+        raise PluginFailed(f"{what} returned {type(found).__name__}; a dict of metrics is wanted ({place(function)}).")
+    metrics = _numbers(found, what)
+    if metrics.get(MEAN) is None:
+        raise PluginFailed(
+            f"{what} returned no {MEAN}: stop rules, the best checkpoint and the screen go by it. Return "
+            f"{{**evaluation.summary(episodes), …}}, or say what it is ({place(function)})."
+        )
+    return metrics
+
+
+def _numbers(found, what):
+    """Return ``found`` with its numbers as Python's; what is not finite becomes None."""
+    metrics = {}
+    for name, value in found.items():
+        if name in TAKEN:
+            raise PluginFailed(f"{what} returned {name!r}, which the tester says itself. Give it another name.")
+        if isinstance(value, dict):
+            metrics[str(name)] = _numbers(value, what)
+        elif isinstance(value, (list, tuple)) and name != MEAN:
+            metrics[str(name)] = [_one(item, f"{what}: an element of {name!r}") for item in value]
+        else:
+            metrics[str(name)] = _one(value, f"{what}: {name!r}")
+    return metrics
+
+
+def _one(value, what):
+    value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    raise PluginFailed(f"{what} is {str(value)[:60]!r}; numbers, lists and dicts of them are wanted.")

@@ -1,0 +1,78 @@
+"""First priorities of transitions, computed by the worker that sampled them, in NumPy: what the learner would give them.
+
+Used by rollout workers with ``worker_side_prioritization`` (Horgan et al. 2018, arXiv 1803.00933, section 3). The same
+quantities as in the graphs, ``algorithms.dqn_graph`` and that of DDPG, with two differences: the acting weights stand
+in for the targets, of which workers have none, and nothing is drawn (noisy layers use their means, targets are not
+smoothed).
+"""
+
+import numpy as np
+
+from drl_cli.policies.distributions import softmax
+
+ROWS = 64  # at a time: the windows of a convolution over more would take hundreds of megabytes
+
+
+def first_priorities(policy, obs, action, reward, discount, next_obs):
+    """Return the priorities of M transitions, float32 [M], not yet raised to alpha.
+
+    ``policy``: NumpyPolicy with weights; ``obs``, ``next_obs`` [M, *stacked_shape]; ``action`` int32 [M], or float32 [M, A] in
+    the policy's bounds; ``reward``, ``discount`` float32 [M] as in a batch (γ^k·(1 − terminated)). Policies over action
+    values give |TD error|, with atoms the cross-entropy, with quantiles the mean over all pairs; deterministic ones the
+    mean over their critics of |TD error|. Raises ValueError for a policy that cannot judge.
+    """
+    judge = _judge(policy.spec)
+    columns = (obs, action, reward, discount, next_obs)
+    parts = [judge(policy, *(column[at : at + ROWS] for column in columns)) for at in range(0, len(reward), ROWS)]
+    return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
+
+
+def _judge(spec):
+    if spec.distribution == "q":
+        return {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
+    if spec.distribution == "deterministic" and len(spec.nets) > 1:
+        return _of_critics
+    raise ValueError(f"a policy of {spec.distribution} with {len(spec.nets)} nets has nothing to judge transitions by")
+
+
+def _taken_and_next(policy, obs, action, next_obs):
+    """The atoms of the taken and of the best next action, [M, atoms] each."""
+    rows, next_heads = np.arange(len(action)), policy.heads(next_obs)
+    taken = policy.atoms(policy.heads(obs))[rows, action]
+    return taken, policy.atoms(next_heads)[rows, policy.greedy(next_heads)]
+
+
+def _of_means(policy, obs, action, reward, discount, next_obs):
+    taken, following = _taken_and_next(policy, obs, action, next_obs)
+    return np.abs(reward + discount * following[:, 0] - taken[:, 0])
+
+
+def _of_atoms(policy, obs, action, reward, discount, next_obs):
+    taken, following = _taken_and_next(policy, obs, action, next_obs)
+    shifted = taken - taken.max(axis=-1, keepdims=True)
+    log_chances = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return -(projected(reward, discount, softmax(following), policy.spec.value) * log_chances).sum(axis=-1)
+
+
+def _of_quantiles(policy, obs, action, reward, discount, next_obs):
+    taken, following = _taken_and_next(policy, obs, action, next_obs)
+    target = reward[:, None] + discount[:, None] * following
+    return np.abs(target[:, None, :] - taken[:, :, None]).mean(axis=(1, 2))
+
+
+def _of_critics(policy, obs, action, reward, discount, next_obs):
+    (now,) = policy.judged(obs, action)
+    (following,) = policy.judged(next_obs, policy.greedy(policy.heads(next_obs)))
+    q, next_q = (heads["q"].reshape(-1, len(reward)) for heads in (now, following))  # [C, M]
+    return np.abs(reward + discount * next_q.min(axis=0) - q).mean(axis=0)
+
+
+def projected(reward, discount, next_probabilities, value):
+    """Return the distribution of r + d·Z(s′) on the atoms of ``value`` (ValueSpec), float32 [M, atoms].
+
+    ``reward``, ``discount`` [M], ``next_probabilities`` [M, atoms]. Source: Bellemare et al. 2017, eq. 7.
+    """
+    moved = reward[:, None] + discount[:, None] * value.support()
+    place = np.clip((moved - value.low) * ((value.atoms - 1) / (value.high - value.low)), 0, value.atoms - 1)
+    distance = np.abs(place[:, None, :] - np.arange(value.atoms, dtype=np.float32)[:, None])  # [M, to, from]
+    return (np.maximum(1.0 - distance, 0.0) * next_probabilities[:, None, :]).sum(axis=-1).astype(np.float32)

@@ -1,0 +1,150 @@
+"""What a learner trains: variables in a session, built once, saved, restored, and pushed to the parameter server.
+
+Used by ``learner`` and ``batch_learner``, which say what is done with them. TensorFlow is imported with this module.
+"""
+
+import operator
+import threading
+
+from drl_cli import events, plugins
+from drl_cli.actors.running_filters import Observed
+from drl_cli.config.sections.resources import gpus
+from drl_cli.envs.plugin_calls import called
+from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
+from drl_cli.extras import load
+from drl_cli.policies import custom_models_tf
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.schedules import value_at
+from drl_cli.tf1.session import new_session
+from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.weights import RAY_CLASS, Weights
+
+SCOPE = DEFAULT_POLICY + "/"
+COMPILING = "compiling the update (XLA)"
+
+
+class Trained:
+    """An algorithm's graph and its session."""
+
+    def __init__(self, config, spec, module, initial, identity, server):
+        """``module``: the algorithm's graph, as its row names it; ``initial``: {name: array} of its first weights.
+
+        ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None); ``server``: handle of the parameter
+        server.
+        """
+        plugins.adopt(identity.get("plugins"))
+        self._config, self._spec, self._server = config, spec, server
+        self._module, self._initial, self._identity = module, initial, identity
+        self.updates = self._pushed_at = 0
+        self.version = 1  # the first weights were pushed by whoever drew them
+
+    def open(self, add, warm):
+        """Build the graph and open its session.
+
+        ``add(built)`` adds the operations that learn to what the graph module built; ``warm()`` runs them once, to compile
+        them. Afterwards the variables have their first values, whatever ``warm`` did.
+        """
+        config = self._config
+        events.report("learner", text="building the graph")
+        custom_models_tf.check(self._spec)
+        self.graph = tf.Graph()
+        with custom_models_tf.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
+            graph = load(self._module)
+            build = getattr(graph, "build", graph)
+            own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
+            asked = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            built = called("The graph of this algorithm", build, *asked) if own else build(*asked)
+            add(built)
+            with tf.device("/CPU:0"):
+                start = tf.variables_initializer(list(built.variables.values()))
+        self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), gpus(config))
+        self.session.run(start)
+        # The compiler runs outside of Python: what has to be imported from Ray is imported beside it.
+        beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None
+        if beside:
+            beside.start()
+        events.report("learner", text=COMPILING if config.xla else "preparing the first update")
+        with custom_models_tf.blamed(self._spec, config.xla):
+            warm()
+        self.session.run(start)
+        if beside:
+            beside.join()
+        with self.graph.as_default():
+            named = {variable.op.name: variable for variable in built.variables.values()}
+            self._all = Weights(self.session, named, with_ray=False)
+            published = {name: named[name] for name in built.published}
+            self._published = Weights(self.session, published, self._identity["with_ray"])
+            filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
+            self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
+        events.report("learner", text="")
+
+    def observe(self, seen):
+        """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""
+        self._observed.add(seen)
+
+    def filter_anew(self):
+        """Let the filters be what all that has been observed makes them."""
+        self._observed.write()
+
+    def device(self):
+        """The device that learns, to be entered while operations are added."""
+        return tf.device("/GPU:0" if gpus(self._config) else "/CPU:0")
+
+    def run(self, fetches, feeds, rates, env_steps):
+        """Run ``fetches`` with ``feeds``; ``rates``: {dotted key of the config: placeholder}, set to where they are by then."""
+        for name, placeholder in rates.items():
+            feeds[placeholder] = value_at(operator.attrgetter(name)(self._config), env_steps)
+        try:
+            return self.session.run(fetches, feeds)
+        except tf.errors.ResourceExhaustedError as error:
+            raise ResourcesExhausted(f"TensorFlow ran out of memory: {error.message.splitlines()[0]}") from error
+
+    def made(self, updates, finite):
+        """Count ``updates`` that were made; Diverged when the one behind them was not ``finite``."""
+        self.updates += int(updates)
+        if not finite:
+            raise Diverged(
+                f"Update {self.updates + 1} gave a loss or gradient that is not finite; it was not applied. Lower the "
+                "learning rates, set grad_clip, or look for huge rewards."
+            )
+
+    @property
+    def unpushed(self):
+        """Updates since the last push."""
+        return self.updates - self._pushed_at
+
+    def publish(self):
+        """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
+        self.send(keep=True).result()
+        return self.version, self.state()
+
+    def push(self):
+        """Push the present weights; returns their version."""
+        self.send(keep=False).result()
+        return self.version
+
+    def send(self, keep):
+        """Push the present weights, to be kept for scoring with ``keep``; returns the reference of the call."""
+        self._pushed_at = self.updates
+        self.version += 1
+        self.filter_anew()
+        acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
+        return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
+
+    def state(self):
+        """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
+        self.filter_anew()
+        return self._all.get()
+
+    def load(self, arrays, version):
+        """Continue from ``state`` of a learner with the same nets, after the push of ``version``.
+
+        CheckpointError when names or shapes differ.
+        """
+        try:
+            self._all.set(arrays)
+        except ValueError as error:
+            raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {error}") from error
+        self._observed.read()
+        self.version = version
+        self.updates = self._pushed_at = int(arrays[SCOPE + "num_updates"])

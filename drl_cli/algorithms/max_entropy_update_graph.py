@@ -1,0 +1,163 @@
+"""One update of an actor and its critics under maximum entropy: what SAC, TQC, CrossQ and CQL have in common.
+
+The actor (``soft_actor``) says what the policy does, the critics (``soft_critics`` describes their interface) what that is
+worth; here are the losses over both, the optimisers, and what happens when.
+
+Sources: Haarnoja et al. 2018, "Soft Actor-Critic" (arXiv 1801.01290) and "Soft Actor-Critic Algorithms and Applications"
+(arXiv 1812.05905); importance weights of prioritized replay, Schaul et al. 2016 (arXiv 1511.05952), section 3.4.
+
+Deviations:
+- All gradients of an update are taken at the same weights (critic, actor and temperature), then applied; the papers'
+  loops apply them one after the other. XLA can then share the forward pass.
+- n-step targets: ``reward`` and ``discount`` arrive summed over the real number of steps; no off-policy correction.
+- ``policy_delay`` updates actor and temperature on every k-th update only, counted over all calls.
+- Importance weights enter all three losses (RLlib's SAC: none, which biases it); statistics are of the batch as drawn.
+- ``backup_entropy: false`` leaves the entropy out of the critics' targets (not out of the actor's loss).
+- A row's priority is the mean over the critics of |target − expected return|.
+"""
+
+import numpy as np
+
+from drl_cli.algorithms.learner_graph import learner_graph
+from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
+from drl_cli.algorithms.max_entropy_actor_graph import Acting
+from drl_cli.policies.scored_distributions_tf import allowed
+from drl_cli.tf1.adam import BETA_1, Adam, clipped
+from drl_cli.tf1.graph import Gradients, transition_columns
+from drl_cli.tf1.polyak import every
+from drl_cli.tf1.tensorflow import tf
+
+RATES = tuple(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy"))
+ACTOR_STATS = ("actor_loss", "alpha_loss", "policy_entropy", "grad_norm_actor")
+
+
+def target_entropy(config, spec):
+    """Return the entropy that the temperature steers to, in nats: the number asked for, or what "auto" (or null) means.
+
+    For Box actions −dim(A) (1812.05905, table 1), for Discrete ones ``target_entropy_fraction`` of ln n, the entropy of
+    a uniform choice; where a mask allows fewer of them, see ``allowed_entropy``.
+    """
+    if config.target_entropy not in (None, "auto"):
+        return float(config.target_entropy)
+    if spec.distribution == "categorical":
+        return config.target_entropy_fraction * float(np.log(spec.action.n))
+    return -float(spec.action.size)
+
+
+def allowed_entropy(config, spec, obs):
+    """Return the target of ``target_entropy`` in each of ``obs`` [B, …], [B]: the fraction is of ln(how many are allowed)."""
+    count = tf.reduce_sum(tf.cast(allowed(spec.mask, obs), tf.float32), axis=-1)  # [B]
+    return config.target_entropy_fraction * tf.math.log(count)  # [B]
+
+
+class SoftUpdate:
+    """The two halves of an update; ``graph()`` is what the learner gets."""
+
+    def __init__(self, config, spec, actor, critics, scope, momentum=None, beta_1=BETA_1):
+        """``momentum``: share that running statistics keep at an update; ``beta_1``: Adam's, for all parts."""
+        self._config, self._spec, self._scope = config, spec, scope
+        self._actor, self._critics, self._momentum = actor, critics, momentum
+        self._target_entropy = target_entropy(config, spec)
+        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        parts = {"actor": actor.trained, "critic": critics.trained, "entropy": actor.alpha}
+        self._adam = {part: Adam(scope + part, weights, beta_1=beta_1) for part, weights in parts.items()}
+
+    def graph(self):
+        """Return the LearnerGraph of this update."""
+        return learner_graph(transition_columns(self._config, self._spec), RATES, self, self._spec, self._scope)
+
+    def variables(self):
+        """All but the counter."""
+        slots = [variable for adam in self._adam.values() for variable in adam.variables.values()]
+        return [*self._actor.variables(), *self._critics.variables(), *slots]
+
+    def gradients(self, batch, number):
+        """See LearnerGraph: gradients of the three parts for ``batch`` at update ``number``."""
+        policy, critic = self._actor.values(), self._critics.values()
+        log_alpha = self._actor.alpha["log_alpha"].read_value()
+        acting = Acting(self._actor, policy, number)
+        parts, stats, rows = self._critic_gradients(batch, acting, critic, tf.exp(log_alpha))
+        delay = self._config.policy_delay
+
+        def actor():
+            return self._actor_gradients(batch, acting, policy, critic, log_alpha)
+
+        due = tf.equal(number % delay, 0)
+        actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, lambda: self._no_gradients(policy))
+        # Skipped updates count as zeros in a mean over updates: what was computed is scaled up to make up for them.
+        stats.update({name: value * float(delay) for name, value in more.items()})
+        stats["alpha_value"] = tf.exp(log_alpha)
+        stats["target_entropy"] = tf.constant(self._target_entropy, tf.float32)
+        checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + stats["critic_loss"]
+        return Gradients(parts | actor_parts, stats, tf.math.is_finite(checked), rows)
+
+    def _critic_gradients(self, batch, acting, critic, alpha):
+        # Without an entropy to count, the targets are those of a temperature of zero.
+        judged = self._critics.judge(critic, batch, acting, alpha if self._config.backup_entropy else 0.0)
+        # loss: the sum over the critics of the mean over the batch
+        loss = tf.reduce_sum(_mean(judged.losses, batch))  # scalar
+        weights = [critic[name] for name in self._critics.trained]
+        gradients, norm = clipped(tf.gradients(loss, weights), self._config.grad_clip)
+        stats = {
+            "critic_loss": loss,
+            "mean_td_error": tf.reduce_mean(judged.error),
+            "mean_q": tf.reduce_mean(judged.q),
+            "min_q": tf.reduce_min(judged.q),
+            "max_q": tf.reduce_max(judged.q),
+            "grad_norm_critic": norm,
+            **judged.stats,
+        }
+        rows = {}
+        if self._config.prioritized_replay:
+            rows["priority"] = tf.reduce_mean(tf.abs(judged.error), axis=0)  # [B]
+        return {"critic": gradients, "critic_statistics": list(judged.statistics)}, stats, rows
+
+    def _actor_gradients(self, batch, acting, policy, critic, log_alpha):
+        choice = acting.present(batch)
+        worth = self._critics.worth(critic, batch, acting, choice)  # [C, B], or [C, B, n]
+        each = choice.expected(soft_policy_loss(choice.logp, worth, tf.exp(log_alpha)))  # [B]
+        loss, logp = _mean(each, batch), choice.expected(choice.logp)  # scalar, [B]
+        weights = [policy[name] for name in self._actor.trained]
+        gradients, norm = clipped(tf.gradients(loss, weights), self._config.grad_clip)
+        target = self._target_entropy
+        if self._spec.mask and self._config.target_entropy in (None, "auto"):
+            target = allowed_entropy(self._config, self._spec, batch["obs"])  # [B]
+        alpha_loss = _mean(temperature_loss(log_alpha, logp, target), batch)  # scalar
+        stats = {
+            "actor_loss": loss,
+            "alpha_loss": alpha_loss,
+            "policy_entropy": -tf.reduce_mean(logp),
+            "grad_norm_actor": norm,
+        }
+        entropy_gradients, _ = clipped(tf.gradients(alpha_loss, [log_alpha]), self._config.grad_clip)
+        statistics = list(choice.statistics)
+        return {"actor": gradients, "entropy": entropy_gradients, "actor_statistics": statistics}, stats
+
+    def _no_gradients(self, policy):
+        """What ``_actor_gradients`` returns, all zero."""
+        trained = self._actor.trained
+        parts = {
+            "actor": [tf.zeros_like(policy[name]) for name in trained],
+            "entropy": [tf.zeros([])],
+            "actor_statistics": [tf.zeros_like(value) for name, value in policy.items() if name not in trained],
+        }
+        return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
+
+    def apply(self, parts, rates, number):
+        """See LearnerGraph: change the weights with ``parts``, then let follow what follows them."""
+        self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
+
+        def actor():
+            self._adam["actor"].apply(parts["actor"], rates["optimization.actor_learning_rate"])
+            self._adam["entropy"].apply(parts["entropy"], rates["optimization.entropy_learning_rate"])
+            if parts["actor_statistics"]:
+                self._actor.move_statistics(parts["actor_statistics"], 1.0 - self._momentum)
+
+        every(self._config.policy_delay, number, actor)
+        self._critics.settle(parts["critic_statistics"], number)
+        self._actor.average()
+
+
+def _mean(values, batch):
+    """Return the mean over the batch, the last axis of ``values`` […, B], each row with its importance weight if it has one."""
+    return tf.reduce_mean(values * batch["weight"] if "weight" in batch else values, axis=-1)  # […]

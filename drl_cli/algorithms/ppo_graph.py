@@ -1,0 +1,108 @@
+"""PPO: everything that is done with one batch of trajectories, as a graph.
+
+Advantages and value targets once, with the weights that sampled; then passes over the batch in shuffled minibatches, each
+one step of Adam, all in one call.
+
+Sources: Schulman et al. 2017, "Proximal Policy Optimization Algorithms" (arXiv 1707.06347): clipped surrogate (eq. 7), KL
+penalty (eq. 8); GAE, Schulman et al. 2016 (arXiv 1506.02438); value clipping and the keys' meaning from RLlib's PPO.
+
+Deviations:
+- Advantages are standardised over the batch before it is split; OpenAI's baselines do so in every minibatch.
+- Minibatches have (almost) equal numbers of rows; RLlib drops what does not fill one.
+- The KL that ``kl_coeff`` adapts to is the mean of the last pass, as in RLlib.
+- With ``kl_coeff`` 0 the penalty is not computed and never comes back; RLlib's stays 0, too.
+"""
+
+import numpy as np
+
+from drl_cli.algorithms.advantages_graph import OLD, estimates, looked
+from drl_cli.algorithms.descent_graph import ALSO, Descent, summed
+from drl_cli.algorithms.losses import policy_gradient as losses
+from drl_cli.config.sections.on_policy import sequence_length
+from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.tf1.epochs import Plan, epochs
+from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
+from drl_cli.tf1.tensorflow import tf
+
+RATES = ("lr", "entropy_coeff")
+PER_STEP = ("policy_loss", "entropy", "kl", "clip_fraction")
+FIRST = (
+    "kl",
+    "clip_fraction",
+    "ratio_deviation",
+)  # of these, the first minibatch's are reported: all of them are to be 0
+
+
+def build(config, spec, initial, seed, scope):
+    """Build the variables in the current graph and return the BatchGraph.
+
+    ``config``: PPOConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
+    ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
+    """
+    update = _Update(config, spec, initial, seed, scope)
+    columns = trajectory_columns(config, spec)
+    return BatchGraph(
+        columns, RATES, update.variables(), update.net.published, update.learn, update.descent.towers.in_one_place
+    )
+
+
+class _Update:
+    """The variables, and what is learnt from a batch."""
+
+    def __init__(self, config, spec, initial, seed, scope):
+        self._config, self._seed = config, seed
+        self.net = ActorCritic(spec, initial, scope, looped=config.xla)
+        self.descent = Descent(config, self.net, scope)
+        self._kl_coeff = tf.Variable(
+            np.float32(config.kl_coeff), name=scope + "kl_coeff", use_resource=True, trainable=False
+        )
+        size = config.sgd_minibatch_size // sequence_length(config)
+        self._plan = Plan(config.num_sgd_iter, size, self.descent.towers.width(size), config.shuffle_sequences)
+        self._names = sorted({*PER_STEP, "ratio_deviation", *ALSO} | ({"vf_loss"} if config.use_critic else set()))
+
+    def variables(self):
+        """Return {exact name: variable}."""
+        return self.descent.variables() | {self._kl_coeff.op.name: self._kl_coeff}
+
+    def learn(self, batch, rates, number):
+        """See BatchGraph."""
+        config = self._config
+        judged = estimates(config, self.net, batch, standardize=True, heads=True)
+        kl_coeff = self._kl_coeff.read_value()
+
+        def loss(values, minibatch):
+            return self._loss(values, minibatch, rates["entropy_coeff"], kl_coeff)
+
+        def step(minibatch, _):
+            return self.descent.step(*self.descent.gradients(loss, minibatch), rates["lr"])
+
+        passed = epochs(judged.rows, self._plan, (self._seed, number), self._names, step)
+        stats = judged.stats | {name: passed.last[name] for name in self._names if name != "ratio_deviation"}
+        stats |= {f"first_{name}": passed.first[name] for name in FIRST}
+        stats |= {"cur_kl_coeff": kl_coeff, "cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
+        if config.kl_coeff:
+            new = losses.adapted(kl_coeff, passed.last["kl"], config.kl_target)
+            moved = tf.logical_and(passed.finite, passed.updates > 0)
+            self._kl_coeff.assign(tf.where(moved, new, kl_coeff))
+        return Learnt(stats, passed.updates, passed.finite)
+
+    def _loss(self, values, minibatch, entropy_coeff, kl_coeff):
+        """The Sums of a minibatch; ``values``: {name: tensor} to look with."""
+        config, distribution = self._config, self.net.distribution
+        seen, steps = looked(self.net, values, minibatch)  # [B, …]
+        mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
+        # Of padding nothing is known: without the mask its ratio may be infinite, and 0 times that is not a number.
+        ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
+        policy = losses.surrogate_loss(ratio, steps["advantage"], config.clip_param)  # [B]
+        entropy, kl = distribution.entropy(seen.heads), distribution.kl(old, seen.heads)  # [B], [B]
+        total = policy - entropy_coeff * entropy  # [B]
+        if config.kl_coeff:
+            total += kl_coeff * kl
+        outside = losses.clip_fraction(ratio, config.clip_param or np.inf)  # [B]
+        stats = {"policy_loss": policy, "entropy": entropy, "kl": kl, "clip_fraction": outside}
+        if config.use_critic:
+            stats["vf_loss"] = losses.clipped_value_loss(
+                seen.value, steps["value"], steps["target"], config.vf_clip_param
+            )  # [B]
+            total += config.vf_loss_coeff * stats["vf_loss"]
+        return summed(total, stats, mask, {"ratio_deviation": tf.abs(ratio - 1.0)})

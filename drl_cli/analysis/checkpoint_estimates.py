@@ -1,0 +1,143 @@
+"""What the policy of a checkpoint would earn, from what others recorded: neither an environment nor TensorFlow nor Ray.
+
+Used by ``drl evaluate --data``.
+"""
+
+import math
+from dataclasses import dataclass
+
+from drl_cli.algorithms import table
+from drl_cli.analysis.loaded_checkpoint import open_policy
+from drl_cli.config.parse import read
+from drl_cli.errors import CheckpointError, ConfigError, ExperienceError, InputError
+from drl_cli.experience.action_likelihood import Drawing, drawing_of, refusal
+from drl_cli.experience.off_policy_estimates import LEAST_EFFECTIVE
+from drl_cli.experience.recorded.read import Source
+from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+
+KEYS = ("actions_in_input_normalized",)
+"""Keys of --config that speak of recorded files."""
+
+MANY = 0.1  # share of episodes that are not whole, from which on it is worth a warning
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to estimate. data: paths of recorded experience, as ``experience.recorded.read`` takes them.
+
+    gamma: the discount, None for that of the checkpoint's run. epsilon: share of random actions of a policy over action values,
+    None for how its run explored at that time. normalized: whether recorded Box actions are within ±1 of their bounds.
+    """
+
+    data: tuple
+    gamma: float | None = None
+    epsilon: float | None = None
+    normalized: bool = False
+
+
+class Candidate:
+    """A checkpoint whose policy's return is to be estimated."""
+
+    def __init__(self, path, asked, latest=False):
+        """Load the checkpoint that ``path`` means. Raises CheckpointError, InputError where nothing can be estimated."""
+        self.path, self.facts, self._policy = open_policy(path, latest)
+        self._asked = asked
+        reason = refusal(self._policy)
+        if reason:
+            raise InputError(f"{self.path}: {reason}. Score it in its environment instead, without --data.")
+        self._gamma = _gamma(self.path, self.facts) if asked.gamma is None else asked.gamma
+        self._drawing = self._how_it_draws()
+
+    def _how_it_draws(self):
+        if self._policy.spec.distribution != "q":
+            if self._asked.epsilon is not None:
+                raise InputError(
+                    f"--epsilon is for policies that value each of a few actions (DQN and its kin); that of {self.path} draws "
+                    "its actions from a distribution of its own. Leave it out."
+                )
+            return None
+        if self._asked.epsilon is not None:
+            return Drawing(self._asked.epsilon)
+        row = table.find(self.facts["algorithm"])
+        config, problems, _ = read(row, self.facts.get("config"), "its manifest", table.rows())
+        if problems:
+            raise CheckpointError(
+                f"{self.path}: how its run explored cannot be read: {problems[0]} Say which policy is meant: --epsilon 0.05"
+            )
+        return drawing_of(config, self.facts["counters"]["timesteps_total"])
+
+    @property
+    def acts(self):
+        """In words, which policy it is that is estimated."""
+        return self._drawing.words() if self._drawing else "stochastic"
+
+    def estimate(self):
+        """Read the recorded experience; returns (the estimates as plain data, notes for the user).
+
+        The estimates are those of ``experience.off_policy_estimates.estimate``, with gamma, policy (in words), files,
+        incomplete (episodes that were not there as a whole) and without_logp (episodes) before them. Raises
+        ExperienceError.
+        """
+        layout = layout_of_policy(self._policy.spec, self._asked.normalized)
+        try:
+            source = Source(self._asked.data, layout, passes=1)
+        except ExperienceError as error:  # which speaks of the key ``input``
+            raise ExperienceError(f"--data: {str(error).removeprefix('input: ')}") from error
+        recollection, notes = Recollection(self._policy, self._drawing), []
+        try:
+            for piece in source:
+                recollection.add(piece)
+        finally:
+            notes += dict.fromkeys(source.notes)
+            source.close()
+        found = {
+            "gamma": self._gamma,
+            "policy": self.acts,
+            "files": len(source.files),
+            "incomplete": recollection.incomplete,
+            "without_logp": recollection.without_logp,
+        }
+        return found | recollection.estimate(self._gamma), notes
+
+
+def asked_in(config, data, gamma, epsilon):
+    """Return what is Asked, with the object of --config. Raises ConfigError for a key that says nothing of files."""
+    for key, value in config.items():
+        if key not in KEYS:
+            raise ConfigError(
+                f"--config: '{key}' has no effect on estimates from --data. Keys that have: {', '.join(KEYS)}."
+            )
+        if not isinstance(value, bool):
+            raise ConfigError(f"--config: {key} is true or false, not {value!r}.")
+    return Asked(tuple(data), gamma, epsilon, config.get("actions_in_input_normalized", False))
+
+
+def doubts(found):
+    """Return in words what speaks against believing ``Candidate.estimate``'s numbers, a list of lines."""
+    lines, size, whole = [], found["effective_sample_size"], found["episodes"]
+    if found["wis"]["per_episode"]["mean"] is None:
+        lines.append("none of the recorded episodes could have been this policy's, so that there is nothing to weigh")
+    elif size < LEAST_EFFECTIVE:
+        lines.append(
+            f"the {whole} recorded episodes say as much as {size:.1f} of this policy's own: the estimates are hardly more than "
+            "a guess, and their intervals are too narrow"
+        )
+    if found["is"]["per_episode"]["mean"] is None or found["is"]["per_step"]["mean"] is None:
+        lines.append("the ratios of probabilities are so large that a plain estimate (IS) is no number any more")
+    if found["incomplete"] > MANY * whole:
+        lines.append(
+            f"{found['incomplete']} more episodes are not there as a whole: long ones are more often cut than short ones, and "
+            "what is left speaks for the short ones"
+        )
+    if found["without_logp"]:
+        lines.append(f"{found['without_logp']} episodes without probabilities of their actions were left out")
+    return lines
+
+
+def _gamma(path, facts):
+    config = facts.get("config")
+    gamma = config.get("gamma") if isinstance(config, dict) else None
+    fits = isinstance(gamma, (int, float)) and not isinstance(gamma, bool) and math.isfinite(gamma) and 0 <= gamma <= 1
+    if not fits:
+        raise CheckpointError(f"{path}: its discount gamma cannot be read. Say it: --gamma 0.99")
+    return float(gamma)

@@ -1,0 +1,201 @@
+"""Groups of runs against one another: scores over seeds, intervals, probabilities of improvement. User: ``drl compare``.
+
+Everything is plain data; what a score is says ``analysis.scores``, what the statistics are ``analysis.over_seeds``.
+"""
+
+import itertools
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+
+from drl_cli.analysis import over_seeds, published, scores
+from drl_cli.analysis.reward_statistics import interquartile_mean
+from drl_cli.confidence import CONFIDENCE
+
+UNEQUAL = 1.25  # ratio of the steps of groups from which it is said that they differ
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How to compare: score, one of ``scores.KINDS``; at, env steps within which it counts; goal, a score to reach."""
+
+    score: str = "last"
+    at: int | None = None
+    goal: float | None = None
+
+
+def compare(groups, rows_of, asked):
+    """Compare Groups (see ``analysis.run_groups``).
+
+    rows_of(run) returns the rows of a run's result.json. Returns a dict of plain data: score, at, goal, confidence,
+    groups, improvement (pairs on one environment), overall (pairs over several environments), scaled, notices. Groups
+    without a single score are left out and told in the notices.
+    """
+    notices, told = [], []
+    for group in groups:
+        entry = _describe(group, rows_of, asked, notices)
+        if entry:
+            told.append(entry)
+    notices += _unequal_steps(told, asked)
+    return {
+        "score": asked.score,
+        "at": asked.at,
+        "goal": asked.goal,
+        "confidence": CONFIDENCE,
+        "groups": told,
+        "improvement": _pairs(told),
+        "overall": _overall(told),
+        "scaled": _scaled(told),
+        "notices": notices,
+    }
+
+
+def _describe(group, rows_of, asked, notices):
+    runs, without = [], []
+    for run in group.runs:
+        rows = rows_of(run)
+        found = scores.score(rows, asked.score, asked.at)
+        if found is None:
+            without.append(run)
+            continue
+        runs.append(_run_facts(run, found, rows, asked))
+    name = f"{group.label} on {group.env}"
+    if without:
+        what = "ended training episodes" if asked.score == "training" else "greedy evaluation"
+        limit = f" within {asked.at:,} steps" if asked.at is not None else ""
+        hint = "" if asked.score == "training" else "; --score training compares training episodes"
+        told = ", ".join(run.id for run in without)
+        notices.append(f"{name}: left out, without {what}{limit}: {told}{hint}.")
+    if group.repeated:
+        seeds = ", ".join(str(seed) for seed in group.repeated)
+        notices.append(f"{name}: seed {seeds} is there more than once; these runs are no independent replicates.")
+    unfinished = [run["id"] for run in runs if run["state"] != "finished"]
+    if unfinished:
+        notices.append(f"{name}: not finished: {', '.join(unfinished)}; their scores are those so far.")
+    if not runs:
+        return None
+    entry = {"label": group.label, "algorithm": group.algorithm, "env": group.env, "runs": runs}
+    entry |= over_seeds.describe([run["score"] for run in runs])
+    seconds = [run["seconds"] for run in runs if run["seconds"] is not None]
+    entry["steps"] = statistics.median(run["steps"] for run in runs)
+    entry["seconds"] = statistics.median(seconds) if seconds else None
+    entry["goal"] = _goal(runs) if asked.goal is not None else None
+    return entry
+
+
+def _unequal_steps(entries, asked):
+    """A line for each environment whose groups were scored after quite different numbers of steps."""
+    if asked.at is not None:
+        return []
+    found = []
+    for env in dict.fromkeys(entry["env"] for entry in entries):
+        steps = [entry["steps"] for entry in entries if entry["env"] == env]
+        if max(steps) > UNEQUAL * min(steps):
+            least = min(run["steps"] for entry in entries if entry["env"] == env for run in entry["runs"])
+            found.append(
+                f"{env}: scored after {min(steps):,.0f} to {max(steps):,.0f} steps; --at {least} compares what was "
+                "reached by then."
+            )
+    return found
+
+
+def _run_facts(run, found, rows, asked):
+    facts = {"path": str(run.path), "id": run.id, "seed": run.seed, "state": run.state, "score": found.value}
+    facts |= {"steps": found.steps, "seconds": found.seconds, "episodes": found.episodes}
+    if asked.goal is not None:
+        first = scores.reached(rows, asked.goal, asked.score)
+        within = first is not None and (asked.at is None or first.steps <= asked.at)
+        facts["goal_steps"] = first.steps if within else None
+        facts["goal_seconds"] = first.seconds if within else None
+    return facts
+
+
+def _goal(runs):
+    """Who reached the goal, and the medians of those that did."""
+    steps = [run["goal_steps"] for run in runs if run["goal_steps"] is not None]
+    seconds = [run["goal_seconds"] for run in runs if run["goal_seconds"] is not None]
+    return {
+        "reached": len(steps),
+        "steps": statistics.median(steps) if steps else None,
+        "seconds": statistics.median(seconds) if seconds else None,
+    }
+
+
+def _values(entry):
+    return [run["score"] for run in entry["runs"]]
+
+
+def _pairs(entries):
+    """The probability of improvement for each two groups of one environment; the better one comes first."""
+    found = []
+    for x, y in itertools.combinations(entries, 2):
+        if x["env"] != y["env"]:
+            continue
+        if over_seeds.improvement([(_values(x), _values(y))])["probability"] < 0.5:
+            x, y = y, x
+        found.append(
+            {
+                "env": x["env"],
+                "x": x["label"],
+                "y": y["label"],
+                **over_seeds.improvement([(_values(x), _values(y))]),
+            }
+        )
+    return found
+
+
+def _overall(entries):
+    """The same over all environments that two labels share, where they share several."""
+    found = []
+    for x, y in itertools.combinations(dict.fromkeys(entry["label"] for entry in entries), 2):
+        of = [{e["env"]: _values(e) for e in entries if e["label"] == label} for label in (x, y)]
+        shared = [env for env in of[0] if env in of[1]]
+        if len(shared) < 2:
+            continue
+        if over_seeds.improvement([(of[0][env], of[1][env]) for env in shared])["probability"] < 0.5:
+            x, y, of = y, x, of[::-1]
+        pairs = [(of[0][env], of[1][env]) for env in shared]
+        found.append({"envs": shared, "x": x, "y": y, **over_seeds.improvement(pairs)})
+    return found
+
+
+def _scaled(entries):
+    """IQM over several environments, of scores scaled on each one from its lowest run here (0) to its highest (1)."""
+    labels = dict.fromkeys(entry["label"] for entry in entries)
+    envs = dict.fromkeys(entry["env"] for entry in entries)
+    of = {label: {e["env"]: np.asarray(_values(e)) for e in entries if e["label"] == label} for label in labels}
+    if len(envs) < 2 or any(set(of[label]) != set(envs) for label in labels) or len(labels) < 2:
+        return []  # a label that lacks an environment would be compared on others
+    found = []
+    ends = {env: (min(of[k][env].min() for k in labels), max(of[k][env].max() for k in labels)) for env in envs}
+    for label in labels:
+        strata = [(of[label][env] - low) / ((high - low) or 1.0) for env, (low, high) in ends.items()]
+        several = any(len(stratum) > 1 for stratum in strata)
+        low, high = over_seeds.stratified_interval(strata, over_seeds.iqm_of) if several else (None, None)
+        value = float(interquartile_mean(np.concatenate(strata)))
+        found.append({"label": label, "envs": list(envs), "iqm": value, "iqm_low": low, "iqm_high": high})
+    return found
+
+
+def against_published(document):
+    """Return {"figures", "best", "sources", "notices"} for the groups of a ``compare`` document.
+
+    figures: published ones of the same algorithms and environments; best: the highest published one of each environment,
+    by any algorithm.
+    """
+    found, best, notices = [], [], []
+    for env in dict.fromkeys(entry["env"] for entry in document["groups"]):
+        algorithms = {entry["algorithm"] for entry in document["groups"] if entry["env"] == env}
+        everyone = published.figures(env=env)
+        here = [figure for figure in everyone if figure["algorithm"] in algorithms]
+        missing = sorted(algorithms - {figure["algorithm"] for figure in here})
+        if missing:
+            notices.append(f"No figure is shipped for {', '.join(missing)} on {env}.")
+        notice = published.version_notice(env, everyone)
+        notices += [notice] if notice else []
+        found += [{**figure, "compared_with": env} for figure in here]
+        if everyone:
+            best.append({**max(everyone, key=lambda figure: figure["mean"]), "compared_with": env})
+    named = published.sources([figure["source"] for figure in [*found, *best]])
+    return {"figures": found, "best": best, "sources": named, "notices": notices}

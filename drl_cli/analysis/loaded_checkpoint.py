@@ -1,0 +1,198 @@
+"""A checkpoint made ready to act: which one a path means, its policy, and the environment it is asked to act in.
+
+Used by ``drl rollout`` and ``drl evaluate``. Imports neither TensorFlow nor Ray. Nothing that the checkpoint names is
+imported: an environment with a module in its id needs that id on the command line.
+"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from drl_cli import checkpoints
+from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
+from drl_cli.envs import make
+from drl_cli.envs import preprocessors as preprocessing
+from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
+from drl_cli.extras import load
+from drl_cli.policies.numpy_policy import policy_from_checkpoint
+from drl_cli.runs import retention
+
+OVERRIDES = ("env_config", "horizon")
+TYPED_INSTEAD = {
+    "explore": "--explore",
+    "render_env": "--render",
+    "record_env": "--video-dir DIR",
+    "monitor": "--video-dir DIR",
+}
+"""Keys of a config that are options of the commands which play."""
+DEFAULT_FPS = 30.0  # of videos, where an environment does not say
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What plays, and where.
+
+    path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
+    environment's id and keywords, and the number of steps after which an episode is cut (None: never). max_steps: of its
+    evaluations, see ``envs.make.bound_of``. preprocessing: the plan for scoring (see ``envs.preprocessors``), or None.
+    notice: a line about a retired id, or None. render_modes, frames_per_second: what the environment says of its pictures.
+    """
+
+    path: Path
+    facts: dict
+    policy: object
+    env: str
+    env_config: dict
+    horizon: int | None
+    max_steps: int | None
+    preprocessing: dict | None
+    notice: str | None
+    render_modes: tuple
+    frames_per_second: float
+
+    @property
+    def frames(self):
+        """How many of the last observations the policy acts on."""
+        return preprocessing.frames_of(self.preprocessing)
+
+    @property
+    def fresh_envs(self):
+        """Whether every episode has a new environment, as in training."""
+        return (self.facts.get("config") or {}).get("fresh_envs") is True
+
+    def make_env(self, render_mode=None):
+        """Return a new environment to play in."""
+        return make.make(self.env, self.env_config, render_mode, self.preprocessing)
+
+    @property
+    def iteration(self):
+        """The training iteration whose weights these are."""
+        return self.facts["counters"]["training_iteration"]
+
+
+def open_subject(path, env=None, overrides=None, latest=False, command="drl rollout"):
+    """Find, verify and load the checkpoint that ``path`` means.
+
+    path: a checkpoint folder, a file in it, or a run folder (its best; ``latest``: its newest). env: an id typed by the
+    user, may name a module. overrides: {"env_config": {…}, "horizon": n} laid over what the checkpoint stored.
+    command: shown where the user has to type something else. Raises CheckpointError, ConfigError, EnvError.
+    """
+    found, facts, policy = open_policy(path, latest)
+    overrides, notices = _read_overrides(overrides or {}, facts)
+    asked = env or facts["env"]
+    if env is None and ":" in asked:
+        allow = shlex.join([*command.split(), str(path), "--env", asked])
+        raise EnvError(f"{found}: its environment {asked} would import a module. If you trust it, run: {allow}")
+    name = make.resolve(asked, trusted=env is not None)
+    env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
+    plan = preprocessing.for_scoring(_plan(found, facts))
+    if policy.spec.frames != preprocessing.frames_of(plan):
+        raise CheckpointError(
+            f"{found}: its policy acts on {policy.spec.frames} observations at a time, its preprocessing stacks "
+            f"{preprocessing.frames_of(plan)}."
+        )
+    return Subject(
+        path=found,
+        facts=facts,
+        policy=policy,
+        env=name.id,
+        env_config=env_config,
+        horizon=overrides.get("horizon", facts.get("horizon")),
+        max_steps=_max_steps(facts),
+        preprocessing=plan,
+        notice="\n".join([*([name.notice] if name.notice else []), *notices]) or None,
+        **_fitting(found, facts, name.id, make.make(name.id, env_config, preprocessing=plan)),
+    )
+
+
+def _max_steps(facts):
+    config = facts.get("config")
+    asked = config.get("evaluation_max_steps") if isinstance(config, dict) else None
+    return asked if type(asked) is int and asked >= 1 else None
+
+
+def open_policy(path, latest=False):
+    """Find, verify and load the checkpoint that ``path`` means, as ``open_subject``, without any environment.
+
+    Returns (its folder, its manifest's facts, its NumpyPolicy). Raises CheckpointError.
+    """
+    found = retention.find(Path(path).expanduser(), latest=latest)
+    loaded = checkpoints.load(found)
+    return found, loaded.require_facts(), policy_from_checkpoint(loaded)
+
+
+def _plan(path, facts):
+    try:
+        return preprocessing.from_facts(facts.get("preprocessing"))
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _fitting(path, facts, env_id, env):
+    """Compare the spaces of ``env`` with the trained ones, close it, return what it says of its pictures."""
+    try:
+        offered = make.describe(env)
+        metadata = getattr(env, "metadata", None) or {}
+    finally:
+        env.close()
+    for name in ("obs", "action"):
+        wanted, given = essence(name, facts["spaces"][name]), essence(name, offered[name])
+        if wanted != given:
+            raise CheckpointError(
+                f"{path} was trained on {facts['env']}, {name} of {wanted}; {env_id} has {given}. "
+                "Choose an environment that fits with --env."
+            )
+    modes, fps = metadata.get("render_modes") or (), metadata.get("render_fps") or DEFAULT_FPS
+    return {"render_modes": tuple(modes), "frames_per_second": float(fps)}
+
+
+def essence(name, space):
+    """Return in words what a policy depends on in a space: sizes, whether images are bytes, which numbers are actions."""
+    if space.get("kind") == "MultiBinary":
+        return f"{space.get('n')} switches"
+    if "n" in space:
+        return f"{space['n']} numbers from {space.get('start', 0)}"
+    if "nvec" in space:
+        return f"choices among {space['nvec']} numbers from {space.get('start')}"
+    whole = name == "obs" and space.get("dtype") == "uint8"
+    return f"shape {list(space.get('shape') or ())}{' of bytes' if whole else ''}"
+
+
+def _read_overrides(given, facts):
+    """Return ({"env_config", "horizon"} of what was typed, notices). Other keys of a config have no part in playing."""
+    over = given.get("evaluation_config")
+    if isinstance(over, dict):
+        given = {**over, **{key: value for key, value in given.items() if key != "evaluation_config"}}
+    kept, idle = {}, []
+    known = _known_keys(facts.get("algorithm")) if set(given) - set(OVERRIDES) else ()
+    for key, value in given.items():
+        if key in OVERRIDES:
+            kept[key] = value
+        elif key in TYPED_INSTEAD and value is True:
+            raise ConfigError(f"--config: {key} true: type {TYPED_INSTEAD[key]}.")
+        elif key in known:
+            idle.append(key)
+        else:
+            raise ConfigError(
+                f"--config: '{key}' cannot be set here.{suggestion(key, OVERRIDES)} Keys: {', '.join(OVERRIDES)}."
+            )
+    if not isinstance(kept.get("env_config", {}), dict):
+        raise ConfigError(f"--config: env_config must be an object, not {kept['env_config']!r}.")
+    horizon = kept.get("horizon")
+    if horizon is not None and (type(horizon) is not int or horizon < 1):
+        raise ConfigError(f"--config: horizon must be a whole number of at least 1, or null, not {horizon!r}.")
+    have = "has" if len(idle) == 1 else "have"
+    text = (
+        f"--config: {', '.join(idle)} {have} no part in playing a checkpoint: one process plays its policy, in NumPy."
+    )
+    return kept, [text] if idle else []
+
+
+def _known_keys(algorithm):
+    """Return the keys of the algorithm's config and those of RLlib's that change nothing."""
+    keys = {path[0] for path in (*ANYWAY, *IDLE)}
+    try:
+        schema = load(load("drl_cli.algorithms.table:find")(algorithm).config)
+        return keys | set(load("drl_cli.config.key_description:fields_of")(schema))
+    except InputError:  # one that a module registers which was not imported
+        return keys

@@ -1,0 +1,133 @@
+"""A policy asked for one action at a time, by a program that steps an environment of its own. User: the Python door.
+
+Observations are taken as an environment gives them, before the wrappers of ``envs.preprocessors`` (dictionaries, numbers,
+images of any size), or as these make them. What a policy remembers, its recurrent state and the frames that it has seen, goes
+in and out as a list, as in RLlib's ``compute_action``: the caller keeps one for each of its episodes.
+"""
+
+import gymnasium
+import numpy as np
+
+from drl_cli.envs import make
+from drl_cli.envs import preprocessors as preparing
+from drl_cli.errors import InputError
+
+
+class OneByOne:
+    """Acts with a NumpyPolicy in an environment's units."""
+
+    def __init__(self, policy, env_id, env_config, plan):
+        """``plan``: of ``envs.preprocessors``, or None. An environment is made, to know its spaces; ``close`` ends it."""
+        self._policy = policy
+        raw = make.make_raw(env_id, env_config)
+        try:
+            self._env = preparing.wrap(raw, plan)
+        except BaseException:
+            raw.close()
+            raise
+        self._raw_space, self._space = raw.observation_space, raw.action_space
+        self._between = _between(self._env, raw)
+        self._frames = policy.spec.frames
+
+    @property
+    def remembers(self):
+        """Whether the next action depends on more than the next observation."""
+        return bool(self._policy.spec.state) or self._frames > 1
+
+    def initial_state(self):
+        """Return the state before an episode's first observation, a list; an empty one of a policy that remembers nothing."""
+        state = [part[0] for part in self._policy.initial_state(1)]
+        return [*state, None] if self._frames > 1 else state
+
+    def act(self, obs, state, rng=None, reward=None):
+        """Return (action, next state) for one observation.
+
+        ``state``: a list as ``initial_state`` returns it, or empty where nothing is remembered, or ``obs`` is a whole stack of
+        frames. ``rng``: generator to explore with, None for the greedy action. ``reward``: what the last action brought, for
+        policies that see it. Raises InputError where one of these does not fit.
+        """
+        seen = self._seen(obs)
+        stack = None
+        if self._frames > 1:
+            state, stack = self._stacked(seen, state)
+            seen = stack
+        state = self._batched(state)
+        if reward is not None:
+            self._policy.rewarded(state, float(reward))
+        chosen, state, _ = self._policy.act(seen[None], state, rng, rng is not None)
+        action = np.asarray(self._policy.to_env(chosen)[0], self._space.dtype).reshape(self._space.shape)
+        after = [part[0] for part in state]
+        return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after)
+
+    def close(self):
+        """Close the environment."""
+        self._env.close()
+
+    def _batched(self, state):
+        shapes = [np.shape(part) for part in state]
+        if shapes != [tuple(shape) for shape in self._policy.spec.state]:
+            raise InputError(
+                f"compute_action: a state of shapes {shapes}, this policy's are {list(self._policy.spec.state)}. It remembers: "
+                "begin each episode with state=trainer.get_initial_state(), and hand in what the last call returned."
+            )
+        return tuple(np.array(part, np.float32)[None] for part in state)
+
+    def _stacked(self, seen, state):
+        """Return (the rest of the state, the stack) with the newest frame ``seen``, which may be a whole stack already."""
+        shape, frames = tuple(self._policy.spec.obs_shape), self._frames
+        if seen.shape != shape:
+            return state[:-1], seen
+        if not state:
+            raise InputError(
+                f"compute_action: this policy sees the last {frames} observations: begin each episode with "
+                f"state=trainer.get_initial_state(), or hand in a stack of shape {(*shape[:-1], shape[-1] * frames)}."
+            )
+        before = state[-1]
+        if before is None:
+            return state[:-1], np.tile(seen, frames)
+        return state[:-1], np.concatenate([before[..., shape[-1] :], seen], axis=-1)
+
+    def _seen(self, obs):
+        """Return ``obs`` as the policy takes it, one frame or a whole stack."""
+        spec = self._policy.spec
+        fitting = [tuple(spec.obs_shape), (*spec.obs_shape[:-1], spec.obs_shape[-1] * spec.frames)]
+        if self._between:
+            raw = _cast(self._raw_space, obs)
+            if self._raw_space.contains(raw):
+                for wrapper in self._between:
+                    raw = wrapper.observation(raw)
+                return np.asarray(raw, spec.obs_dtype)
+        try:
+            seen = np.asarray(obs, spec.obs_dtype)
+        except (TypeError, ValueError, OverflowError):
+            seen = np.zeros(0)
+        if seen.shape not in fitting:
+            raise InputError(
+                f"compute_action: {_told(obs)} is no observation of this environment, which gives {str(self._raw_space)[:200]}."
+            )
+        return seen
+
+
+def _between(env, raw):
+    """Return the wrappers around ``raw``, the innermost first; () where one of them keeps a state of its own."""
+    found = []
+    while env is not raw:
+        found.append(env)
+        env = env.env
+    if not all(isinstance(each, gymnasium.ObservationWrapper) for each in found):
+        return ()  # Atari games: what they give behind their wrappers is what a program that plays them has
+    return tuple(reversed(found))
+
+
+def _cast(space, obs):
+    """Return ``obs`` in the dtype of a Box where that loses nothing but digits: lists and float64 are fine."""
+    if not isinstance(space, gymnasium.spaces.Box):
+        return obs
+    try:
+        return np.asarray(obs).astype(space.dtype, casting="same_kind")
+    except (TypeError, ValueError):
+        return obs
+
+
+def _told(obs):
+    return f"an array of shape {obs.shape}" if isinstance(obs, np.ndarray) else f"{str(obs)[:60]!r}"

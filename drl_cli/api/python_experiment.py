@@ -1,0 +1,94 @@
+"""What a Python program asks for, as an ExperimentSpec: the same checks and messages as for flags and files.
+
+User: ``api.trainer``.
+"""
+
+import sys
+from pathlib import PurePath
+
+from drl_cli.actors import custom_evaluation
+from drl_cli.config.experiment_keys import ExperimentKeys
+from drl_cli.config.layers import Layers
+from drl_cli.config.parse import refuse
+from drl_cli.config.where import Where
+from drl_cli.envs import callbacks
+from drl_cli.envs.custom_envs import name_of, register_env
+from drl_cli.errors import ConfigError, InputError, suggestion
+from drl_cli.experiments.spec import Draft
+from drl_cli.policies.custom_models import register_model
+
+WHERE = Where("Trainer", overlay={("config",): "config"})
+OWN = {"callbacks": callbacks.name_of, "custom_eval_function": custom_evaluation.name_of}
+"""Keys that are names of what a program may hand in itself: what registers it, and returns its name."""
+RAY = ("ray_address", "ray_num_cpus", "ray_num_gpus", "ray_object_store_memory")
+SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("run", "env", "config"))
+
+
+def spec_of(algorithm, env, config, name, settings):
+    """Return the ExperimentSpec of ``algorithm`` on ``env`` with ``config``; no stop rules unless ``settings`` has some.
+
+    ``env``: an id, a registered name, or a class or function that makes environments, which is registered here; so are a class
+    of callbacks and a function that evaluates, in ``config``.
+    ``name``: of the experiment. ``settings``: keys of an experiment file beside these, and those of ``RAY``. Raises
+    ConfigError, EnvError and other InputErrors with everything that is wrong.
+    """
+    for key in settings:
+        if key not in (*SETTINGS, *RAY):
+            known = ("algorithm", "env", "config", "experiment_name", "verbose", *SETTINGS, *RAY)
+            raise ConfigError(
+                f"Trainer: unknown argument {key!r}.{suggestion(key, known)} Keys of the algorithm: config={{…}}."
+            )
+    config = {} if config is None else config
+    if not isinstance(config, dict):
+        raise ConfigError(f"Trainer: config {str(config)[:60]!r} is not a mapping of keys to values.")
+    config, inside = dict(config), config.get("env")
+    config.pop("env", None)
+    if env is not None and inside is not None and inside != env:
+        raise ConfigError(f"Trainer: two environments, env={env!r} and config['env'] = {inside!r}. Keep one of them.")
+    env = _named(inside if env is None else env)
+    flags = {key: settings[key] for key in RAY if settings.get(key) is not None}
+    flags |= {"env": env, "command": ["python", *sys.argv]}  # a program may import what an id of its own names
+    given = {key: value for key, value in settings.items() if key not in RAY and value is not None}
+    mapping = {"stop": {}, **given, "run": algorithm, "config": _with_names(config)}
+    if env is not None:
+        mapping["env"] = env
+    draft = Draft(name, Layers(_plain(mapping), WHERE), flags)
+    refuse(draft.problems(), "what Trainer was given")
+    draft.note_what_only_searches_read()
+    return draft.finish()
+
+
+def _named(env):
+    """Return the id of an environment, that of a class or function after it has been registered."""
+    if env is None or isinstance(env, str):
+        return env
+    if not callable(env):
+        raise InputError(
+            f"Trainer: env {str(env)[:60]!r} is neither the id of an environment nor a class or function that makes one. A run "
+            "makes environments of its own, several of them: hand in what makes them."
+        )
+    return register_env(name_of(env), env)
+
+
+def _with_names(config):
+    """Return ``config`` with names for the classes and functions in it, which are registered: RLlib's configs hold such."""
+    named = {key: name_for(config[key]) for key, name_for in OWN.items() if callable(config.get(key))}
+    model = config.get("model")
+    if isinstance(model, dict) and callable(model.get("custom_model")):
+        made = model["custom_model"]
+        register_model(made.__name__, made)
+        named["model"] = {**model, "custom_model": made.__name__}
+    return config | named
+
+
+def _plain(value):
+    """Return ``value`` as a file would hold it: lists for tuples, Python's numbers for NumPy's, texts for paths."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value

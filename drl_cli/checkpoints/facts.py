@@ -1,0 +1,99 @@
+"""The facts in a manifest, checked like the keys of a config: what may stand there, of which type.
+
+Hashes say that a manifest is what was written, not that it was written by this program: whoever changes both gets past
+them. ``check`` looks at the facts that are there (every reader does, through ``load``); ``require`` also refuses those that
+are missing, for whoever acts with them. Config, policies and preprocessing are read by schemas of their own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from drl_cli.checkpoints.files import refuse
+
+MANY = 2**63  # more than any counter
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value < MANY
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _or_null(form: Callable) -> Callable:
+    return lambda value: value is None or form(value)
+
+
+def _all(form: Callable) -> Callable:
+    return lambda values: isinstance(values, list) and all(form(value) for value in values)
+
+
+TOP = {  # name → (form, in words)
+    "drl_version": (_string, "a string"),
+    "algorithm": (_string, "a string"),
+    "env": (_string, "a string"),
+    "env_asked": (_or_null(_string), "a string or null"),
+    "env_config": (_or_null(_object), "an object or null"),
+    "horizon": (_or_null(lambda value: _whole(value) and value > 0), "a whole number of 1 or more, or null"),
+    "spaces": (_object, "an object"),
+    "preprocessing": (_or_null(_object), "an object or null"),
+    "config": (_or_null(_object), "an object or null"),
+    "counters": (_object, "an object"),
+    "score": (_or_null(_object), "an object or null"),
+    "seed": (_or_null(lambda value: type(value) is int), "a whole number or null"),
+}
+SPACE = {
+    "kind": (_string, "a string"),
+    "shape": (_all(_whole), "a list of whole numbers"),
+    "dtype": (_string, "a string"),
+    "n": (_whole, "a whole number"),
+    "nvec": (_all(_whole), "a list of whole numbers"),
+}
+NEEDED = ("algorithm", "env", "spaces", "policies", "counters")
+SPACES = ("obs", "action")
+COUNTERS = ("training_iteration", "timesteps_total")
+
+
+def check(facts: dict, where: Any) -> None:
+    """Raise CheckpointError, which names the fact and what it takes, unless all facts that are there have their types."""
+    _check(facts, TOP, "", where)
+    for name, value in (facts.get("counters") or {}).items():
+        if not (_whole(value) if name in COUNTERS else _number(value)):
+            raise _wrong(f"counters.{name}", value, "a whole number" if name in COUNTERS else "a number", where)
+    for name, value in (facts.get("score") or {}).items():
+        if not _or_null(_number)(value):
+            raise _wrong(f"score.{name}", value, "a number or null", where)
+    spaces = facts.get("spaces") or {}
+    for name, space in ((name, spaces[name]) for name in SPACES if name in spaces):
+        if not _object(space):
+            raise _wrong(f"spaces.{name}", space, "an object", where)
+        _check(space, SPACE, f"spaces.{name}.", where)
+
+
+def require(facts: dict, where: Any) -> None:
+    """Raise CheckpointError for the first fact that is missing of those without which nothing can act or go on."""
+    needed = [(facts, "", NEEDED), (facts.get("counters"), "counters.", COUNTERS)]
+    needed += [(facts.get("spaces"), "spaces.", SPACES)]
+    for holder, prefix, names in needed:
+        for name in names:
+            if name not in (holder or {}):
+                raise refuse(where, f"facts: {prefix}{name} is missing")
+
+
+def _check(facts: dict, forms: dict, prefix: str, where: Any) -> None:
+    for name, (form, takes) in forms.items():
+        if name in facts and not form(facts[name]):
+            raise _wrong(prefix + name, facts[name], takes, where)
+
+
+def _wrong(name: str, value: Any, takes: str, where: Any) -> Exception:
+    return refuse(where, f"facts: {name} is {str(value)[:60]!r}; it takes {takes}")

@@ -1,0 +1,84 @@
+"""Which environments there are, their spaces, and which algorithms run on them. Used by ``drl envs``.
+
+Environments are made in a process of its own (``checks.env_probe``), which may crash or hang: the one that it was at is told
+as broken, and another process goes on behind it.
+"""
+
+import fnmatch
+import re
+
+from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.envs import make
+from drl_cli.errors import EnvError, nearest
+
+PROBE = "drl_cli.checks.env_probe"
+LIMIT_S = 20.0  # for one environment to be made
+_VERSION = re.compile(r"-v(\d+)$")
+
+
+def matching(pattern=None, every_version=False):
+    """Return (ids, notices) for a part of an id, a pattern of the shell's, an old id, or None for all that are no Atari games.
+
+    ids: of each name the newest version unless ``every_version``. notices: lines on what an old id became, and what is left
+    out. Raises EnvError with the nearest ids where nothing fits.
+    """
+    plain = (pattern or "").strip()
+    ids = make.registered_ids(with_games=bool(plain))
+    if not plain:
+        shown = [one for one in ids if not make.is_game(one)]
+        games = len(ids) - len(shown)
+        return _newest(shown, every_version), [f"{games} Atari games are left out: drl envs ALE/"] if games else []
+    if plain in ids:
+        return [plain], []
+    if set(plain) & set("*?["):
+        return _fitting(plain, ids, every_version), []
+    found = [one for one in ids if plain.casefold() in one.casefold()] if _VERSION.search(plain) is None else []
+    if found:
+        return _newest(found, every_version), []
+    try:
+        meant = make.resolve(plain)
+    except EnvError as error:
+        close = nearest(plain, ids)
+        if not close or "?" in str(error) or "pip" in str(error):
+            raise
+        hint = f"Did you mean {' or '.join(map(repr, close))}?"
+        raise EnvError(f"There is no environment {plain[:120]!r}. {hint}") from error
+    return [meant.id], [meant.notice] if meant.notice else []
+
+
+def _fitting(pattern, ids, every_version):
+    found = [one for one in ids if fnmatch.fnmatchcase(one.casefold(), pattern.casefold())]
+    if found:
+        return _newest(found, every_version)
+    close = nearest(pattern.translate(dict.fromkeys(map(ord, "*?[]"))), ids)
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    raise EnvError(f"No environment's id fits {pattern[:120]!r}.{hint}")
+
+
+def _newest(ids, every_version):
+    """Return ``ids`` in order, of each name without its version the one with the highest."""
+    if every_version:
+        return sorted(ids, key=str.casefold)
+    best = {}
+    for one in ids:
+        name, version = _VERSION.sub("", one), _VERSION.search(one)
+        number = int(version[1]) if version else -1
+        if name not in best or number > best[name][0]:
+            best[name] = (number, one)
+    return sorted((one for _, one in best.values()), key=str.casefold)
+
+
+def looked_at(ids, imports=(), env_config=None, limit_s=LIMIT_S):
+    """Yield for each of ``ids`` what ``checks.env_probe`` says of it; {"id", "error"} for one that crashed or hung."""
+    waiting = list(ids)
+    while waiting:
+        with Asked(PROBE, {"ids": waiting, "imports": list(imports), "env_config": env_config or {}}) as probe:
+            while waiting:
+                answer, problem = probe.next(limit_s)
+                if answer is None:
+                    hung = f"could not be made within {limit_s:.0f} s"
+                    text = hung if problem == SILENT else f"took its process with it: {probe.end()}"
+                    yield {"id": waiting.pop(0), "error": text}
+                    break
+                waiting.remove(answer["id"])
+                yield answer

@@ -1,0 +1,141 @@
+"""``drl evaluate --data``: estimates from recorded experience on the screen and as JSON. Used by ``cli.evaluate``."""
+
+import json
+import sys
+
+import click
+
+from drl_cli.cli import figures, group, terminal, values
+from drl_cli.extras import load
+
+PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
+"""Options of ``drl evaluate`` that speak of episodes that are played."""
+RECORDED = ("gamma", "epsilon")
+"""Options that speak of recorded ones."""
+HEADING = "From recorded episodes"
+SHARE = values.Number(0.0, 1.0)
+
+OPTIONS = [
+    group.option(
+        "--data",
+        metavar="PATH",
+        multiple=True,
+        group=HEADING,
+        help="Estimate from recorded experience instead of playing: a file, folder, glob or minari://ID; repeatable.",
+    ),
+    group.option("--gamma", type=SHARE, metavar="X", group=HEADING, help="Discount. [default: that of its run]"),
+    group.option(
+        "--epsilon",
+        type=SHARE,
+        metavar="X",
+        group=HEADING,
+        help="Share of random actions of a policy over action values. [default: that of its run at that time]",
+    ),
+]
+ROWS = (
+    ("behaviour", ("behaviour",)),
+    ("IS per step", ("is", "per_step")),
+    ("IS per episode", ("is", "per_episode")),
+    ("WIS per step", ("wis", "per_step")),
+    ("WIS per episode", ("wis", "per_episode")),
+)
+
+
+def expect_fitting(context, with_data):
+    """Refuse options that have no effect with, or without, ``--data``."""
+    for name in PLAYING if with_data else RECORDED:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            option = f"--{name.replace('_', '-')}"
+            text = f"{option} has no effect with --data: nothing is played." if with_data else f"{option} needs --data."
+            raise click.UsageError(text, context)
+
+
+def run(session, checkpoints, asked, as_json):
+    """Estimate the policy of each of ``checkpoints`` and print the table, or one JSON document."""
+    estimating = load("drl_cli.analysis.checkpoint_estimates")
+    config = load("drl_cli.cli.options:typed_object")(asked["config"], "--config")
+    what = estimating.asked_in(config, asked["data"], asked["gamma"], asked["epsilon"])
+    candidates = [estimating.Candidate(path, what, asked["latest"]) for path in checkpoints]
+    rows, told = [], set()
+    for number, candidate in enumerate(candidates, 1):
+        terminal.say(f"Reading for {number} of {len(candidates)}: {candidate.path}")
+        found, notes = candidate.estimate()
+        for note in notes:
+            if note not in told:
+                terminal.say(f"Note: {note}.")
+        told.update(notes)
+        for doubt in estimating.doubts(found):
+            prefix = f"{number}: " if len(candidates) > 1 else ""
+            terminal.say(f"Warning: {prefix}{doubt}.", session, "yellow")
+        rows.append(_facts(candidate) | found)
+    document = {"data": list(what.data), "confidence": load("drl_cli.confidence").CONFIDENCE, "checkpoints": rows}
+    output = terminal.Output(session)
+    if as_json:
+        output.line(json.dumps(document, allow_nan=False))
+        return
+    for line in table(document, terminal.rich_console(sys.stdout, session)):
+        output.line(line)
+
+
+def _facts(candidate):
+    counters = candidate.facts["counters"]
+    return {
+        "path": str(candidate.path),
+        "algorithm": candidate.facts["algorithm"],
+        "env": candidate.facts["env"],
+        "training_iteration": counters["training_iteration"],
+        "timesteps_total": counters["timesteps_total"],
+    }
+
+
+def table(document, console):
+    """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
+    from rich import box
+    from rich.table import Table
+
+    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
+    grid = Table(box=lines, pad_edge=False, padding=(0, 1, 0, 1), header_style="bold")
+    for name in ("", "estimate", "return", "95 %", "gain"):
+        grid.add_column(name, justify="left" if name == "estimate" else "right", no_wrap=True)
+    for number, row in enumerate(document["checkpoints"], 1):
+        for name, at in ROWS:
+            grid.add_row(str(number) if name == ROWS[0][0] else "", name, *_cells(row, at))
+    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
+    with console.capture() as capture:
+        for number, row in enumerate(document["checkpoints"], 1):
+            for line in _lines(number, row):
+                console.print(line, soft_wrap=True)
+        console.print(grid)
+    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+
+
+def _lines(number, row):
+    left = f", {row['incomplete']:,} more are not whole" if row["incomplete"] else ""
+    return (
+        f"{number}  {row['path']}",
+        f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
+        f"{figures.count(row['timesteps_total'])} steps; policy: {row['policy']}",
+        f"   {row['episodes']:,} recorded episodes, {figures.count(row['steps'])} steps{left}",
+        f"   discount {row['gamma']:g}, effective sample size {row['effective_sample_size']:,.1f} episodes",
+    )
+
+
+def _cells(row, at):
+    told = row
+    for name in at:
+        told = told[name]
+    before, mean = row["behaviour"]["mean"], told["mean"]
+    gain = "" if at == ("behaviour",) or mean is None or before <= 0 else f"x {mean / before:.3g}"
+    between = "-" if told["low"] is None or told["high"] is None else f"[{_short(told['low'])}, {_short(told['high'])}]"
+    return _short(mean), between, gain
+
+
+def _short(value):
+    if value is None:
+        return "-"
+    size = abs(value)
+    if value and not 1e-3 <= size < 1e6:
+        return f"{value:.3g}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if size >= 1 or not value else f"{value:.3g}"

@@ -1,0 +1,118 @@
+"""The keys of one experiment in a file, beside its ``config``; the flags of the same names fill the same keys.
+
+Used by ``experiments.spec``. Names and meanings are RLlib's (its experiment YAML).
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from drl_cli.config.rllib.other_libraries import FIELDS, KEYS, STOPS
+from drl_cli.config.schema import PlainMapping, Section, Whole, key
+from drl_cli.config.sections.export_formats import Formats
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(strict=False, max_length=20)]
+
+
+class ExperimentKeys(Section):
+    """One experiment: what runs on what, when it stops, what is kept."""
+
+    run: str | None = key(None, "The algorithm; the same as --run.", allowed="the name of an algorithm")
+    env: str | None = key(None, "The gymnasium id of the environment; the same as --env.", allowed="a gymnasium id")
+    config: PlainMapping = key({}, "Keys of the algorithm's config.")
+    stop: PlainMapping | None = key(
+        None, "Result field → threshold; the run stops when any is reached. {} never stops it."
+    )
+    pass_criteria: PlainMapping = key(
+        {},
+        "Result field → threshold that the run must reach. Rewards among them are stop rules as well; a run that ends "
+        "without them has missed its criterion.",
+    )
+    checkpoint_freq: Whole = key(
+        0, "Iterations between two periodic checkpoints; 0 makes none beside the best and the last.", "iterations", ge=0
+    )
+    checkpoint_at_end: bool = key(
+        True,
+        "Whether a run leaves a checkpoint when it ends, however it ends.",
+        rllib=False,
+        why="a run that leaves nothing behind was for nothing",
+    )
+    keep_checkpoints_num: Whole | None = key(
+        None, "Checkpoints to keep; null keeps all. The best and the newest are always kept.", "checkpoints", ge=1
+    )
+    checkpoint_score_attr: str | None = key(
+        None,
+        "Result field by which checkpoints are ranked, with min- in front where lower is better; null takes the newest "
+        "greedy evaluation's mean reward, else episode_reward_mean.",
+        allowed="a result field, with or without min- in front",
+        rllib="training_iteration",
+        why="the newest checkpoint is often not the best one",
+    )
+    local_dir: str | None = key(
+        None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
+    )
+    export_formats: Formats = key(
+        (),
+        "What the policy of the best checkpoint is exported as into the run's folder when the run is finished: model (or "
+        "savedmodel), onnx, tflite; see drl checkpoint export. checkpoint is what a run keeps anyway.",
+        allowed="a list of checkpoint, model, savedmodel, onnx, tflite",
+    )
+    loggers: Names = key(
+        (),
+        "Where results go beside result.json, progress.csv and TensorBoard: wandb, mlflow, aim (each an extra), and loggers "
+        "that a module of --import has registered (drl_cli.register_logger).",
+        allowed="a list of names",
+    )
+    restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
+    num_samples: Whole = key(
+        1,
+        "Repetitions of the experiment, or of each point of its grid, with other drawn values.",
+        "trials",
+        ge=1,
+        le=10_000,
+    )
+    max_failures: Whole = key(
+        0,
+        "How often a trial of a search that failed or was killed goes on from its newest checkpoint; -1 for ever.",
+        "restarts",
+        ge=-1,
+    )
+    resources_per_trial: PlainMapping | None = key(
+        None,
+        "What each trial of a search asks of Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its workers; null "
+        "takes one CPU and what num_workers and its neighbours ask for.",
+    )
+
+
+NOT_YET = {
+    "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
+    "your storage, such as: aws s3 sync RUN_FOLDER URI",
+    "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
+    "scheduler": "type --scheduler.",
+    "search_alg": "type --search.",
+    "resume": "type drl train --resume.",
+    "verbose": "type -v or -vv.",
+    "experiment_name": "the experiment's name is the key above it.",
+    "name": "the experiment's name is the key above it.",
+}
+"""Keys of RLlib's experiments that are not supported yet, with what helps instead."""
+
+
+def refusal(path, config_keys=frozenset()):
+    """Return why a field is refused and what is written instead, or None for a name that nobody has.
+
+    ``config_keys``: the keys of all algorithms, which belong one level deeper.
+    """
+    name = path[-1]
+    if name in NOT_YET:
+        hint = NOT_YET[name]
+        return f"not supported: {hint}" if hint else "not supported yet"
+    if name in FIELDS:
+        return f"no field of an experiment. Write {FIELDS[name]}"
+    if name in config_keys:
+        return f"a key of the config. Indent it under config: {{{name}: …}}"
+    if name in STOPS:
+        return f"no field of an experiment. Write stop: {{{STOPS[name]}: …}}"
+    if name in KEYS:
+        return f"a name of {KEYS[name].origin}. Write config: {{{' or '.join(key for key, _ in KEYS[name].here)}: …}}"
+    return None

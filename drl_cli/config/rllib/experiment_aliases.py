@@ -1,0 +1,129 @@
+"""Keys of RLlib's experiments that change nothing here, or that stand for others: read, said in one line, and left out.
+
+Used by ``experiments.spec``, before ``config.experiment_keys`` reads what is left; what neither knows is refused there. Source:
+RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8 to 1.13.
+"""
+
+import re
+
+from drl_cli.config.key_description import shown
+from drl_cli.config.rllib.common_defaults import class_name
+from drl_cli.config.rllib.ignored_keys import IDLE, Idle, asks_for_nothing, fits, taken
+
+ANYWAY = {
+    "upload_dir": (None, ""),
+    "export_formats": (None, []),
+    "loggers": (None,),
+    "trial_name_creator": (None,),
+    "sync_to_driver": (None,),
+    "time_budget_s": (None,),
+}
+"""Key → values with which it asks for nothing."""
+
+_ON_DISK = "a checkpoint is complete on the run's own disk before training goes on"
+IDLE_KEYS = {
+    "sync_on_checkpoint": Idle(_ON_DISK),
+    "sync_to_driver": Idle("everything is written by the run's own process"),
+    "log_to_file": Idle("each run has its drl.log"),
+    "export_formats": Idle(
+        "each checkpoint is one: plain data, manifest.json and weights.safetensors", (), ("checkpoint",)
+    ),
+    "frameworks": IDLE[("framework",)],
+}
+"""Key → why it changes nothing; a list is read element by element."""
+
+_ALGORITHM = re.compile(r"(Torch|TF)?(Trainer|Agent|Config)$")
+BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
+
+STOP_FIELDS = {
+    "num_env_steps_sampled": "timesteps_total",
+    "num_agent_steps_sampled": "timesteps_total",
+    "num_env_steps_sampled_lifetime": "timesteps_total",
+    "episode_return_mean": "episode_reward_mean",
+}
+"""Names of result fields in RLlib 2 → the field that stands for them, behind one of ``SECTIONS`` or without."""
+
+SECTIONS = ("sampler_results/", "env_runners/", "info/")
+EVALUATION = "evaluation/"
+NO_FIELDS = ("use_pytorch", "framework", "eager")
+"""Keys of the config that files of RLlib 0.8 have among their stop rules, where RLlib never reached them."""
+
+
+def settled(mapping, where):
+    """Return (the mapping without such keys, notices, problems); ``where``: the Where of the mapping."""
+    left, notices, problems = dict(mapping), [], []
+    _algorithm(left, where, notices, problems)
+    if left.get("config", {}) is None:
+        left["config"] = {}  # a heading with nothing under it
+    for name, values in ANYWAY.items():
+        if name in left and asks_for_nothing(values, left[name]):
+            notices.append(f"{name} {shown(left.pop(name))} is what drl does anyway.")
+    for name, idle in IDLE_KEYS.items():
+        if name not in left:
+            continue
+        value = left[name]
+        if all(fits(idle, one) for one in (value if isinstance(value, list) else [value])):
+            notices.append(f"{name} {shown(left.pop(name))} changes nothing: {idle.why}.")
+        elif name != "export_formats":  # other formats are made when the run ends
+            left.pop(name)
+            problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")
+    _budget(left, where, notices, problems)
+    _fields(left, where, notices, problems)
+    return left, notices, problems
+
+
+def _algorithm(left, where, notices, problems):
+    """Read ``algo`` as ``run``, and the class path of one of RLlib's algorithms as its name."""
+    if "algo" in left:
+        value, place = left.pop("algo"), where.place(("algo",))
+        if left.setdefault("run", value) != value:
+            problems.append(f"algo: another name of run, which is given as well ({place}).")
+        notices.append(f"algo ({place}) is read as run.")
+    name = class_name(left.get("run"))
+    if name:
+        short = _ALGORITHM.sub("", name)
+        notices.append(f"run {left['run']} ({where.place(('run',))}) is read as {short}.")
+        left["run"] = short
+
+
+def _budget(left, where, notices, problems):
+    """Put ``time_budget_s`` among the stop rules."""
+    if BUDGET not in left:
+        return
+    value, place, rules = left.pop(BUDGET), where.place((BUDGET,)), left.get("stop")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        problems.append(f"{BUDGET}: {shown(value)} is not allowed; it takes a number of seconds > 0 ({place}).")
+    elif rules is None or isinstance(rules, dict):
+        before = (rules or {}).get(STOP_FIELD, value)
+        least = min(before, value) if isinstance(before, (int, float)) else before
+        left["stop"] = {**(rules or {}), STOP_FIELD: least}
+        notices.append(f"{BUDGET} {shown(value)} ({place}) is read as stop: {{{STOP_FIELD}: {shown(least)}}}.")
+
+
+def _fields(left, where, notices, problems):
+    """Give the result fields of stop rules the names that they have here."""
+    rules = left.get("stop")
+    if not isinstance(rules, dict):
+        return
+    found = {}
+    for field, threshold in rules.items():
+        place = where.place(("stop", field))
+        name = _field(str(field))
+        if field in NO_FIELDS:
+            notices.append(f"stop: {field} ({place}) is no field of a result, and never stopped a run.")
+        elif name in found or (name != field and name in rules):
+            problems.append(f"stop: {field} ({place}) is another name of {name}, which is given as well.")
+        else:
+            found[name] = threshold
+            notices += [f"stop: {field} ({place}) is read as {name}."] if name != field else []
+    left["stop"] = found
+
+
+def _field(name):
+    """Return what a result field of RLlib 2 is called here."""
+    if name.startswith(EVALUATION):
+        return EVALUATION + _field(name.removeprefix(EVALUATION))
+    bare = next((name.removeprefix(section) for section in SECTIONS if name.startswith(section)), name)
+    if bare in STOP_FIELDS:
+        return STOP_FIELDS[bare]
+    return name if name.startswith("info/") else bare

@@ -1,0 +1,177 @@
+"""RLlib's keys that change nothing here: read, said in one line, and left out.
+
+Used by ``config.rllib.aliases``. Two kinds: a key that asks, with this value, for what happens anyway; and a key whose
+every value comes to the same here, with the reason. A value of the wrong type is refused as any other. Keys that would
+change what a run
+does are never here: they work, or ``config.rllib.refused_keys`` refuses them. Source: RLlib 0.6 to 2.x.
+"""
+
+from typing import NamedTuple
+
+ANYWAY = {
+    ("lr_schedule",): (None,),
+    ("entropy_coeff_schedule",): (None,),
+    ("optimizer", "debug"): (False,),
+    ("batch_mode",): ("truncate_episodes",),
+    ("synchronize_filters",): (True,),
+    ("shuffle_buffer_size",): (0,),
+    ("parameter_noise",): (False,),
+    ("soft_q",): (False,),
+    ("per_worker_exploration",): (False,),
+    ("num_learner_workers",): (0, 1),
+    ("num_gpus_per_learner_worker",): (0,),
+    ("grad_clip_by",): ("global_norm",),
+    ("_separate_vf_optimizer",): (False,),
+    ("replay_buffer_config", "replay_burn_in"): (0,),
+    ("replay_buffer_config", "replay_sequence_length"): (1, -1),
+    ("replay_buffer_config", "replay_mode"): ("independent",),
+    ("monitor",): (False,),
+    ("record_env",): (False, None),
+    ("render_env",): (False, None),
+    ("no_done_at_end",): (False,),
+    ("soft_horizon",): (False,),
+    ("compress_observations",): (False,),
+    ("env_task_fn",): (None,),
+    ("logger_config",): (None,),
+    ("observation_space",): (None,),
+    ("action_space",): (None,),
+    ("in_evaluation",): (False,),
+    ("fake_sampler",): (False,),
+    ("sample_collector",): (None,),
+    ("memory",): (0,),
+    ("object_store_memory",): (0,),
+    ("object_store_memory_per_worker",): (0,),
+    ("remote_worker_envs",): (False,),
+    ("keep_per_episode_custom_metrics",): (False,),
+    ("restart_failed_sub_environments",): (True,),
+    ("vtrace_drop_last_ts",): (False,),
+    ("replay_mode",): ("independent",),
+    ("input_evaluation",): ([],),
+    ("off_policy_estimation_methods",): ([], {}),
+    ("evaluation_config", "input"): ("sampler",),
+    ("replay_sequence_length",): (1,),
+    ("_fake_gpus",): (False,),
+    ("_use_beta_distribution",): (False,),
+    ("_deterministic_loss",): (False,),
+    ("_disable_preprocessor_api",): (False,),
+    ("Q_model", "custom_model"): (None,),
+    ("Q_model", "custom_model_config"): ({},),
+    ("policy_model", "custom_model"): (None,),
+    ("policy_model", "custom_model_config"): ({},),
+    ("model", "custom_action_dist"): (None,),
+    ("model", "custom_preprocessor"): (None,),
+    ("model", "use_attention"): (False,),
+    ("model", "use_lstm"): (False,),
+    ("model", "free_log_std"): (False,),
+    ("model", "_time_major"): (False,),
+    ("model", "custom_options"): ({}, -1),
+    ("model", "no_final_linear"): (False,),
+    ("model", "lstm_use_prev_action_reward"): (False, -1),
+    ("model", "lstm_use_prev_action"): (False,),
+    ("model", "lstm_use_prev_reward"): (False,),
+    ("model", "post_fcnet_hiddens"): ([],),
+    ("model", "_disable_preprocessor_api"): (False,),
+}
+"""Key → the values with which it asks for what happens here anyway."""
+
+IN_EVOLUTION = {("batch_mode",): ("complete_episodes",)}
+"""The same where whole weights are tried, in place of what ``ANYWAY`` and ``IDLE`` say: episodes are played to their end."""
+
+
+class Idle(NamedTuple):
+    """Why a key changes nothing, and what its values are: ``kinds`` (types), or ``words`` that it takes."""
+
+    why: str
+    kinds: tuple = (bool,)
+    words: tuple = ()
+
+
+GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
+_EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
+_NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
+_SHARDS = "num_replay_shards alone says how many parts the replay has, which stay on the run's own machine"
+_INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
+
+_NO_LSTM = "it belongs to an LSTM, and this network has none"
+_NO_ATTENTION = "it belongs to use_attention, which this network does not have"
+_ATTENTION = (
+    *("num_transformer_units", "dim", "num_heads", "head_dim", "memory_inference", "memory_training"),
+    *("position_wise_mlp_dim", "init_gru_gate_bias", "use_n_prev_actions", "use_n_prev_rewards"),
+)
+
+IDLE = {
+    ("framework",): Idle(GRAPHS, (), ("tf", "tf2", "tfe", "torch")),
+    ("eager",): Idle(GRAPHS),
+    ("use_pytorch",): Idle(GRAPHS),
+    ("eager_tracing",): Idle(GRAPHS),
+    ("no_eager_on_workers",): Idle(GRAPHS),
+    ("eager_max_retraces",): Idle(GRAPHS, (int, type(None))),
+    ("batch_mode",): Idle(
+        "no episode is cut for what learns, wherever a fragment ends; only new weights are taken there",
+        (),
+        ("truncate_episodes", "complete_episodes"),
+    ),
+    ("sample_async",): Idle(_EVERY_WORKER),
+    ("remote_env_batch_wait_ms",): Idle(
+        "the environments of a worker step side by side, and all are waited for", (int, float)
+    ),
+    ("collect_metrics_timeout",): Idle(_NOTHING_WAITS, (int, float)),
+    ("metrics_episode_collection_timeout_s",): Idle(_NOTHING_WAITS, (int, float)),
+    ("always_attach_evaluation_results",): Idle("each result holds the newest evaluation"),
+    ("create_env_on_driver",): Idle(
+        "a run tries its environment once in its own process; who scores or plays makes one of their own"
+    ),
+    ("placement_strategy",): Idle(
+        "Ray places each part by what it asks for; what holds state stays on the run's own machine",
+        (),
+        ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
+    ),
+    ("postprocess_inputs",): Idle("advantages and sums of n steps are always made of the rewards that were read"),
+    ("simple_optimizer",): Idle("num_gpus alone says over how many towers a batch is split"),
+    ("num_data_loader_buffers",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("num_multi_gpu_tower_stacks",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("disable_env_checking",): Idle("every environment is checked once before a run: one reset and one step"),
+    ("use_state_preprocessor",): Idle("images pass through the convolutions of model in any case"),
+    ("optimizer", "grads_per_step"): Idle("each gradient is applied as it arrives", (int,)),
+    ("replay_buffer_config", "storage_unit"): Idle(
+        "the replay holds steps, and draws from them what the algorithm learns from",
+        (),
+        ("timesteps", "sequences", "fragments", "episodes"),
+    ),
+    ("replay_buffer_config", "no_local_replay_buffer"): Idle(_SHARDS),
+    ("replay_buffer_config", "replay_buffer_shards_colocated_with_driver"): Idle(_SHARDS),
+    ("replay_buffer_config", "_enable_replay_buffer_api"): Idle(_INTERNAL),
+    ("_use_trajectory_view_api",): Idle(_INTERNAL),
+    ("model", "vf_share_layers"): Idle("each net of this algorithm has layers of its own"),
+    ("model", "max_seq_len"): Idle(_NO_LSTM, (int,)),
+    ("model", "lstm_cell_size"): Idle(_NO_LSTM, (int,)),
+    **{("model", f"attention_{name}"): Idle(_NO_ATTENTION, (int, float)) for name in _ATTENTION},
+    ("_disable_execution_plan_api",): Idle(_INTERNAL),
+    ("enable_connectors",): Idle(_INTERNAL),
+    ("_enable_rl_module_api",): Idle(_INTERNAL),
+    ("_enable_learner_api",): Idle(_INTERNAL),
+    ("_tf_policy_handles_more_than_one_loss",): Idle(_INTERNAL),
+    ("_enable_new_api_stack",): Idle(_INTERNAL),
+    ("enable_rl_module_and_learner",): Idle(_INTERNAL),
+    ("num_cpus_per_learner_worker",): Idle("the learner is part of the run's own process", (int, float)),
+}
+"""Key → why every value of it comes to the same here."""
+
+
+def asks_for_nothing(values, value):
+    """Return whether ``value`` is one of ``values``, type included."""
+    return any(type(one) is type(value) and one == value for one in values)
+
+
+def fits(idle, value):
+    """Return whether ``value`` is one that such a key takes."""
+    if idle.words:
+        return isinstance(value, str) and value in idle.words
+    return isinstance(value, idle.kinds) and (bool in idle.kinds or not isinstance(value, bool))
+
+
+def taken(idle):
+    """Return in words which values such a key takes."""
+    if idle.words:
+        return "one of " + ", ".join(map(repr, idle.words))
+    return "true or false" if bool in idle.kinds else "a number" + ", or null" * (type(None) in idle.kinds)

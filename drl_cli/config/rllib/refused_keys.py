@@ -1,0 +1,249 @@
+"""RLlib's keys that are no keys of the algorithm that runs: why each is refused, and what helps instead.
+
+Used by ``config.parse``. Which algorithms that run here have a key is read off their schemas. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
+algorithms.
+"""
+
+from drl_cli.config.key_description import fields_of
+from drl_cli.config.rllib.other_libraries import KEYS, RLLIB_2, key_here
+from drl_cli.extras import load
+
+_ONE_STEP = "one step is taken for policy and value, whose size is lr; vf_loss_coeff weighs the value's part."
+_LEARNER = "one learner learns; num_gpus says over how many GPUs it splits each batch."
+_INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
+_PYTHON = "a Python object, which a config of plain data cannot hold."
+_STORE = "the size of the object store is chosen with --ray-object-store-memory."
+_SEVERAL = "one policy acts in an environment here; several need a function that maps agents to them."
+_FILM = "what it tries are perturbed policies; film the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
+
+NEVER = {
+    "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
+    "env_task_fn": _PYTHON,
+    "logger_config": "results go where --logger NAME says, beside the files of the run's folder.",
+    "observation_space": "the spaces are the environment's own.",
+    "action_space": "the spaces are the environment's own.",
+    "in_evaluation": _INTERNAL,
+    "fake_sampler": _INTERNAL,
+    "sample_collector": _INTERNAL,
+    "_disable_preprocessor_api": _INTERNAL,
+    "num_learner_workers": _LEARNER,
+    "num_learners": _LEARNER,
+    "_separate_vf_optimizer": _ONE_STEP,
+    "_lr_vf": _ONE_STEP,
+    "num_gpus_per_learner_worker": "num_gpus is what the learner has.",
+    "num_gpus_per_learner": "num_gpus is what the learner has.",
+    "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
+    "object_store_memory": _STORE,
+    "object_store_memory_per_worker": _STORE,
+    "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
+    "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
+    "multiagent": _SEVERAL,
+    "replay_mode": _SEVERAL,
+    "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
+}
+"""Keys of RLlib's that will not come, with the reason."""
+
+NOT_YET = {
+    "output_config": "output_max_file_size and output_compress_columns stand beside output.",
+    "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
+    "_use_beta_distribution": "",
+    "_deterministic_loss": "",
+    "td_error_loss_fn": "DQN's loss is Huber's; DDPG and its kin have use_huber.",
+}
+"""Keys of RLlib's common config and its SAC, DDPG and DQN family that are not read, with what helps instead."""
+
+OLD = {
+    "annealing_timesteps": "exploration_config: {epsilon_timesteps: …}, or scale_timesteps for noise",
+    "exploration_noise_type": "exploration_config: {type: OrnsteinUhlenbeckNoise} or {type: GaussianNoise}",
+    "parameter_noise": "exploration_config: {type: ParameterNoise}",
+    "soft_q": "exploration_config: {type: SoftQ}",
+    "per_worker_exploration": "exploration_config: {type: PerWorkerEpsilonGreedy} or {type: PerWorkerGaussianNoise}",
+    "gpu": "num_gpus: 1, or as many as there are",
+}
+"""Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
+
+_PLAYS = "it scores weights by playing with them, and files cannot play"
+_NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
+
+INSTEAD = {
+    "input": (
+        ("vf_loss_coeff", _NEWEST),
+        ("noise_stdev", _PLAYS),
+    ),
+    "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "beta": (("bc_logstd_coeff", "BC is MARWIL with a beta of 0"),),
+    "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
+    "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
+    "lr": (
+        ("stepsize", "Adam's step size is stepsize"),
+        ("sgd_stepsize", "the step size is sgd_stepsize"),
+    ),
+    "stepsize": (("sgd_stepsize", "the step size is sgd_stepsize"),),
+    "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
+    "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
+    "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
+    "synchronize_filters": (("noise_stdev", "its workers try weights that one filter goes with"),),
+    "shuffle_buffer_size": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
+    "remote_worker_envs": (("noise_stdev", "its workers play side by side already; raise num_workers"),),
+    "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
+    "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
+    "compress_observations": (
+        ("vf_share_layers", "fragments are learnt from as they come, and kept by nobody"),
+        ("noise_stdev", "observations stay with the worker that made them"),
+    ),
+    "monitor": (("noise_stdev", _FILM),),
+    "record_env": (("noise_stdev", _FILM),),
+    "render_env": (("noise_stdev", "watch the policy with: drl rollout CHECKPOINT --render"),),
+    "actor_lr": (("lr", "the learning rate is lr"),),
+    "critic_lr": (("lr", "the learning rate is lr"),),
+    "optimization": (("actor_lr", "the learning rates are actor_lr and critic_lr"), ("lr", "the learning rate is lr")),
+    "Q_model": (
+        ("critic_hiddens", "the critics' layers are critic_hiddens"),
+        ("hiddens", "the layers are model.fcnet_hiddens and hiddens"),
+    ),
+    "policy_model": (
+        ("actor_hiddens", "the policy's layers are actor_hiddens"),
+        ("hiddens", "the layers are model.fcnet_hiddens and hiddens"),
+    ),
+    "hiddens": (
+        ("Q_model", "the layers are Q_model.fcnet_hiddens and policy_model.fcnet_hiddens"),
+        ("actor_hiddens", "the layers are actor_hiddens and critic_hiddens"),
+    ),
+    "actor_hiddens": (("policy_model", "the policy's layers are policy_model.fcnet_hiddens"),),
+    "critic_hiddens": (("Q_model", "the critics' layers are Q_model.fcnet_hiddens"),),
+    "twin_q": (
+        ("num_critics", "its critics are counted by num_critics"),
+        ("double_q", "its double learning is double_q"),
+    ),
+    "tau": (("bn_momentum", "it has no target networks"),),
+    "target_network_update_freq": (("bn_momentum", "it has no target networks"),),
+    "num_atoms": (("n_quantiles", "it learns n_quantiles quantiles"),),
+    "fcnet_hiddens": (("actor_hiddens", "the layers are actor_hiddens and critic_hiddens"),),
+    "fcnet_activation": (("actor_hiddens", "write actor_hidden_activation and critic_hidden_activation"),),
+}
+"""Key → for a schema with the first key of a pair, what stands there in its place."""
+
+UNBUILT_SECTIONS = frozenset({"replay_buffer_config", "optimizer"})
+"""Keys that hold a mapping of which parts are read, so that the other parts are named one by one."""
+
+RECURRENT = ("use_lstm", "lstm_cell_size", "max_seq_len")
+"""Keys of a network with a memory, which R2D2 has."""
+
+MODEL_NOT_YET = frozenset(
+    [
+        "free_log_std",
+        "no_final_linear",
+        "vf_share_layers",
+        "use_lstm",
+        "max_seq_len",
+        "lstm_cell_size",
+        "lstm_use_prev_action_reward",
+        "lstm_use_prev_action",
+        "lstm_use_prev_reward",
+        "custom_action_dist",
+        "custom_preprocessor",
+        "post_fcnet_hiddens",
+        "post_fcnet_activation",
+        "use_attention",
+        "attention_num_transformer_units",
+        "attention_dim",
+        "attention_num_heads",
+        "attention_head_dim",
+        "attention_memory_inference",
+        "attention_memory_training",
+        "attention_position_wise_mlp_dim",
+        "attention_init_gru_gate_bias",
+        "attention_use_n_prev_actions",
+        "attention_use_n_prev_rewards",
+        "_disable_preprocessor_api",
+    ]
+)
+"""Keys of a network (MODEL_DEFAULTS) that are not built yet."""
+
+OWN = ("custom_model", "custom_model_config", "custom_options")
+"""Keys of a network of one's own, which stand in ``model`` alone."""
+
+EXPLORATION_NOT_YET = frozenset(
+    ["feature_dim", "feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
+    + ["forward_net_activation", "beta", "eta", "lr", "embeds_dim", "k_nn", "rho", "beta_schedule", "framework"]
+    + ["warmup_timesteps", "random_seed", "worker_index", "num_workers", "policy_config"]
+)
+"""Arguments of exploration classes that are not built (Curiosity, RE3) or that RLlib fills in itself."""
+
+OPTIMIZER = {
+    "max_weight_sync_delay": "workers take the newest weights before each fragment; publish_every counts the updates between two pushes.",
+}
+"""Arguments of RLlib's old policy optimizers that something here answers to."""
+
+SESSION_NOT_YET = frozenset(
+    {"inter_op_thread_pool", "session_inter_op_thread_pool", "placement_period", "graph_options"}
+)
+"""Fields of TensorFlow's ConfigProto that are not passed on."""
+
+
+def refusal(path, algorithm, schema, rows=()):
+    """Return why a key that ``schema`` lacks is refused, or None if neither RLlib nor another algorithm has such a key.
+
+    ``path`` is a tuple of keys, ``algorithm`` the name of the one that runs, ``rows`` those of ``algorithms.table``.
+    """
+    section, name = path[:-1], path[-1]
+    if not section:
+        return _top_level(name, algorithm, schema, rows)
+    if section[0] in ("Q_model", "policy_model") and name in OWN:
+        return "one network of your own sees for policy and critics, in front of their layers: write model: {custom_model: …}."
+    if section[0] in ("Q_model", "policy_model", "model") and name in MODEL_NOT_YET:
+        recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
+        return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."
+    if section == ("model",):
+        return instead(name, schema)
+    if section == ("exploration_config",) and name in EXPLORATION_NOT_YET:
+        return "not supported yet."
+    if section == ("evaluation_config",):
+        return _top_level(name, algorithm, schema, rows)
+    if section[0] == "tf_session_args" and name in SESSION_NOT_YET:
+        return "not supported yet."
+    if section == ("replay_buffer_config",):
+        return _because("not supported yet.", NOT_YET["replay_buffer_config"])
+    if section == ("optimizer",):
+        return f"not supported: {OPTIMIZER.get(name, NEVER['optimizer'])}"
+    return None
+
+
+def _top_level(name, algorithm, schema, rows):
+    if name in RLLIB_2:
+        why = _top_level(RLLIB_2[name], algorithm, schema, rows)
+        return f"RLlib 2's name of {RLLIB_2[name]}, {why}" if why else None
+    if name in NEVER:
+        return f"not supported: {NEVER[name]}"
+    other = instead(name, schema)
+    owners = [row.name for row in rows if name in fields_of(load(row.config))]
+    if owners:
+        text = f"a key of {', '.join(owners)}, not of {algorithm}"
+        return f"{text}: {other}." if other else f"{text}."
+    if name in OLD:
+        return f"a key of old versions of RLlib. Write {OLD[name]}."
+    if name in NOT_YET:
+        return _because("not supported yet.", NOT_YET[name])
+    if other:
+        return f"no key of {algorithm}: {other}."
+    return key_here(name, schema) or _elsewhere(name, algorithm, schema, rows)
+
+
+def _elsewhere(name, algorithm, schema, rows):
+    """Return why a name from elsewhere has no key in this algorithm, or None if it is no such name."""
+    if name not in KEYS:
+        return None
+    right = KEYS[name].here[0][0]
+    why = _top_level(right, algorithm, schema, rows) if "." not in right else f"which {algorithm} has not."
+    return f"a name of {KEYS[name].origin} for {right}, {why}"
+
+
+def instead(name, schema):
+    """Return in words what ``schema`` has in place of ``name``, or None."""
+    fields = fields_of(schema)
+    return next((text for key, text in INSTEAD.get(name, ()) if key in fields), None)
+
+
+def _because(text, hint):
+    return f"{text[:-1]}: {hint}" if hint else text

@@ -1,0 +1,173 @@
+"""Values to search over, as plain data in the place of a value: ``{"grid_search": [1, 2]}``, ``{"uniform": [0, 1]}``.
+
+Used by ``config.variants`` and ``tune``. Names and arguments are those of Ray Tune's functions (``tune.uniform(0, 1)`` is
+``{"uniform": [0, 1]}``; the prefix ``tune.`` may stand there too). Nothing is evaluated: RLlib's ``{"eval": "…"}`` and
+Tune's ``sample_from`` are refused. Source: Ray 2.60 ``ray.tune.search.sample``.
+"""
+
+import math
+from dataclasses import dataclass
+
+from drl_cli.config.key_description import shown
+
+GRID = "grid_search"
+FORMS = {
+    GRID: "a list of values, each of which is tried",
+    "choice": "a list of values, one of which is drawn",
+    "uniform": "[low, high]",
+    "quniform": "[low, high, step]",
+    "loguniform": "[low, high], above 0",
+    "qloguniform": "[low, high, step], above 0",
+    "randn": "[mean, standard deviation]",
+    "qrandn": "[mean, standard deviation, step]",
+    "randint": "[low, high] of whole numbers, high left out",
+    "qrandint": "[low, high, step] of whole numbers",
+    "lograndint": "[low, high] of whole numbers above 0, high left out",
+    "qlograndint": "[low, high, step] of whole numbers above 0",
+}
+"""Name → what stands behind it."""
+
+CODE = ("eval", "sample_from")
+_PREFIX = "tune."
+
+
+class Misspelt(ValueError):
+    """What stands behind a name of ``FORMS`` is not what it takes."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Where the values of one key come from: ``kind``, a name of ``FORMS``, and its ``arguments``."""
+
+    kind: str
+    arguments: tuple
+
+    @property
+    def is_listed(self):
+        """Whether the values are a list: of a grid, or to choose from."""
+        return self.kind in (GRID, "choice")
+
+    @property
+    def is_whole(self):
+        """Whether it draws whole numbers."""
+        return self.kind.endswith("randint")
+
+    @property
+    def is_log(self):
+        """Whether it draws evenly in the logarithm."""
+        return "log" in self.kind
+
+    @property
+    def step(self):
+        """The step that values are rounded to, or None."""
+        return self.arguments[2] if self.kind.startswith("q") else None
+
+    @property
+    def bounds(self):
+        """(lowest, highest) value, both possible; infinite for normal ones. None for a list."""
+        if self.is_listed:
+            return None
+        if self.kind.endswith("randn"):
+            return -math.inf, math.inf
+        low, high = self.arguments[:2]
+        return low, high - 1 if self.is_whole and self.step is None else high
+
+    def draw(self, rng):
+        """Return a value, drawn with ``rng`` (``random.Random``)."""
+        if self.is_listed:
+            return rng.choice(self.arguments)
+        if self.kind.endswith("randn"):
+            return self._rounded(rng.gauss(*self.arguments[:2]))
+        low, high = self.bounds
+        if self.is_log:
+            value = math.exp(rng.uniform(math.log(low), math.log(high + 1 if self.is_whole else high)))
+            return self.clip(self._rounded(math.floor(value) if self.is_whole else value))
+        if self.is_whole and self.step is None:
+            return rng.randint(low, high)
+        return self.clip(self._rounded(rng.uniform(low, high)))
+
+    def extremes(self):
+        """Return the values that have to be allowed for every other one to be: all of a list, else both ends."""
+        if self.is_listed:
+            return list(self.arguments)
+        if self.kind.endswith("randn"):
+            return [self.arguments[0]]
+        return list(dict.fromkeys(self.bounds))
+
+    def clip(self, value):
+        """Return the number ``value`` moved inside the bounds."""
+        low, high = self.bounds
+        return min(max(value, low), high)
+
+    def _rounded(self, value):
+        if self.step is None:
+            return value
+        rounded = round(value / self.step) * self.step
+        return int(rounded) if self.is_whole else round(rounded, 12)  # 3 x 0.1 is 0.30000000000000004
+
+
+def name_of(node):
+    """Return the name of ``FORMS`` or ``CODE`` that a node of plain data stands for, or None for any other value."""
+    if not isinstance(node, dict):
+        return None
+    names = [str(name).removeprefix(_PREFIX) for name in node]
+    found = [name for name in names if name in FORMS or name in CODE]
+    if not found:
+        return None
+    if len(node) == 1 or GRID in found:
+        return found[0]
+    return None  # a mapping that happens to have such a key
+
+
+def read(node):
+    """Return the Sampler of a node that ``name_of`` names. Raises Misspelt."""
+    name = name_of(node)
+    if len(node) > 1:
+        raise Misspelt(f"{GRID} stands alone in its mapping, and there are {', '.join(map(str, node))}")
+    if name in CODE:
+        known = ", ".join(known for known in FORMS if known != GRID)
+        raise Misspelt(f"{name} holds code, which is not run. Draw values with one of {known}")
+    given = next(iter(node.values()))
+    if name == "randint" and isinstance(given, int):
+        given = [0, given]
+    if not isinstance(given, list) or not given:
+        raise Misspelt(f"{name} takes {FORMS[name]}, not {shown(given)}")
+    if any(name_of(value) for value in given):
+        raise Misspelt(f"a search inside another one ({shown(given)})")
+    if name not in (GRID, "choice"):
+        _check_numbers(name, given)
+    return Sampler(name, tuple(given))
+
+
+def _check_numbers(name, given):
+    count = 3 if name.startswith("q") else 2
+    whole, log, normal = name.endswith("randint"), "log" in name, name.endswith("randn")
+    kinds = (int,) if whole else (int, float)
+    fits = len(given) == count and all(isinstance(n, kinds) and not isinstance(n, bool) for n in given)
+    if fits and count == 3:
+        fits = given[2] > 0
+    if fits:
+        low, high = given[:2]
+        fits = high > 0 if normal else (low < high and (low > 0 or not log))
+    if not fits:
+        raise Misspelt(f"{name} takes {FORMS[name]}, not {shown(given)}")
+
+
+def find(data):
+    """Return ({path: Sampler}, {path: what is wrong}) of every node to search over in plain data.
+
+    A path is a tuple of keys and list positions.
+    """
+    found, wrong, waiting = {}, {}, [((), data)]
+    while waiting:
+        path, value = waiting.pop(0)
+        if name_of(value):
+            try:
+                found[path] = read(value)
+            except Misspelt as error:
+                wrong[path] = str(error)
+        elif isinstance(value, dict):
+            waiting += [((*path, name), inner) for name, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*path, index), inner) for index, inner in enumerate(value)]
+    return found, wrong

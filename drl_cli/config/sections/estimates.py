@@ -1,0 +1,70 @@
+"""Keys of estimates: what the newest policy would earn, judged by the recorded episodes that are learnt from.
+
+Mixed into the config of every algorithm that reads ``input``. Names and meanings are RLlib's (``input_evaluation``, 0.6 to 1.8;
+``off_policy_estimation_methods`` since). Deviations: nothing is estimated unless asked for; estimates are made at every
+evaluation, from whole episodes (``experience.off_policy_estimates``); "simulation" is what ``evaluation_interval`` does anyway.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from drl_cli.config.schema import MisfitError, Section, Whole, key
+from drl_cli.config.sections.offline import reads
+
+METHODS = ("is", "wis")
+SIMULATION = "simulation"
+_EPISODES = 200
+_CLASSES = {"ImportanceSampling": "is", "WeightedImportanceSampling": "wis"}
+
+
+def _listed(value):
+    """Let a single name be a list of it, and RLlib 2's {name: {type: …}} the list of its types."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, dict) and all(isinstance(one, dict) and set(one) == {"type"} for one in value.values()):
+        kinds = [one["type"] for one in value.values()]
+        return tuple(_CLASSES.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds)
+    return value
+
+
+_Methods = Annotated[
+    tuple[Literal["is", "wis", "simulation"], ...], BeforeValidator(_listed), Field(strict=False, max_length=3)
+]
+
+
+class EstimateKeys(Section):
+    """How the policy is judged while it learns from files."""
+
+    input_evaluation: _Methods = key(
+        (),
+        "is, wis: estimate, at every evaluation, what the policy would earn, by importance sampling, plain or weighted, from "
+        "recorded episodes whose actions have their probabilities (off_policy_estimator/ in the result). simulation: play "
+        "in the environment, which evaluation_interval asks for too.",
+        allowed="a list of is, wis, simulation, or one of them",
+        rllib="[is, wis] where files are read",
+        why="most files hold no probabilities, and where policies differ much an estimate says little",
+    )
+    input_evaluation_num_episodes: Whole = key(
+        _EPISODES, "Recorded episodes, drawn from all, that estimates are made of.", "episodes", ge=1, le=1_000_000
+    )
+
+    @model_validator(mode="after")
+    def _has_what_it_judges_by(self):
+        given = self.input_evaluation
+        if len(set(given)) < len(given):
+            raise MisfitError("input_evaluation", "it names the same twice; leave one of them out")
+        if methods(self) and not reads(self):
+            raise MisfitError(
+                "input_evaluation", f"{methods(self)[0]} estimates from recorded episodes, and input names none"
+            )
+        if given and self.evaluation_interval is None:
+            raise MisfitError("input_evaluation", f"{given[0]} comes with evaluations: set evaluation_interval")
+        if self.input_evaluation_num_episodes != _EPISODES and not methods(self):
+            raise MisfitError("input_evaluation_num_episodes", "it has no effect without input_evaluation: [is, wis]")
+        return self
+
+
+def methods(config):
+    """Return the estimates that a config asks for, a tuple of "is" and "wis"; none for configs without the key."""
+    return tuple(name for name in METHODS if name in getattr(config, "input_evaluation", ()))

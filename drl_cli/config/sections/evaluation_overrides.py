@@ -1,0 +1,76 @@
+"""Keys in ``evaluation_config`` that evaluations do not read: any key of the algorithm may stand there, as in RLlib.
+
+Used by ``config.parse``. A score depends on the policy, the environment and the seeds alone, so that most keys change nothing
+there, which is said; those that would change what is scored are refused unless they say what training says too.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from drl_cli.config.key_description import allowed, fields_of, section_of, shown
+from drl_cli.config.rllib.aliases import renamed
+from drl_cli.config.schema import Section
+from drl_cli.config.where import Where
+
+SECTION = "evaluation_config"
+_OF_POLICY = "it is part of the policy that is scored; leave it as it is in training"
+_OF_RUN = "evaluations have that of the run; leave it out here"
+_DRAWN = "evaluations are not drawn. Film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"
+
+REFUSED = {
+    "env": "score on another environment with: drl evaluate RUN --env ID",
+    **dict.fromkeys(("model", "Q_model", "policy_model", "observation_filter", "preprocessor_pref"), _OF_POLICY),
+    **dict.fromkeys(("normalize_actions", "clip_actions"), _OF_POLICY),
+    **dict.fromkeys(("callbacks", "custom_eval_function"), _OF_RUN),
+}
+"""Key → why a value that is not training's is refused."""
+
+
+def settled(
+    mapping: dict[str, Any], schema: type[Section], where: Where
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Return (``mapping`` whose ``evaluation_config`` has only keys of its own and unknown ones, problems, notices)."""
+    given = mapping.get(SECTION)
+    fields = fields_of(schema)
+    own = fields_of(section_of(fields[SECTION])) if SECTION in fields else {}
+    if not isinstance(given, dict) or not own or set(given) <= set(own):
+        return mapping, [], []
+    others = {
+        name: value for name, value in given.items() if name not in own and (name, value) != ("in_evaluation", True)
+    }
+    others, _, problems, _ = renamed(others, where.inside(SECTION), schema)
+    kept = {name: value for name, value in given.items() if name in own} | {
+        name: value for name, value in others.items() if name not in fields
+    }
+    idle, notices = [], []
+    for name in fields.keys() & others.keys():
+        value, place = others[name], f"({where.place((SECTION, name))})"
+        wrong = _wrong(fields[name], value)
+        same = value == mapping.get(name, fields[name].default)
+        if wrong or (name in REFUSED and not same):
+            why = wrong or f"not supported: {REFUSED[name]}"
+            problems.append(f"{SECTION}.{name}: {why} {place}.")
+        elif name == "exploration_config" and kept.get("explore") is True and not same:
+            why = "evaluations that explore draw the policy's own actions, and lay nothing over them"
+            problems.append(f"{SECTION}.{name}: not supported: {why} {place}.")
+        elif name in ("render_env", "record_env") and value:
+            notices.append(f"{SECTION}.{name} {shown(value)} changes nothing: {_DRAWN}.")
+        else:
+            idle.append(name)
+    if idle:
+        change = "changes" if len(idle) == 1 else "change"
+        names = ", ".join(f"{SECTION}.{name}" for name in sorted(idle))
+        notices.append(f"{names} {change} nothing: a score depends on the policy, the environment and the seeds alone.")
+    return {**mapping, SECTION: kept}, problems, notices
+
+
+def _wrong(field: FieldInfo, value: object) -> str | None:
+    """Return what is wrong with the value of a key, or None."""
+    kind = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    try:
+        TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError:
+        return f"{shown(value)} is not allowed; it takes {allowed(field)}"
+    return None

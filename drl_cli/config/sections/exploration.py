@@ -1,0 +1,372 @@
+"""Keys of exploration: how training actions differ from greedy ones, for each kind of policy.
+
+Used by the configs of algorithms (``exploration_config``), by ``acting`` (``exploration_settings``) and by ``experiment``
+(``misfits``). Types, keys and class defaults are RLlib's (1.0.1).
+
+Deviations:
+- A key that the chosen type does not use is refused; RLlib ignores it.
+- ``random_timesteps``: null is ``learning_starts``. RLlib has 0, 1000 or 10000, and lets untrained nets fill the replay.
+- Noise is a share of half the action range; RLlib's is in the environment's units.
+- ``hold_steps``, ``sde_sample_freq`` and StateDependentNoise (Raffin et al. 2021, arXiv:2005.05719) are additions.
+
+A type that others have registered (``policies.exploration.custom_exploration``) brings a schema of its own keys, which
+stand beside ``type`` as the others do; its values are held as extra fields.
+"""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from drl_cli import plugins
+from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, key, rising
+from drl_cli.errors import nearest
+
+_RANDOM = {"random_timesteps": None, "hold_steps": 1}
+_SCALE = {"initial_scale": 1.0, "final_scale": 0.02, "scale_timesteps": 10_000, "scale_schedule": None}
+_EPSILON = {"initial_epsilon": 1.0, "final_epsilon": 0.05, "epsilon_timesteps": 100_000, "epsilon_schedule": None}
+_OU = {"ou_theta": 0.15, "ou_sigma": 0.2, "ou_base_scale": 0.1}
+
+TYPES = {
+    "StochasticSampling": {**_RANDOM, "sde_sample_freq": 32},
+    "Random": {"hold_steps": 1},
+    "EpsilonGreedy": {**_EPSILON, **_RANDOM},
+    "PerWorkerEpsilonGreedy": _RANDOM,
+    "SoftQ": {"temperature": 1.0, **_RANDOM},
+    "GaussianNoise": {"stddev": 0.1, **_SCALE, **_RANDOM},
+    "PerWorkerGaussianNoise": {"stddev": 0.1, **_RANDOM},
+    "OrnsteinUhlenbeckNoise": {**_OU, **_SCALE, **_RANDOM},
+    "PerWorkerOrnsteinUhlenbeckNoise": {**_OU, **_RANDOM},
+    "StateDependentNoise": {"stddev": 0.1, "sde_sample_freq": 32, **_SCALE, **_RANDOM},
+    "ParameterNoise": {"initial_stddev": 1.0, "sub_exploration": None, **_RANDOM},
+}
+"""The keys that each type uses, with the value that null stands for where the algorithm has no default of its own.
+
+A null ``random_timesteps`` stays for ``exploration_settings`` to resolve; a null schedule is none."""
+
+_SCHEDULES = {
+    "epsilon_schedule": ("initial_epsilon", "final_epsilon", "epsilon_timesteps"),
+    "scale_schedule": ("initial_scale", "final_scale", "scale_timesteps"),
+}
+
+_MEANT_FOR = {
+    "StochasticSampling": "policies that draw their actions (SAC, TQC, CROSSQ)",
+    "EpsilonGreedy": "algorithms that value each of a few actions (DQN and its kin)",
+    "PerWorkerEpsilonGreedy": "algorithms that value each of a few actions (DQN and its kin)",
+    "SoftQ": "algorithms that value each of a few actions (DQN and its kin)",
+    "GaussianNoise": "Box actions",
+    "PerWorkerGaussianNoise": "Box actions",
+    "OrnsteinUhlenbeckNoise": "Box actions",
+    "PerWorkerOrnsteinUhlenbeckNoise": "Box actions",
+    "StateDependentNoise": "policies without noise of their own (DDPG and its kin); SAC and TQC have use_sde",
+    "ParameterNoise": "policies without noise of their own (DDPG, DQN and their kin)",
+}
+_BOX_ONLY = tuple(name for name, meant in _MEANT_FOR.items() if meant == "Box actions")
+
+_SUB = {
+    "Discrete": {"type": "EpsilonGreedy", "initial_epsilon": 0.01, "final_epsilon": 0.01, "epsilon_timesteps": 1},
+    "Box": {"type": "OrnsteinUhlenbeckNoise"},
+}
+TYPE = (
+    "The class of exploration. Each uses some of the keys beside it and refuses the others; drl_cli.register_exploration "
+    "adds more of them."
+)
+
+Schedule = Annotated[
+    tuple[
+        Annotated[tuple[Annotated[Whole, Field(ge=0)], Annotated[float, Field(ge=0, le=1000)]], Field(strict=False)],
+        ...,
+    ],
+    Field(strict=False, min_length=1, max_length=1000),
+    AfterValidator(rising),
+]
+_SCHEDULE_ALLOWED = "a list of [env_step, value] pairs whose steps rise and whose values are in [0, 1000], or null"
+Share = Annotated[float, Field(ge=0, le=1)]
+Scale = Annotated[float, Field(ge=0, le=1000)]
+
+
+class OwnExplorationKeys(Section):
+    """The keys that every registered exploration has, beside its own."""
+
+    type: str = key("", TYPE)
+    random_timesteps: Whole | None = key(None, "As for the others: env steps of uniformly random actions.", ge=0)
+    hold_steps: Whole | None = key(None, "As for the others: steps for which those are repeated.", ge=1, le=1000)
+
+
+class ExplorationConfig(Section):
+    """How training actions differ from greedy ones; null takes the default of the type."""
+
+    model_config = ConfigDict(extra="allow")  # the keys of a registered type, and no others
+
+    type: Literal[tuple(TYPES)] = key("StochasticSampling", TYPE)
+    random_timesteps: Whole | None = key(
+        None,
+        "Env steps of the whole run at whose start actions are uniformly random; null means learning_starts.",
+        "env steps",
+        ge=0,
+    )
+    hold_steps: Whole | None = key(
+        None,
+        "Steps for which an environment repeats each uniformly random action. Independent actions cancel out: on "
+        "MountainCarContinuous 0.2 % of such episodes reach the flag, 59 % where actions are held for 8 steps.",
+        "env steps",
+        ge=1,
+        le=1000,
+    )
+    initial_epsilon: Share | None = key(None, "Share of random actions at the start.", "share of actions")
+    final_epsilon: Share | None = key(None, "Share of random actions after epsilon_timesteps.", "share of actions")
+    epsilon_timesteps: Whole | None = key(
+        None, "Env steps of the run over which epsilon falls from its initial to its final value.", "env steps", ge=1
+    )
+    epsilon_schedule: Schedule | None = key(
+        None, "[[env_step, epsilon], …], linear in between, in place of the three keys above.", None, _SCHEDULE_ALLOWED
+    )
+    temperature: float | None = key(
+        None, "Action values are divided by it before they weigh the draw of an action.", gt=0, le=1e6
+    )
+    stddev: Scale | None = key(
+        None,
+        "Standard deviation of the noise before it is scaled.",
+        "share of half the action range",
+    )
+    initial_scale: Scale | None = key(None, "Factor of the noise behind the random phase.", "factor")
+    final_scale: Scale | None = key(None, "Factor of the noise after scale_timesteps.", "factor")
+    scale_timesteps: Whole | None = key(
+        None, "Env steps behind the random phase over which the factor goes to its final value.", "env steps", ge=1
+    )
+    scale_schedule: Schedule | None = key(
+        None, "[[env_step, factor], …], linear in between, in place of the three keys above.", None, _SCHEDULE_ALLOWED
+    )
+    ou_theta: Share | None = key(None, "Share by which the process returns to zero at each step.", "share per env step")
+    ou_sigma: Scale | None = key(None, "Standard deviation of what each step adds to the process.")
+    ou_base_scale: Scale | None = key(None, "Factor from the process to noise, times the width of the action range.")
+    initial_stddev: Scale | None = key(
+        None, "Standard deviation of the noise on the weights at the start; it then adapts to what it does to actions."
+    )
+    sub_exploration: PlainMapping | None = key(
+        None,
+        "An exploration laid over the actions of the noisy net; null means epsilon 0.01 for Discrete actions and "
+        "Ornstein-Uhlenbeck noise for Box actions.",
+        allowed="a mapping with type and keys of that type, or null",
+    )
+    sde_sample_freq: Whole | None = key(
+        None,
+        "Steps of an environment after which the matrix of state-dependent noise is drawn anew, as at the start of "
+        "every episode.",
+        "env steps",
+        ge=1,
+        le=1_000_000,
+    )
+
+    @classmethod
+    def schema_for(cls, mapping):
+        """See Section: a registered type has keys of its own."""
+        own = _registered(mapping.get("type"))
+        return own.schema if own else cls
+
+    @field_validator("type", mode="wrap")
+    @classmethod
+    def _is_meant_for_it(cls, value, handler):
+        if isinstance(value, str) and value in _MEANT_FOR and value not in types_of(cls):
+            raise ValueError(f"that is for {_MEANT_FOR[value]}")
+        if not isinstance(value, str) or value in TYPES:
+            return handler(value)
+        if _registered(value) is None:
+            broken = "".join(f" {text}" for text in plugins.failures())
+            close = nearest(value, [*types_of(cls), *plugins.EXPLORATIONS.known()], count=1)
+            hint = f"but {close[0]} is known" if close else "which takes --import MODULE"
+            raise ValueError(f"no exploration is registered as that, {hint}{broken}")
+        if types_of(cls) == ("StochasticSampling",):
+            raise ValueError("actions that the policy did not draw cannot be learnt from")
+        return value
+
+    @field_serializer("type")
+    def _as_it_is(self, value):
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_type(cls, data):
+        """Leave the algorithm's defaults to its own type, and those that a schedule replaces to none."""
+        if not isinstance(data, dict):
+            return data
+        own = _registered(data.get("type"))
+        if own:
+            data = {**own.defaults(), **data}
+        dropped = set()
+        if data.get("type", _type(cls)) != _type(cls):
+            dropped.update(name for name in cls.model_fields if name != "type")
+        for schedule, replaced in _SCHEDULES.items():
+            if data.get(schedule) is not None:
+                dropped.update(replaced)
+        return {**dict.fromkeys(dropped - set(data)), **data}
+
+    @model_validator(mode="after")
+    def _takes_what_is_given(self):
+        uses = uses_of(self.type)
+        extra = [name for name in self.model_extra if name not in uses]
+        if extra:
+            raise MisfitError(extra[0], f"{self.type} has no such key; it takes {', '.join(uses)}")
+        if self.type not in TYPES:
+            self._fits_its_own_schema(uses)
+        for name in type(self).model_fields:
+            if name != "type" and name not in uses and getattr(self, name) is not None:
+                raise MisfitError(name, f"{self.type} does not use it; it takes {', '.join(uses)}")
+        for schedule, replaced in _SCHEDULES.items():
+            both = [name for name in replaced if getattr(self, name) is not None]
+            if getattr(self, schedule) is not None and both:
+                raise MisfitError(
+                    schedule, f"it takes the place of {both[0]}, which is given as well; keep one of them"
+                )
+        if self.sub_exploration is not None:
+            self._laid_over(self.sub_exploration)
+        return self
+
+    def _fits_its_own_schema(self, uses):
+        try:
+            _registered(self.type).schema.model_validate({name: value_of(self, name) for name in uses})
+        except ValidationError as error:
+            item = error.errors()[0]
+            cause = item.get("ctx", {}).get("error")
+            name = getattr(cause, "key", None) or str(item["loc"][0])
+            raise MisfitError(name, str(cause or item["msg"])) from error
+
+    def _laid_over(self, given):
+        """Refuse a ``sub_exploration`` that cannot be laid over noisy weights."""
+        fits = [name for name in types_of(type(self)) if name not in ("ParameterNoise", "StateDependentNoise")]
+        if given.get("type") not in fits:
+            raise MisfitError("sub_exploration", f"its type is one of {', '.join(fits)}")
+        if "random_timesteps" in given:
+            raise MisfitError("sub_exploration", "random_timesteps: the random phase is that of ParameterNoise")
+        try:
+            type(self).model_validate(given)
+        except ValidationError as error:
+            item = error.errors()[0]
+            cause = item.get("ctx", {}).get("error")
+            name = getattr(cause, "key", None) or ".".join(map(str, item["loc"][:1]))
+            raise MisfitError("sub_exploration", f"{name}: {cause or item['msg']}") from error
+
+
+def types_of(schema):
+    """Return the types of exploration that a subclass of ExplorationConfig allows."""
+    return get_args(schema.model_fields["type"].annotation)
+
+
+def uses_of(name):
+    """Return {key: what null stands for} of the type ``name``, as ``TYPES``; of a registered one its own keys too.
+
+    Raises InputError where there is no such type.
+    """
+    if name in TYPES:
+        return TYPES[name]
+    return {**_RANDOM, **plugins.EXPLORATIONS.find(name).defaults()}
+
+
+def value_of(given, name):
+    """Return what an ExplorationConfig holds for the key ``name``, None where nothing was given."""
+    return getattr(given, name) if name in type(given).model_fields else given.model_extra.get(name)
+
+
+def _registered(name):
+    """Return the registered exploration ``name``, None where there is none; installed plug-ins are asked for last."""
+    if not isinstance(name, str) or name in TYPES:
+        return None
+    return plugins.EXPLORATIONS.known().get(name) or plugins.EXPLORATIONS.all().get(name)
+
+
+def _type(schema):
+    return schema.model_fields["type"].default
+
+
+class DrawnExploration(ExplorationConfig):
+    """Exploration of policies that draw their actions."""
+
+    type: Literal[
+        "StochasticSampling",
+        "Random",
+        "GaussianNoise",
+        "OrnsteinUhlenbeckNoise",
+        "PerWorkerGaussianNoise",
+        "PerWorkerOrnsteinUhlenbeckNoise",
+    ] = key("StochasticSampling", TYPE)
+
+
+class NoiseExploration(ExplorationConfig):
+    """Exploration of policies that name one action of a Box."""
+
+    type: Literal[
+        "OrnsteinUhlenbeckNoise",
+        "GaussianNoise",
+        "PerWorkerOrnsteinUhlenbeckNoise",
+        "PerWorkerGaussianNoise",
+        "StateDependentNoise",
+        "ParameterNoise",
+        "Random",
+    ] = key("OrnsteinUhlenbeckNoise", TYPE)
+
+
+class ValueExploration(ExplorationConfig):
+    """Exploration of algorithms that value each of a few actions."""
+
+    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "ParameterNoise", "Random"] = key(
+        "EpsilonGreedy", TYPE
+    )
+
+
+def exploration_settings(config):
+    """Return the exploration of an algorithm's config, resolved: ``type`` and the keys that it uses, as plain data.
+
+    No value is null but an absent schedule, and ``sde_sample_freq`` of a policy without ``use_sde``.
+    ``sub_exploration`` is such a mapping itself, without a random phase of its own.
+    """
+    given = config.exploration_config
+    settings = _resolved(given, getattr(config, "learning_starts", 0))  # a key of algorithms with a replay
+    if "sub_exploration" in settings:
+        schema = type(given)
+        sub = settings["sub_exploration"] or _SUB["Discrete" if "EpsilonGreedy" in types_of(schema) else "Box"]
+        settings["sub_exploration"] = _resolved(schema.model_validate(sub), 0)
+    if given.type == "StochasticSampling" and not getattr(config, "use_sde", False):
+        settings["sde_sample_freq"] = None
+    return settings
+
+
+def _resolved(given, random_timesteps):
+    settings = {"type": given.type}
+    for name, value in uses_of(given.type).items():
+        chosen = value_of(given, name)
+        settings[name] = value if chosen is None else chosen
+    if settings.get("random_timesteps", 0) is None:
+        settings["random_timesteps"] = random_timesteps
+    return settings
+
+
+def misfits(config, kind):
+    """Return one line for each key of exploration that does not fit actions of ``kind`` ("Box", "Discrete")."""
+    given = getattr(config, "exploration_config", None)  # what perturbs weights explores in no other way
+    if given is None:
+        return []
+    own = None if given.type in TYPES else plugins.EXPLORATIONS.find(given.type)
+    if own and kind not in own.actions:
+        fits = " and ".join(own.actions)
+        return [f"exploration_config.type: {given.type} is for {fits} actions, the environment's are {kind}."]
+    if kind == "Box":
+        return []
+    found = []
+    if given.type in _BOX_ONLY:
+        fits = [name for name in types_of(type(given)) if name not in _BOX_ONLY]
+        found.append(
+            f"exploration_config.type: {given.type} is for Box actions, the environment's are {kind}. What fits: "
+            f"{', '.join(fits)}."
+        )
+    if getattr(config, "use_sde", False):
+        found.append(
+            f"use_sde: state-dependent noise is for Box actions, the environment's are {kind}. Leave the key out."
+        )
+    return found

@@ -1,0 +1,172 @@
+"""Keys of networks: images in front, dense layers behind. Names and meanings are RLlib's (MODEL_DEFAULTS, 1.0.1).
+
+``FullyConnected`` and ``Vision`` are sections of their own where an algorithm keeps its dense layers elsewhere (SAC's
+``policy_model``); ``Network`` has both. ``conv_filters`` says which convolutions a ``Vision`` means for an image. A network
+of one's own (``OwnNetwork``) stands where the rest of its section would.
+Deviations: behind the convolutions come the dense layers (RLlib's last convolution is the last hidden layer); sizes of
+images that RLlib has no filters for get some (RLlib refuses them). The arguments of a custom model are its own alone
+(RLlib hands it the whole section), and one model sees for all nets of an algorithm, each with weights of its own.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, Widths, key
+from drl_cli.errors import ConfigError
+
+ACTIVATIONS = Literal["relu", "tanh", "elu", "swish", "linear"]
+
+_RLLIB_FILTERS = {
+    (84, 84): ((16, 8, 4), (32, 4, 2), (256, 11, 1)),
+    (42, 42): ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
+}
+REPLACED = ("fcnet_hiddens", "fcnet_activation", "layer_norm", "conv_filters", "conv_activation")
+"""Keys of ``model`` that have no effect beside a ``custom_model``, which stands in the place of such layers."""
+_SMALL = 8  # pixels of the longer side at which our own filters stop halving
+
+
+def _square(triple):
+    """Let ``[16, [8, 8], 4]``, RLlib's own way of writing, be ``[16, 8, 4]``."""
+    if isinstance(triple, (list, tuple)) and len(triple) == 3:
+        kernel = triple[1]
+        if isinstance(kernel, (list, tuple)) and len(kernel) == 2 and kernel[0] == kernel[1]:
+            return (triple[0], kernel[0], triple[2])
+    return triple
+
+
+_Filter = Annotated[
+    tuple[
+        Annotated[Whole, Field(ge=1, le=4096)],
+        Annotated[Whole, Field(ge=1, le=512)],
+        Annotated[Whole, Field(ge=1, le=512)],
+    ],
+    Field(strict=False),
+    BeforeValidator(_square),
+]
+Filters = Annotated[tuple[_Filter, ...], Field(strict=False, min_length=1, max_length=16)]
+"""``[[filters, kernel, stride], …]``; a list in files, a tuple in Python."""
+
+
+class FullyConnected(Section):
+    """A stack of dense layers."""
+
+    fcnet_hiddens: Widths = key(
+        (64, 64),
+        "Units of each hidden layer, first to last.",
+        "units",
+        allowed="a list of whole numbers in [1, 65536], at most 32",
+        rllib=[256, 256],
+        why="2x64 runs six times the updates a second of 2x256 on one core and suffices for small and medium tasks",
+    )
+    fcnet_activation: ACTIVATIONS = key("relu", "What follows each hidden layer.")
+    layer_norm: bool = key(False, "Normalise each hidden layer's output before its activation.")
+
+
+class OwnNetwork(Section):
+    """A network of one's own, see ``policies.custom_models``."""
+
+    custom_model: Annotated[str, Field(min_length=1, max_length=200)] | None = key(
+        None,
+        "A network of your own by the name under which register_model knows it: every net sees observations with it, in the "
+        "place of this section's convolutions and hidden layers. Its module comes with --import.",
+        allowed="the name of a registered model, or null",
+    )
+    custom_model_config: PlainMapping = key({}, "Keyword arguments of custom_model's class, plain data.")
+
+    @model_validator(mode="after")
+    def _configures_a_model(self):
+        if self.custom_model_config and self.custom_model is None:
+            raise MisfitError("custom_model_config", "it needs custom_model, whose arguments it holds")
+        return self
+
+
+class Vision(OwnNetwork):
+    """How images are made ready, and the convolutions that see them. Without effect on observations that are vectors."""
+
+    conv_filters: Filters | None = key(
+        None,
+        "The convolutions, first to last; the last is unpadded, those before it keep size / stride (rounded up). null: "
+        "RLlib's for images of 84x84 and 42x42, some of ours for other sizes.",
+        allowed="null or a list of [filters, kernel, stride], at most 16, whole numbers of at least 1",
+    )
+    conv_activation: ACTIVATIONS = key("relu", "What follows each convolution.")
+    dim: Annotated[Whole, Field(ge=8, le=1024)] | None = key(
+        None,
+        "Height and width that images are resized to; null: 84 for Atari games unless preprocessor_pref is null, as they "
+        "are for all else.",
+        "pixels",
+        rllib=84,
+        why="RLlib's value speaks of Atari games; other images are small as they come, or are asked for by this key",
+    )
+    grayscale: bool | None = key(
+        None,
+        "Whether images lose their colours; null: true for Atari games with preprocessor_pref deepmind, else false.",
+        rllib=False,
+        why="RLlib's deepmind games are gray whatever the key says; here false gives colours there too",
+    )
+    zero_mean: bool = key(True, "Bytes of images enter the network in [-1, 1]; false: in [0, 1].")
+    framestack: bool | Annotated[Whole, Field(ge=1, le=16)] | None = key(
+        None,
+        "How many of the last observations the policy sees; true is 4, false 1, null: 4 for Atari games with "
+        "preprocessor_pref deepmind, else 1.",
+        "observations",
+        "true, false, null or a whole number in [1, 16]",
+        rllib=True,
+        why="RLlib's true stacks deepmind's Atari games and nothing else, which is what null does here",
+    )
+
+
+class Network(FullyConnected, Vision):
+    """The network of an algorithm that has one: convolutions for images, then dense layers."""
+
+
+class RecurrentNetwork(Network):
+    """A network that may end in an LSTM, in front of the heads."""
+
+    use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers, so that the policy remembers its episode.")
+    lstm_cell_size: Whole = key(
+        64,
+        "Cells of the LSTM, if there is one.",
+        "units",
+        ge=1,
+        le=65536,
+        rllib=256,
+        why="as wide as the layers in front of it; 256 cost fourteen times the arithmetic",
+    )
+    max_seq_len: Whole = key(20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000)
+
+
+def conv_filters(model, height, width):
+    """Return the convolutions of a ``Vision`` for images of ``height`` and ``width``, in pixels.
+
+    A list of (filters, kernel, stride, padding), padding "same" for all but the last, which is "valid". With
+    ``conv_filters`` null other sizes than RLlib's get ours: from 64 pixels on one layer of 8x8 with stride 4, then 4x4
+    with stride 2 until the longer side has 8 pixels or fewer, last 64 filters of 3x3. Raises ConfigError where the last
+    kernel is larger than what is left of the image.
+    """
+    asked = model.conv_filters or _RLLIB_FILTERS.get((height, width)) or _own_filters(height, width)
+    sides = [height, width]
+    for _, _, stride in asked[:-1]:
+        sides = [_left(side, stride) for side in sides]
+    kernel = asked[-1][1]
+    if kernel > min(sides):
+        raise ConfigError(
+            f"model.conv_filters: the last kernel is {kernel}x{kernel}, and images of {height}x{width} are "
+            f"{sides[0]}x{sides[1]} by then. Take a smaller kernel, smaller strides, or null for filters that fit."
+        )
+    return [(*layer, "valid" if number == len(asked) else "same") for number, layer in enumerate(asked, 1)]
+
+
+def _left(side, stride):
+    """Return what "same" padding leaves of a side: its size over the stride, rounded up."""
+    return -(-side // stride)
+
+
+def _own_filters(height, width):
+    found, sides = [], [height, width]
+    while max(sides) > _SMALL:
+        kernel, stride = (8, 4) if max(sides) >= 64 and not found else (4, 2)
+        found.append((32 if found else 16, kernel, stride))
+        sides = [_left(side, stride) for side in sides]
+    return (*found, (64, min(3, *sides), 1))

@@ -1,0 +1,199 @@
+"""Keys that on-policy and asynchronous algorithms share: their net, their batch, advantages, the terms of their loss.
+
+Mixed into the configs of PPO, A2C, PG, TRPO, A3C, IMPALA and APPO. Names and meanings are RLlib's (PPO, A3C; 1.0.1).
+
+Deviations:
+- Losses are means over the steps of a batch everywhere; RLlib's A2C, A3C and IMPALA take sums, whose ``grad_clip`` means
+  another thing for every batch size. The defaults here are those of means.
+- ``lr`` and ``entropy_coeff`` take a number or points of a schedule; RLlib's ``lr_schedule`` and
+  ``entropy_coeff_schedule`` are read as them.
+- Without a critic, ``batch_mode: truncate_episodes`` is refused: the return of a cut episode would be taken for a whole one.
+- Only actions that the policy drew are learnt from: no random phase, no noise on top.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, default, key
+from drl_cli.config.sections.environment import EnvironmentKeys
+from drl_cli.config.sections.evaluation import EvaluationKeys
+from drl_cli.config.sections.exploration import TYPE, ExplorationConfig
+from drl_cli.config.sections.iteration import IterationKeys
+from drl_cli.config.sections.model import ACTIVATIONS, RecurrentNetwork
+from drl_cli.config.sections.resources import ResourceKeys
+from drl_cli.config.sections.rollout import RolloutKeys
+
+Norm = Annotated[float, Field(gt=0, le=1e9)]
+
+
+CLIP_WHY = "as in OpenAI's baselines"
+
+
+class OnPolicyNetwork(RecurrentNetwork):
+    """The network of the policy, and, with heads of its own, of the value."""
+
+    fcnet_activation: ACTIVATIONS = key("tanh", "What follows each hidden layer.")
+    free_log_std: bool = key(
+        False,
+        "Whether the logarithm of the standard deviations of Box actions is a variable of its own, the same in all states, "
+        "instead of an output of the network.",
+    )
+    lstm_use_prev_action_reward: bool = key(
+        False, "Whether the LSTM also sees the action and the reward of the step before."
+    )
+
+
+class OnPolicyExploration(ExplorationConfig):
+    """How training actions are drawn: from the policy, and from nothing else."""
+
+    type: Literal["StochasticSampling"] = key("StochasticSampling", TYPE)
+
+    @model_validator(mode="after")
+    def _draws_from_the_policy(self):
+        if self.random_timesteps:
+            raise MisfitError(
+                "random_timesteps", "actions that the policy did not draw cannot be learnt from; leave it out"
+            )
+        return self
+
+
+class OnPolicyKeys(
+    EnvironmentKeys,
+    RolloutKeys,
+    EvaluationKeys,
+    IterationKeys,
+    ResourceKeys,
+    defaults={
+        "num_workers": default(0, rllib=2, why="a run in one process needs no Ray, and is reproducible bit for bit"),
+        "num_envs_per_worker": default(
+            8, rllib=1, why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows"
+        ),
+        "rollout_fragment_length": default(
+            128, rllib=200, why="with 8 environments two fragments are a batch of 2048 steps"
+        ),
+    },
+):
+    """What every algorithm has that learns from what its newest, or almost newest, policy has just done."""
+
+    model: OnPolicyNetwork = key(OnPolicyNetwork(), "The network of the policy and that of the value.")
+    vf_share_layers: bool = key(
+        False,
+        "Whether policy and value share the hidden layers. With model.use_lstm they always do.",
+    )
+    exploration_config: OnPolicyExploration = key(OnPolicyExploration(), "How to explore.")
+    batch_mode: Literal["truncate_episodes", "complete_episodes"] = key(
+        "truncate_episodes",
+        "truncate_episodes: every fragment has rollout_fragment_length steps of each environment; complete_episodes: each "
+        "environment goes on until its episode ends.",
+    )
+    train_batch_size: Whole = key(
+        2048,
+        "Env steps that are collected with one version of the weights and learnt from together; whole fragments, so it "
+        "may be more.",
+        "env steps",
+        ge=1,
+        le=10_000_000,
+        rllib=200,
+        why="the usual batch of published recipes for small and medium tasks",
+    )
+    lr: Rate = key(
+        3e-4,
+        "Adam's step size of all weights.",
+        "per update",
+        RATE_ALLOWED,
+        rllib=1e-4,
+        why="the usual step size of published recipes for small and medium tasks",
+    )
+    adam_epsilon: float = key(
+        1e-5,
+        "What Adam adds to the root of the mean squared gradient.",
+        gt=0,
+        le=1,
+        rllib=1e-8,
+        why="as in OpenAI's baselines: where gradients fade, so do the steps",
+    )
+    grad_clip: Norm | None = key(
+        0.5,
+        "Largest global norm of the gradient of the mean loss; null never clips.",
+        "norm",
+        rllib=None,
+        why=CLIP_WHY,
+    )
+    use_critic: bool = key(
+        True, "Whether a learnt value of states is subtracted from returns and stands in for what was cut off."
+    )
+    use_gae: bool = key(
+        True,
+        "Whether advantages are generalised advantage estimates; false: whole returns, less the value. Needs use_critic.",
+    )
+    lambda_: float = key(
+        0.95,
+        "Weight of longer returns in advantages: 0 trusts the value of the next state, 1 only rewards.",
+        alias="lambda",
+        needs=("use_gae", 1),
+        ge=0,
+        le=1,
+        rllib=1.0,
+        why="the value that Schulman et al. 2016 and the published recipes settle on",
+    )
+    vf_loss_coeff: float = key(0.5, "Weight of the value's loss beside the policy's.", ge=0, le=1e6)
+    entropy_coeff: Rate = key(0.0, "Weight of the policy's entropy, which the loss rewards.", "per nat", RATE_ALLOWED)
+
+    fake_gpus: bool = key(
+        False,
+        "Put the towers that num_gpus asks for on the CPU, to try them on a machine without GPUs.",
+        alias="_fake_gpus",
+        needs=("num_gpus", 1),
+    )
+
+    @model_validator(mode="after")
+    def _takes_no_cut_return_for_a_whole_one(self):
+        """Refuse what each key allows but the keys together do not."""
+        if self.learner_actor and self.num_workers == 0:
+            raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if self.num_gpus > 1 and not self.num_gpus.is_integer():
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} is neither a share of one GPU nor a whole number of them")
+        if self.use_gae and not self.use_critic:
+            raise MisfitError("use_gae", "true needs use_critic true: its estimates are made of values")
+        if not self.use_critic and self.batch_mode == "truncate_episodes":
+            raise MisfitError(
+                "use_critic",
+                "false needs batch_mode complete_episodes: without a value, nothing stands in for what a cut episode "
+                "would have brought",
+            )
+        return self
+
+
+class StateDependentKeys(Section):
+    """State-dependent exploration, whose noise is smooth in time. Stable-Baselines3's keys (Raffin et al. 2021)."""
+
+    use_sde: bool = key(
+        False,
+        "State-dependent exploration (gSDE): the noise is a linear function of the policy's last features, drawn anew "
+        "every exploration_config.sde_sample_freq steps, so that it is smooth in time. For Box actions.",
+    )
+    log_std_init: float = key(
+        -2.0,
+        "Logarithm of the standard deviation that the elements of the noise's matrix start from.",
+        ge=-20,
+        le=2,
+        needs=("use_sde", 1),
+    )
+
+    @model_validator(mode="after")
+    def _explores_in_one_way(self):
+        if self.use_sde and self.model.use_lstm:
+            raise MisfitError("use_sde", "true fits no LSTM: its features change with every step; keep one of them")
+        if self.use_sde and self.model.free_log_std:
+            raise MisfitError(
+                "use_sde", "true makes the deviations of the features, model.free_log_std of nothing; keep one"
+            )
+        if self.exploration_config.sde_sample_freq is not None and not self.use_sde:
+            raise MisfitError("exploration_config.sde_sample_freq", "it needs use_sde: true")
+        return self
+
+
+def sequence_length(config):
+    """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
+    return config.model.max_seq_len if config.model.use_lstm else 1

@@ -1,0 +1,169 @@
+"""Keys of learning from a replay buffer: its size, how it draws, when learning starts, how many updates per env step.
+
+Mixed into the config of every algorithm with the replay loop; ``BufferKeys`` alone where whole returns are learnt from.
+Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation: the annealing of beta, whose keys nothing reads in RLlib since
+0.8.6, takes place.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from drl_cli.config.schema import Section, Whole, key
+
+Beta = Annotated[float, Field(ge=0, le=1)]
+UPDATES_PER_ENV_STEP = 0.4  # the pace of the measured LunarLanderContinuous runs that reach 200 within a minute
+
+
+class BufferKeys(Section):
+    """The buffer, and the pace between sampling and learning."""
+
+    buffer_size: Whole = key(
+        1_000_000,
+        "Env steps that the replay holds, all shards together; the oldest make room.",
+        "env steps",
+        ge=1,
+        le=1e9,
+    )
+    learning_starts: Whole = key(
+        1500,
+        "Env steps before the first update; until then actions are uniformly random. Files alone are learnt from when they "
+        "have been read, or the buffer is full.",
+        "env steps",
+        ge=0,
+    )
+    train_batch_size: Whole = key(
+        128,
+        "Transitions of one update.",
+        "transitions",
+        ge=1,
+        le=1_000_000,
+        rllib=256,
+        why="2,027 updates a second on one core instead of 1,245, and small tasks learn as much from each",
+    )
+    training_intensity: float | None = key(
+        None,
+        "Transitions trained per env step sampled; honoured both ways: too few updates hold sampling back, too few "
+        "samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With files "
+        "alone every so many transitions trained count as one env step.",
+        "transitions trained per env step",
+        gt=0,
+        le=1e6,
+        rllib="null: one update per fragment, which with more workers trains less per step",
+        why="a pace that the number of workers does not change",
+    )
+    compress_observations: bool = key(
+        False,
+        "Whether the replay holds observations LZ4-compressed, each on its own: images take a fraction of the memory "
+        "and some microseconds more a draw; short vectors only grow.",
+    )
+    store_buffer_in_checkpoints: bool = key(
+        True,
+        "Whether the newest checkpoint holds the replay, so that a run goes on as if it had not stopped.",
+        rllib=False,
+        why="a run that resumes with an empty replay drops and has to recover",
+    )
+    num_replay_shards: Whole = key(
+        0,
+        "Parts of the replay: 0 is one in the run's own process; with workers 1 or more are Ray actors, each of which "
+        "holds an equal share of buffer_size.",
+        "shards",
+        ge=0,
+        le=64,
+    )
+    updates_per_call: Whole = key(
+        50, "Most updates that one call of the graph's session runs.", "updates", ge=1, le=10_000
+    )
+    publish_every: Whole = key(
+        50, "Updates between two pushes of weights to the workers.", "updates", ge=1, le=1_000_000
+    )
+
+
+class ReplayKeys(BufferKeys):
+    """What is drawn from the buffer: windows of a few steps, uniformly or by priority."""
+
+    n_step: Whole = key(
+        3,
+        "Rewards summed before the value of the state behind them is trusted.",
+        "env steps",
+        ge=1,
+        le=1000,
+        rllib=1,
+        why="with 1-step returns SAC hovered on LunarLander past 150 s; with 3 it lands within 60",
+    )
+    prioritized_replay: bool = key(
+        False, "Whether transitions are drawn in proportion to the size of their TD error, and weighted accordingly."
+    )
+    prioritized_replay_alpha: float = key(
+        0.6, "Exponent of the priorities: 0 draws uniformly, 1 in proportion to the TD error.", ge=0, le=1
+    )
+    prioritized_replay_beta: Beta = key(
+        0.4,
+        "Exponent of the importance weights at the start: 0 ignores that draws are not uniform, 1 corrects it in full.",
+        allowed="a number in [0, 1]",
+    )
+    final_prioritized_replay_beta: Beta = key(
+        0.4,
+        "Exponent of the importance weights after prioritized_replay_beta_annealing_timesteps.",
+        allowed="a number in [0, 1]",
+    )
+    prioritized_replay_beta_annealing_timesteps: Whole = key(
+        20_000,
+        "Env steps over which the exponent goes from prioritized_replay_beta to final_prioritized_replay_beta.",
+        "env steps",
+        ge=1,
+    )
+    prioritized_replay_eps: float = key(
+        1e-6, "Added to every priority, so that a transition without error is still drawn now and then.", gt=0, le=1e6
+    )
+    worker_side_prioritization: bool = key(
+        False,
+        "Whether workers compute the first priorities of their steps; without it a new step has the largest one so far.",
+    )
+
+    @model_validator(mode="after")
+    def _has_use_for_priorities(self):
+        """Refuse priorities that nobody would draw by."""
+        if self.worker_side_prioritization and not self.prioritized_replay:
+            raise ValueError("worker_side_prioritization true needs prioritized_replay true")
+        return self
+
+
+def intensity(config):
+    """Return the transitions to train per env step sampled: ``training_intensity`` with its null resolved."""
+    if config.training_intensity is not None:
+        return config.training_intensity
+    return UPDATES_PER_ENV_STEP * config.train_batch_size
+
+
+def shards(config):
+    """Return the parts that the replay is held in: no more than there are workers, since a worker's stream goes to one."""
+    return max(1, min(config.num_replay_shards, config.num_workers))
+
+
+def is_prioritized(config):
+    """Return whether the replay draws by priority."""
+    return getattr(config, "prioritized_replay", False)
+
+
+def learns_returns(config):
+    """Return whether what is learnt from are whole returns, up to the end of each episode, instead of a few steps."""
+    return not hasattr(config, "n_step")
+
+
+def learnt_steps(config):
+    """Return the steps of a drawn sequence that are learnt from: 1 where transitions are drawn."""
+    if not hasattr(config, "burn_in"):
+        return 1
+    whole = config.replay_sequence_length
+    return config.model.max_seq_len if whole is None else whole - config.burn_in
+
+
+def span(config):
+    """Return the env steps of one environment that what is drawn reaches over, up to the observation behind the last.
+
+    1 where whole returns are drawn, which reach as far as their episodes do.
+    """
+    if learns_returns(config):
+        return 1
+    return getattr(config, "burn_in", 0) + learnt_steps(config) + config.n_step - 1

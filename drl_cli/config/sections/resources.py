@@ -1,0 +1,159 @@
+"""Keys of placement: GPUs, CPUs, custom resources, threads of the session, which parts are Ray actors.
+
+Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1); those of
+``tf_session_args`` are TensorFlow's (ConfigProto).
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from drl_cli.config.environment_variables import ALLOWED, Environs
+from drl_cli.config.schema import Section, Whole, key
+
+LEAST_CPU = 0.001  # of a trial that asks for none: Ray reserves no empty place
+
+NO_GPU = "most machines have none"
+
+
+class GpuOptions(Section):
+    """Memory of a GPU that the session may take."""
+
+    allow_growth: bool = key(True, "Take GPU memory as it is needed instead of all at once.")
+    per_process_gpu_memory_fraction: float = key(
+        0.0, "Share of each GPU's memory that the session may take; 0 sets no limit.", "share", ge=0, le=1
+    )
+
+
+class DeviceCount(Section):
+    """Devices that the session may use."""
+
+    CPU: Whole = key(1, "CPU devices of the session.", "devices", ge=1, le=1024)
+    GPU: Whole | None = key(
+        None, "GPUs that the session may use; null leaves it to num_gpus.", "devices", ge=0, le=1024
+    )
+
+
+class SessionArgs(Section):
+    """Options of the TensorFlow session."""
+
+    intra_op_parallelism_threads: Whole = key(
+        1,
+        "Threads inside one operation; 0 lets TensorFlow choose.",
+        "threads",
+        ge=0,
+        le=1024,
+        rllib=2,
+        why="small matrix products lose more to a handshake of threads than they win",
+    )
+    inter_op_parallelism_threads: Whole = key(
+        1,
+        "Threads that run operations side by side; 0 lets TensorFlow choose.",
+        "threads",
+        ge=0,
+        le=1024,
+        rllib=2,
+        why="one core learns while the others sample",
+    )
+    use_per_session_threads: bool = key(False, "Give the session thread pools of its own.")
+    allow_soft_placement: bool = key(True, "Put an operation on the CPU where the wished device cannot run it.")
+    log_device_placement: bool = key(False, "Log on which device each operation runs.")
+    isolate_session_state: bool = key(False, "Share no resources with other sessions of the process.")
+    operation_timeout_in_ms: Whole = key(
+        0, "Longest wait of a blocking operation; 0 waits for ever.", "milliseconds", ge=0
+    )
+    gpu_options: GpuOptions = key(GpuOptions(), "Memory of a GPU.")
+    device_count: DeviceCount = key(DeviceCount(), "Devices of the session.")
+
+
+class ResourceKeys(Section):
+    """What the parts of a run ask of the machine or the cluster."""
+
+    num_gpus: float = key(0.0, "GPUs of the learner; fractions share one.", "GPUs", ge=0, le=1024)
+    num_cpus_per_worker: float = key(1.0, "Logical CPUs that each worker asks of Ray.", "CPUs", ge=0, le=1024)
+    num_cpus_for_driver: float = key(
+        1.0,
+        "Logical CPUs of the run's own process, which learns: a Ray that the run starts has so many beside its workers', "
+        "and a trial of a search reserves them.",
+        "CPUs",
+        ge=0,
+        le=1024,
+    )
+    memory_per_worker: Whole = key(
+        0,
+        "Memory that must be free, by Ray's count, where a worker is placed; 0 asks for none. It limits nothing.",
+        "bytes",
+        needs=("num_workers", 1),
+        ge=0,
+    )
+    num_gpus_per_worker: float = key(
+        0.0, "GPUs that each worker asks of Ray; fractions share one.", "GPUs", ge=0, le=1024
+    )
+    custom_resources_per_worker: dict[str, Annotated[float, Field(ge=0)]] = key(
+        {},
+        "Custom Ray resources that each worker asks for.",
+        "amount by resource name",
+        allowed="a mapping of names to numbers ≥ 0",
+    )
+    extra_python_environs_for_driver: Environs = key(
+        {},
+        "Environment variables of the run's own process, set before it makes an environment, and inherited by the "
+        "workers of a Ray that it starts. None that could load code.",
+        allowed=ALLOWED,
+    )
+    extra_python_environs_for_worker: Environs = key(
+        {},
+        "Environment variables that the processes of workers and testers start with. None that could load code.",
+        needs=("num_workers", 1),
+        allowed=ALLOWED,
+    )
+    learner_actor: bool = key(False, "Run the learner as a Ray actor instead of in the run's own process.")
+    tf_session_args: SessionArgs = key(SessionArgs(), "Options of the TensorFlow session that learns.")
+    xla: bool | None = key(
+        None,
+        "Compile the loop of updates with XLA: about 2 s at the start, then more than twice as many small updates a second; "
+        "it pays from about 2,700 updates. null: true, but false for images without a GPU, whose updates it makes 20 to 90 "
+        "times as slow.",
+    )
+
+
+def gpus(config):
+    """Return the GPUs that the learner really takes: ``num_gpus``, or none where towers are only tried (``_fake_gpus``)."""
+    return 0.0 if getattr(config, "fake_gpus", False) else config.num_gpus
+
+
+def compiles(config, sees_images):
+    """Return what ``xla`` is for this run: as it was given, where it was null as the facts say.
+
+    Measured on one core, Pong's frames: PPO's minibatch of 128 takes 4.2 s compiled, 0.05 s in oneDNN's kernels; DQN's
+    batch of 32 0.72 s and 0.03 s. XLA has no fast code for the gradients of strided convolutions on a CPU. Not measured on
+    a GPU.
+    """
+    return config.xla if config.xla is not None else gpus(config) > 0 or not sees_images
+
+
+def bundles(config, asked=None):
+    """Return what a trial of a search asks of Ray: a list of {"CPU": …, "GPU": …, …}, first that of its own process.
+
+    ``asked``: RLlib's ``resources_per_trial`` (cpu, gpu, extra_cpu, extra_gpu), which replaces what follows from the config.
+    """
+    if asked is not None:
+        own = {"CPU": asked.get("cpu", 1), "GPU": asked.get("gpu", 0)}
+        others = [{"CPU": asked.get("extra_cpu", 0), "GPU": asked.get("extra_gpu", 0)}]
+    else:
+        own = {"CPU": config.num_cpus_for_driver or LEAST_CPU, "GPU": 0 if config.learner_actor else gpus(config)}
+        worker = {
+            "CPU": config.num_cpus_per_worker,
+            "GPU": config.num_gpus_per_worker,
+            "memory": config.memory_per_worker,
+        }
+        others = [{**worker, **config.custom_resources_per_worker}] * config.num_workers
+        others += [{"GPU": gpus(config)}] if config.learner_actor else []
+    kept = [{name: amount for name, amount in bundle.items() if amount} for bundle in (own, *others)]
+    return [kept[0], *(bundle for bundle in kept[1:] if bundle)]
+
+
+def total(bundles):
+    """Return {resource: amount} of a trial's ``bundles`` together."""
+    names = dict.fromkeys(name for bundle in bundles for name in bundle)
+    return {name: sum(bundle.get(name, 0) for bundle in bundles) for name in names}

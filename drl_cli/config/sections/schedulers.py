@@ -1,0 +1,111 @@
+"""Keys of ``--scheduler-config``: one section for each scheduler of a search.
+
+Used by ``experiments.search_spec`` (reads them) and ``search.tune_schedulers`` (makes Ray Tune's scheduler of them).
+Names and meanings are those of Ray Tune 2.60; RLlib's spellings of the schedulers' names are read too.
+"""
+
+from typing import Literal
+
+from drl_cli.config.result_names import is_number_field
+from drl_cli.config.schema import PlainMapping, Range, Section, Whole, key
+
+_FIELD = "a field of a result, such as training_iteration, timesteps_total or time_total_s"
+
+
+class FIFOKeys(Section):
+    """Every trial runs to its own end."""
+
+    metric: str | None = key(
+        None,
+        "Result field that trials are compared by; null takes evaluation/episode_reward_mean where trials are evaluated, else "
+        "episode_reward_mean.",
+        allowed="a field of a result",
+    )
+    mode: Literal["max", "min"] = key("max", "Whether a high or a low value of it is good.")
+
+
+class MedianStoppingKeys(FIFOKeys):
+    """A trial whose best value is below the median of the others' running means is stopped."""
+
+    time_attr: str = key("time_total_s", "Result field that measures how far a trial is.", allowed=_FIELD)
+    grace_period: float = key(60.0, "No trial is stopped before this.", "units of time_attr", ge=0)
+    min_samples_required: Whole = key(3, "Trials that a median needs.", "trials", ge=1)
+    min_time_slice: float = key(
+        60.0,
+        "A trial that cannot be judged yet lets a waiting one go first after so much.",
+        "units of time_attr",
+        ge=0,
+        rllib=0,
+        why="at 0 trials that wait for each other change places at every result",
+    )
+    hard_stop: bool = key(True, "Stop what is below the median; otherwise pause it until all others are done.")
+
+
+class AsyncHyperBandKeys(FIFOKeys):
+    """ASHA: at rungs 1, eta, eta²… of the time a trial goes on only if it is in the upper 1/eta of those that were there."""
+
+    time_attr: str = key("training_iteration", "Result field that measures how far a trial is.", allowed=_FIELD)
+    max_t: Whole = key(100, "Where a trial is stopped in any case.", "units of time_attr", ge=1)
+    grace_period: Whole = key(1, "The first rung: no trial is stopped before it.", "units of time_attr", ge=1)
+    reduction_factor: float = key(4.0, "eta: one of so many goes on at a rung.", gt=1)
+    brackets: Whole = key(1, "Ladders of rungs that trials are spread over.", "brackets", ge=1, le=100)
+    stop_last_trials: bool = key(True, "Stop trials at max_t.")
+
+
+class HyperBandKeys(FIFOKeys):
+    """Brackets of trials pause at their rungs; the best 1/eta of a bracket go on when all of it are there."""
+
+    time_attr: str = key("training_iteration", "Result field that measures how far a trial is.", allowed=_FIELD)
+    max_t: Whole = key(81, "Where a trial is stopped in any case.", "units of time_attr", ge=1)
+    reduction_factor: float = key(3.0, "eta: one of so many goes on at a rung.", gt=1)
+    stop_last_trials: bool = key(True, "Stop trials at max_t.")
+
+
+class PopulationBasedTrainingKeys(FIFOKeys):
+    """Trials of the lowest quantile take over a copy of one of the highest, with its values changed a little."""
+
+    time_attr: str = key("time_total_s", "Result field that measures how far a trial is.", allowed=_FIELD)
+    perturbation_interval: float = key(60.0, "Time between two comparisons of a trial.", "units of time_attr", gt=0)
+    burn_in_period: float = key(0.0, "No trial is compared before this.", "units of time_attr", ge=0)
+    hyperparam_mutations: PlainMapping = key(
+        {}, 'Config key → how it changes: {"uniform": [0, 1]} and its like, or a list of values in their order.'
+    )
+    quantile_fraction: float = key(
+        0.25, "Share of trials that are copied, and that take a copy.", "share", ge=0, le=0.5
+    )
+    resample_probability: float = key(0.25, "Chance that a value is drawn anew instead of changed.", ge=0, le=1)
+    perturbation_factors: Range = key((1.2, 0.8), "What a number is multiplied by, one or the other.")
+    synch: bool = key(False, "Compare all trials at the same time_attr.")
+
+
+SECTIONS = {
+    "FIFO": FIFOKeys,
+    "MedianStoppingRule": MedianStoppingKeys,
+    "AsyncHyperBand": AsyncHyperBandKeys,
+    "HyperBand": HyperBandKeys,
+    "PopulationBasedTraining": PopulationBasedTrainingKeys,
+}
+"""Scheduler → its keys."""
+
+OTHER_NAMES = {
+    "medianstopping": "MedianStoppingRule",
+    "asha": "AsyncHyperBand",
+    "ashascheduler": "AsyncHyperBand",
+    "asynchyperbandscheduler": "AsyncHyperBand",
+    "hyperbandscheduler": "HyperBand",
+    "fifoscheduler": "FIFO",
+    "pbt": "PopulationBasedTraining",
+}
+"""Other spellings, small letters without ``_`` and ``-``."""
+
+
+def canonical(name):
+    """Return the name of a scheduler as ``SECTIONS`` spells it, or None for an unknown one."""
+    plain = name.lower().replace("_", "").replace("-", "")
+    return OTHER_NAMES.get(plain) or next((known for known in SECTIONS if known.lower() == plain), None)
+
+
+def unknown_fields(section):
+    """Return (key, value) of ``metric`` and ``time_attr`` that are no field of a result."""
+    given = {name: getattr(section, name, None) for name in ("metric", "time_attr")}
+    return [(name, field) for name, field in given.items() if field is not None and not is_number_field(field)]

@@ -1,0 +1,196 @@
+"""The episodes of a batch of environments as callbacks see them, and the parts of episodes in a fragment.
+
+Used by who steps environments (``env_batch``, ``episodes``, ``actors.tester``), which say what happens, and by the workers,
+which hand their fragments over. Without callbacks there is no Watch, and nobody is told anything.
+"""
+
+import numpy as np
+
+from drl_cli.envs.plugin_calls import number
+from drl_cli.errors import PluginFailed, suggestion
+
+OWN_HISTS = ("episode_reward", "episode_lengths")  # names in hist_stats that are taken
+FIXED = ("terminated", "truncated", "cut", "length")  # columns that say how a fragment hangs together
+
+
+class WatchedEpisode:
+    """One episode, from its reset to its end; what hooks are given as ``episode``.
+
+    ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's (0 of a
+    tester) which environment; ``in_evaluation``: whether the tester plays it; ``length``: env steps so far;
+    ``total_reward``: their raw rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the
+    last step, None before it.
+    ``custom_metrics``: {name: number}, ``hist_data``: {name: list of numbers}: filled by hooks, reported when the episode ends.
+    ``user_data``: a dict for whatever hooks want to remember.
+    """
+
+    def __init__(self, watch, index, env, look):
+        self.env, self.worker_index, self.env_index = env, watch.worker_index, index
+        self.in_evaluation = watch.in_evaluation
+        self.length, self.total_reward = 0, 0.0
+        self.last_action = self.last_reward = self.last_info = None
+        self.custom_metrics, self.hist_data, self.user_data = {}, {}, {}
+        self._watch, self._look = watch, look
+
+    @property
+    def last_obs(self):
+        """The newest observation, as the policy gets it (without stacks of frames): float32 or uint8 of its shape."""
+        return self._look()
+
+    @property
+    def is_replayed(self):
+        """Whether this call repeats what was there before the run was stopped and resumed."""
+        return self._watch.is_replaying
+
+    def over(self):
+        """Keep the last observation, since the environment goes on to others."""
+        obs = self._look()
+        self._look = lambda: obs
+
+
+class Watch:
+    """Calls the hooks of one object of callbacks for the episodes of one batch of environments."""
+
+    def __init__(self, hooks, worker_index=0, in_evaluation=False):
+        """``hooks``: a ``callbacks.Hooks``."""
+        self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
+        self.is_replaying = False
+        self._running = {}  # environment's index -> WatchedEpisode
+        self._told = []  # (custom_metrics, hist_data) of the episodes that have ended
+        self._rows = {}  # environment's index -> the episode of each of its steps in the fragment that is being made
+        self._keeps_rows = hooks.has("on_postprocess") and not in_evaluation
+
+    def began(self, index, env, look):
+        """An episode has begun in ``env``; ``look()`` returns its newest observation."""
+        self._running[index] = episode = WatchedEpisode(self, index, env, look)
+        self.hooks.call("on_episode_start", episode=episode)
+
+    def stepped(self, index, action, reward, info):
+        """Environment ``index`` has taken a step that counts."""
+        episode = self._running[index]
+        episode.length += 1
+        episode.total_reward += reward
+        episode.last_action, episode.last_reward, episode.last_info = action, reward, info
+        if self._keeps_rows:
+            self._rows.setdefault(index, []).append(episode)
+        self.hooks.call("on_episode_step", episode=episode)
+
+    def ended(self, index):
+        """The episode of environment ``index`` is over; returns (custom_metrics, hist_data) as plain data."""
+        episode = self._running[index]
+        episode.over()
+        self.hooks.call("on_episode_end", episode=episode)
+        told = self._metrics(episode), self._hist(episode)
+        if any(told) and not self.is_replaying:
+            self._told.append(told)
+        return told
+
+    def take(self):
+        """Return what the episodes that have ended since the last time were said to be, and forget it."""
+        told, self._told = tuple(self._told), []
+        return told
+
+    def _metrics(self, episode):
+        what = f"callbacks {self.hooks.name!r}: custom_metrics"
+        return {str(name): number(value, f"{what}[{name!r}]") for name, value in episode.custom_metrics.items()}
+
+    def _hist(self, episode):
+        found = {}
+        for name, values in episode.hist_data.items():
+            what = f"callbacks {self.hooks.name!r}: hist_data[{name!r}]"
+            if name in OWN_HISTS:
+                raise PluginFailed(f"{what}: a name that hist_stats has already. Choose another one.")
+            if isinstance(values, str) or not hasattr(values, "__iter__"):
+                raise PluginFailed(f"{what} is {str(values)[:60]!r}; a list of numbers is wanted.")
+            found[str(name)] = [number(value, f"{what}: an element") for value in values]
+        return found
+
+    # -- fragments ----------------------------------------------------------------------------------------------
+
+    def postprocess(self, columns, gamma):
+        """Call ``on_postprocess`` for every part of an episode in the fragment ``columns`` (``experience.columns``)."""
+        rows, self._rows = self._rows, {}
+        if not self._keeps_rows:
+            return
+        what = f"callbacks {self.hooks.name!r}: on_postprocess"
+        for env, start, stop, last_obs in parts(columns):
+            views = _steps(columns, env, start, stop)
+            given = dict(views) | {"next_obs": np.concatenate([columns["obs"][start + 1 : stop, env], last_obs[None]])}
+            episode = rows[env][start] if env in rows else None
+            self.hooks.call("on_postprocess", episode=episode, steps=given, gamma=gamma)
+            del given["next_obs"]
+            _write_back(given, views, what)
+        if not np.isfinite(columns["reward"]).all():
+            raise PluginFailed(f"{what} left a reward that is not finite.")
+
+    def sampled(self, columns):
+        """Call ``on_sample_end`` with the finished fragment."""
+        if not self.hooks.has("on_sample_end"):
+            return
+        before = {name: (array.shape, array.dtype) for name, array in columns.items()}
+        fixed = [columns[name] for name in FIXED if name in columns]
+        _set_writeable(fixed, False)
+        self.hooks.call("on_sample_end", samples=columns, worker_index=self.worker_index)
+        _set_writeable(fixed, True)
+        after = {
+            name: (getattr(array, "shape", None), getattr(array, "dtype", None)) for name, array in columns.items()
+        }
+        if after != before:
+            changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+            raise PluginFailed(
+                f"callbacks {self.hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or dtype, or "
+                "not at all. Change columns in place: samples[name][...] = …"
+            )
+
+    # -- going on exactly ---------------------------------------------------------------------------------------
+
+    def replaying(self, state, replay):
+        """Call ``replay()``, which plays the running episodes again; the object has ``state`` before and behind that."""
+        self.hooks.load(state)
+        self.is_replaying = True
+        replay()
+        self.is_replaying = False
+        self._rows = {}
+        self.hooks.load(state)
+
+
+def parts(columns):
+    """Yield (env, first step, step behind the last, observation behind it) of each part of an episode in a fragment."""
+    ended = columns["terminated"] | columns["truncated"]
+    order = {(int(step), int(env)): row for row, (step, env) in enumerate(np.argwhere(ended))}
+    for env in range(ended.shape[1]):
+        total, start = int(columns["length"][env]) if "length" in columns else len(ended), 0
+        for stop in [*(np.flatnonzero(ended[:total, env]) + 1).tolist(), total]:
+            if stop > start:
+                row = order.get((stop - 1, env))
+                yield env, start, stop, columns["tail_obs"][env] if row is None else columns["end_obs"][row]
+            start = stop
+
+
+def _steps(columns, env, start, stop):
+    """Return views [L, …] of the columns that have a row for each step."""
+    shape, views = columns["reward"].shape, {}
+    for name, array in columns.items():
+        if array.shape[:2] == shape and not name.startswith(("end_", "tail_", "stack")):
+            views[name] = array[start:stop, env]
+            if name in FIXED:
+                views[name].flags.writeable = False
+    return views
+
+
+def _write_back(given, views, what):
+    """Take over the arrays that stand in ``given`` in the place of ``views``."""
+    for name, array in given.items():
+        if name not in views:
+            raise PluginFailed(f"{what}: steps have no {name!r}.{suggestion(name, views)}")
+        if array is views[name]:
+            continue
+        if name in FIXED or np.shape(array) != views[name].shape:
+            was = "cannot be replaced" if name in FIXED else f"has the shape {np.shape(array)}, not {views[name].shape}"
+            raise PluginFailed(f"{what}: {name} {was}.")
+        views[name][...] = array
+
+
+def _set_writeable(arrays, wanted):
+    for array in arrays:
+        array.flags.writeable = wanted

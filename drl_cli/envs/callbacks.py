@@ -1,0 +1,169 @@
+"""Callbacks: code of one's own that looks at episodes, steps and results while a run goes on.
+
+Subclass ``Callbacks``, override what is needed, ``register_callbacks("mine", Mine)`` in a module, and train with
+``--import MODULE -s callbacks=mine``. Every part of a run has an object of its own: each rollout worker, the tester, and the
+driver, which alone calls ``on_train_result``; without workers too. What a worker's object finds out reaches the driver as
+``episode.custom_metrics`` and ``episode.hist_data``, not as attributes of the object.
+
+A hook that raises ends the run with one line that names it, its file and its line (exit code 3): a callback that fails in
+silence would be worse. Users: ``envs.callback_episodes``, ``runtime.driver``. Names are RLlib's (``DefaultCallbacks``, 1.0);
+``on_postprocess`` is its ``on_postprocess_trajectory``.
+"""
+
+from drl_cli import plugins
+from drl_cli.envs.plugin_calls import called, plain_data
+from drl_cli.errors import ConfigError, InputError, PluginFailed, suggestion
+
+
+class Callbacks:
+    """The hooks. All arguments come by name; take ``**more`` as well, so that a hook may be given more one day."""
+
+    def on_episode_start(self, *, episode, **more):
+        """An episode has begun: ``episode.env`` has been reset, nothing has been done yet.
+
+        ``episode``: a ``watching.WatchedEpisode``, the same object in all hooks of an episode; ``episode.in_evaluation`` says
+        whether the tester plays it. A life that is lost is no end: lives that training takes for episodes are one here.
+        """
+
+    def on_episode_step(self, *, episode, **more):
+        """``episode.env`` has taken a step; ``episode.last_obs``, ``last_action``, ``last_reward``, ``last_info`` are of it."""
+
+    def on_episode_end(self, *, episode, **more):
+        """The episode is over, and its environment not reset yet; numbers in ``episode.custom_metrics`` count from now on.
+
+        Not called for an episode that its environment broke.
+        """
+
+    def on_postprocess(self, *, episode, steps, gamma, **more):
+        """The steps of one episode within a fragment, just before they are sent away. Changes to them are what is learnt from.
+
+        ``steps``: {column of ``experience.columns``: array [L, …]}: ``obs``, ``action``, ``reward``, what else the
+        algorithm keeps, and ``next_obs`` [L, …], a copy. ``terminated`` and ``truncated`` cannot be written to.
+        ``gamma``: the discount.
+        ``episode`` is None where steps are read from files.
+
+        It runs once for each step, in the worker, behind ``clip_rewards`` and before ``reward_scaling``, first priorities,
+        n-step sums and advantages, all of which see what is left here. A replay stores what is left here: a row that is drawn
+        again and again does not come by again. Files that ``output`` records, and reported rewards, are the environment's.
+        An episode that goes on over several fragments comes in as many parts; a lost life ends a part.
+        """
+
+    def on_sample_end(self, *, samples, worker_index, **more):
+        """A fragment is about to be sent: ``samples`` {column of ``experience.columns``: array [T, N, …]}, to be
+        changed in place."""
+
+    def on_train_result(self, *, result, **more):
+        """An iteration is over. In the driver, and nowhere else.
+
+        ``result``: the nested dict that is about to be written; what is added (numbers, texts, lists, dicts) is written too,
+        and ``result["done"] = True`` ends the run.
+        """
+
+    def state(self):
+        """Return plain data that a checkpoint shall keep of this object, or None. Testers' objects are not asked."""
+
+    def load(self, state):
+        """Go on from ``state``, with ``--resume`` of a run that goes on exactly (without workers).
+
+        The running episodes are played again then, and call their hooks again (``episode.is_replayed``): that brings
+        ``user_data`` back, and what hooks do to environments. ``load`` is called before and once more behind that.
+        """
+
+
+OF_EPISODES = ("on_episode_start", "on_episode_step", "on_episode_end")
+OF_STEPS = ("on_postprocess", "on_sample_end")
+HOOKS = (*OF_EPISODES, *OF_STEPS, "on_train_result")
+
+
+def register_callbacks(name, callbacks):
+    """Make the class ``callbacks`` known as ``name``, for the config key ``callbacks``; returns the class.
+
+    Raises InputError for what is no subclass of Callbacks, and for a method that looks like a hook and is none.
+    """
+    if not (isinstance(callbacks, type) and issubclass(callbacks, Callbacks)):
+        raise InputError(f"register_callbacks: {str(callbacks)[:80]!r} is no subclass of drl_cli.Callbacks.")
+    for method in dir(callbacks):
+        if method.startswith("on_") and method not in HOOKS:
+            wrong = "on_postprocess" if method == "on_postprocess_trajectory" else ""
+            hint = f" Did you mean '{wrong}'?" if wrong else suggestion(method, HOOKS)
+            raise InputError(
+                f"register_callbacks: {callbacks.__name__}.{method} is no hook.{hint} {', '.join(HOOKS)} are."
+            )
+    plugins.CALLBACKS.add(name, callbacks)
+    return callbacks
+
+
+def name_of(callbacks):
+    """Return the name for the config key ``callbacks`` of a class, registering it where that is needed, or of a name."""
+    if isinstance(callbacks, str) or callbacks is None:
+        return callbacks
+    name = getattr(callbacks, "__name__", str(callbacks))
+    register_callbacks(name, callbacks)
+    return name
+
+
+def problems(config, row):
+    """Return one line for what ``config.callbacks`` names and a run of the algorithm ``row`` could not call, [] for none."""
+    if config.callbacks is None:
+        return []
+    try:
+        found = plugins.CALLBACKS.find(config.callbacks)
+    except InputError as error:
+        return [f"callbacks: {error}"]
+    idle = [hook for hook in OF_STEPS if is_overridden(found, hook)] if row.postprocess == "fitness" else []
+    if idle:
+        return [
+            f"callbacks: {config.callbacks} has {' and '.join(idle)}, and {row.name} has nothing to call it with: its "
+            "workers send the returns of whole episodes, no steps. Use callbacks without it."
+        ]
+    return []
+
+
+def is_overridden(callbacks, hook):
+    """Whether the class ``callbacks`` has a ``hook`` of its own."""
+    return getattr(callbacks, hook) is not getattr(Callbacks, hook)
+
+
+class Hooks:
+    """One object of callbacks, called in the way that ``brought.called`` says."""
+
+    def __init__(self, name):
+        """Make an object of the class that is registered as ``name``. Raises ConfigError, PluginFailed."""
+        try:
+            found = plugins.CALLBACKS.find(name)
+        except InputError as error:
+            raise ConfigError(f"callbacks: {error}") from error
+        self.name = name
+        self._object = called(f"callbacks {name!r}", found)
+        self._has = {hook for hook in HOOKS if is_overridden(found, hook)}
+
+    def has(self, *hooks):
+        """Whether any of ``hooks`` does something."""
+        return not self._has.isdisjoint(hooks)
+
+    def call(self, hook, **arguments):
+        """Call ``hook`` if it does something. Raises PluginFailed."""
+        if hook in self._has:
+            called(f"callbacks {self.name!r}: {hook}", getattr(self._object, hook), **arguments)
+
+    def train_result(self, result):
+        """Call ``on_train_result`` with ``result``, to which it may add. Raises PluginFailed if something is missing then."""
+        before = set(result)
+        self.call("on_train_result", result=result)
+        if gone := sorted(before.difference(result)):
+            raise PluginFailed(f"callbacks {self.name!r}: on_train_result took {', '.join(gone)} out of the result.")
+
+    def state(self):
+        """Return what the object wants to be kept, plain data or None. Raises PluginFailed."""
+        what = f"callbacks {self.name!r}: state"
+        return plain_data(called(what, self._object.state), what)
+
+    def load(self, state):
+        """Hand ``state`` to the object, unless it is None."""
+        if state is not None:
+            called(f"callbacks {self.name!r}: load", self._object.load, state)
+
+
+def make(config):
+    """Return the Hooks that ``config`` asks for, None for none."""
+    return None if config.callbacks is None else Hooks(config.callbacks)

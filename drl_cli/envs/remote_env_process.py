@@ -1,0 +1,74 @@
+"""An environment in a process of its own: the side of the environment. Run as a module by ``envs.remote_env``.
+
+Reads a message, answers it, until the other side hangs up. What the environment prints goes to stderr. The first letter says
+what is wanted: M make, R reset, S step, C close; an answer begins with O, or with E and what was raised.
+"""
+
+import json
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from drl_cli.envs import make, preprocessors
+from drl_cli.envs.actions import as_action
+from drl_cli.envs.env_smoke_test import close
+from drl_cli.envs.numbers import as_number
+from drl_cli.envs.remote_env import STEPPED, pack, unpack
+from drl_cli.errors import place_of
+
+
+class Host:
+    """The environment and the answers to messages about it."""
+
+    def __init__(self):
+        self._env = None
+
+    def answer(self, message):
+        """Return the answer to a message, or raise what the environment raises."""
+        kind, rest = message[:1], message[1:]
+        if kind == b"M":
+            self._make(json.loads(rest))
+            return b""
+        if kind == b"R":
+            seed = json.loads(rest)
+            return pack(np.asarray(self._env.reset(seed=seed)[0] if seed is not None else self._env.reset()[0]))
+        obs, reward, terminated, truncated, _ = self._env.step(as_action(unpack(rest)))
+        goes_on = bool(terminated or truncated) and preprocessors.goes_on(self._env)
+        return STEPPED.pack(as_number(reward), bool(terminated), bool(truncated), goes_on) + pack(np.asarray(obs))
+
+    def _make(self, told):
+        self.close()
+        make.make_ready({"imports": told["imports"] or ()})
+        self._env = make.make(told["id"], told["env_config"], None, told["preprocessing"])
+
+    def close(self):
+        """Close the environment, if there is one."""
+        env, self._env = self._env, None
+        if env is not None:
+            close(env)
+
+
+def main(number):
+    """Serve the other end of the socket whose file descriptor is ``number``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, to the whole process group: the worker decides
+    line, host = Connection(number), Host()
+    while True:
+        try:
+            message = line.recv_bytes()
+        except (EOFError, OSError):
+            message = b"C"
+        if message == b"C":
+            host.close()
+            return
+        try:
+            answer = b"O" + host.answer(message)
+        except (Exception, SystemExit) as error:
+            told = {"type": type(error).__name__, "text": str(error), "place": place_of(error)}
+            answer = b"E" + json.dumps(told).encode("utf-8")
+        line.send_bytes(answer)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,172 @@
+"""Spaces as plain data, and whether an algorithm can use them.
+
+Used by ``envs.make``. Works on any object with gymnasium's attributes (shape, dtype, low, high, n), so it imports
+none. What ``envs.preprocessors`` makes of observations is a Box of one dimension or an image [H, W, C].
+
+    {"kind": "Box", "shape": [8], "dtype": "float32", "low": [...], "high": [...]}     null where there is no bound
+    {"kind": "Discrete", "n": 4, "start": 0, "shape": [], "dtype": "int64"}
+    {"kind": "MultiDiscrete", "nvec": [3, 2], "start": [0, 0], "shape": [2], "dtype": "int64"}
+    {"kind": "MultiBinary", "n": 5, "shape": [5], "dtype": "int8"}
+    {"kind": "Dict", "text": "Dict('a': Discrete(2))"}                                 what is not described further
+"""
+
+import numpy as np
+
+IMAGE_SIDE = 8  # a Box with height and width of at least this many pixels is taken for an image
+
+_ACTIONS = {
+    ("Box",): "a continuous action space: a Box of one dimension with finite bounds",
+    ("Discrete",): "a Discrete action space",
+    ("Box", "Discrete"): "a Discrete or a continuous (Box) action space",
+}
+_ANY_ACTIONS = "a Box, Discrete, MultiDiscrete or MultiBinary action space"
+_WHOLE = ("Discrete", "MultiDiscrete", "MultiBinary")
+MASK = "action_mask"  # the key of a Dict observation that says which actions are allowed
+_OBSERVATIONS = {"Box1d": "vectors (a Box of one dimension)", "Image": "images [height, width, channels]"}
+
+
+def describe_space(space):
+    """Return a space as plain data that strict JSON can hold."""
+    kind = type(space).__name__
+    if kind == "Box":
+        return {
+            "kind": "Box",
+            "shape": [int(size) for size in space.shape],
+            "dtype": str(space.dtype),
+            "low": _bounds(space.low),
+            "high": _bounds(space.high),
+        }
+    if kind == "Discrete":
+        return {"kind": kind, "n": int(space.n), "start": int(space.start), "shape": [], "dtype": str(space.dtype)}
+    if kind in ("MultiDiscrete", "MultiBinary") and len(space.shape) == 1:
+        counts = {"n": int(space.n)} if kind == "MultiBinary" else {"nvec": space.nvec.tolist()}
+        starts = {"start": space.start.tolist()} if kind == "MultiDiscrete" else {}
+        return {"kind": kind, **counts, **starts, "shape": list(space.shape), "dtype": str(space.dtype)}
+    return {"kind": kind, "text": str(space)[:200]}
+
+
+def describe_obs(space):
+    """Return an observation space as plain data, with the dtype in which observations are kept (``seen_dtype``)."""
+    described = describe_space(space)
+    return described | {"dtype": seen_dtype(space)} if described["kind"] == "Box" else described
+
+
+def find_mask(obs_space, action_space, size_of):
+    """Return [start, n]: where a flattened Dict ``obs_space`` holds its action mask; None where it has none.
+
+    ``size_of``: gives the numbers that a space becomes when it is flattened. Raises ValueError for a mask that does not fit.
+    """
+    parts = getattr(obs_space, "spaces", {})
+    if not isinstance(parts, dict) or MASK not in parts:
+        return None
+    kind, start = type(parts[MASK]).__name__, 0
+    if type(action_space).__name__ != "Discrete":
+        raise ValueError(
+            f"its observations have a part {MASK!r}, which is for Discrete actions; its actions are "
+            f"{_text(describe_space(action_space))}. If it is something else, give it another name in a wrapper."
+        )
+    if kind not in ("Box", "MultiBinary") or parts[MASK].shape != (int(action_space.n),):
+        raise ValueError(
+            f"its {MASK!r} is {str(parts[MASK])[:120]}; for {int(action_space.n)} actions it is a MultiBinary or Box "
+            f"of shape ({int(action_space.n)},), 1 where an action is allowed."
+        )
+    for name, part in parts.items():
+        if name == MASK:
+            return [start, int(action_space.n)]
+        start += size_of(part)
+    return None
+
+
+def is_image(shape):
+    """Whether a Box of this ``shape`` is an image: [H, W] or [H, W, C] with at least 8 pixels each way."""
+    return len(shape) in (2, 3) and min(shape[:2]) >= IMAGE_SIDE
+
+
+def seen_dtype(space):
+    """Return the dtype in which observations of ``space`` are kept: images of bytes as "uint8", all else "float32"."""
+    return "uint8" if is_image(space.shape) and space.dtype == np.uint8 else "float32"
+
+
+def misfit(spaces, needs, fitting=None):
+    """Return what keeps an algorithm from these spaces, or None.
+
+    ``needs``: name, actions, observations (a row of ``algorithms.table``). ``fitting``: {kind: names of the algorithms
+    that take it, as text} for the kinds Box, Discrete, Box1d and Image, for the advice.
+    """
+    fitting = fitting or {}
+    return _action_misfit(spaces["action"], needs, fitting) or _obs_misfit(spaces["obs"], needs, fitting)
+
+
+def _bounds(values):
+    """Return nested lists with null for no bound; one number, or null, where all are equal and there are many."""
+    finite = np.isfinite(values)
+    if values.size > 64 and (values == values.flat[0]).all():
+        return values.flat[0].item() if finite.flat[0] else None
+    return np.where(finite, values.astype(object), None).tolist()
+
+
+def _each(bounds, size):
+    """Undo the shortening of ``_bounds`` for a vector of ``size`` elements."""
+    return bounds if isinstance(bounds, list) else [bounds] * size
+
+
+def _action_misfit(action, needs, fitting):
+    kind = action["kind"]
+    wants = f"{needs.name} needs {_ACTIONS.get(tuple(needs.actions), _ANY_ACTIONS)}"
+    if kind not in needs.actions:
+        if kind in fitting:
+            advice = f"Algorithms for such actions: {fitting[kind]}."
+        else:
+            advice = "No algorithm here takes such actions; make them one Discrete or one Box in a wrapper."
+        return f"{wants}; its actions are {_text(action)}. {advice}"
+    if kind in _WHOLE:
+        several = f"{wants}; its actions are {_text(action)}, which have more than one axis. Reshape them in a wrapper."
+        return several if "text" in action else None
+    return _bounds_misfit(action, wants)
+
+
+def _bounds_misfit(action, wants):
+    if len(action["shape"]) != 1 or action["shape"][0] < 1:
+        return f"{wants}; its actions are a Box of shape {tuple(action['shape'])}. Reshape them in a wrapper."
+    if not action["dtype"].startswith("float"):
+        return f"{wants}; its actions are whole numbers ({action['dtype']})."
+    size = action["shape"][0]
+    for index, (low, high) in enumerate(zip(_each(action["low"], size), _each(action["high"], size), strict=True)):
+        if low is None or high is None:
+            return (
+                f"{wants}; action {index} has the bounds [{_side(low, '-')}, {_side(high, '')}]. Rescale the "
+                "actions with "
+                "gymnasium.wrappers.RescaleAction, or clip them to finite bounds in a wrapper."
+            )
+        if not low < high or high - low > float(np.finfo(np.float32).max):
+            return f"{wants}; action {index} has the bounds [{low}, {high}], which span no usable range."
+    return None
+
+
+def _obs_misfit(obs, needs, fitting):
+    wants = (
+        f"{needs.name} needs observations that are {' or '.join(_OBSERVATIONS[kind] for kind in needs.observations)}"
+    )
+    if obs["kind"] != "Box":
+        return f"{wants}; its observations are {_text(obs)}, which cannot be flattened. Do it in a wrapper."
+    shape = obs["shape"]
+    if min(shape, default=0) < 1:
+        return f"{wants}; its observations are empty, of shape {tuple(shape)}."
+    kind = "Box1d" if len(shape) == 1 else "Image"
+    if kind in needs.observations:
+        return None
+    what = "vectors" if kind == "Box1d" else "images"
+    advice = f" Algorithms for {what}: {fitting[kind]}." if kind in fitting else f" No algorithm here takes {what} yet."
+    return f"{wants}; its observations are {what} of shape {tuple(shape)}.{advice}"
+
+
+def _text(space):
+    if space["kind"] == "MultiDiscrete" and "nvec" in space:
+        return f"MultiDiscrete([{' '.join(map(str, space['nvec']))}])"[:200]
+    if space["kind"] in ("Discrete", "MultiBinary") and "n" in space:
+        return f"{space['kind']}({space['n']})"
+    return space.get("text") or f"a Box of {space['shape']}"
+
+
+def _side(bound, sign):
+    return f"{sign}infinity" if bound is None else bound

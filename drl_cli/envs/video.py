@@ -1,0 +1,109 @@
+"""Frames to an mp4 file, one at a time, through the ffmpeg that imageio-ffmpeg brings.
+
+Used by ``drl rollout --video-dir`` and ``envs.render``. H.264 in yuv420p, which every player opens, needs even sizes: an
+odd last row or column is repeated. A file carries its name only when it is complete.
+"""
+
+import os
+from pathlib import Path
+
+import imageio_ffmpeg
+import numpy as np
+
+from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed
+
+QUALITY = 7  # of 10; at 600 by 400 about 0.3 MB for a lander's episode
+
+
+def video_folder(path):
+    """Make the folder for videos and return it as a Path. Raises InputError when it cannot be written."""
+    folder = Path(path).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"videos cannot be written to {path}: {error.strerror}.") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"videos cannot be written to {path}: no permission.")
+    return folder
+
+
+class Video:
+    """One mp4 file. ``add`` frames, then ``close``; ``abort`` leaves nothing behind."""
+
+    def __init__(self, path, frames_per_second, on_done=None):
+        """``on_done(path)`` is called when the file is complete."""
+        self.path = Path(path)
+        self._on_done = on_done
+        self._partial = self.path.with_name(f".{self.path.stem}.partial{self.path.suffix}")
+        self._fps = float(frames_per_second)
+        self._size = None
+        self._writer = None
+
+    def add(self, frame):
+        """Append ``frame`` [H, W, 3] uint8. Raises EnvError for anything else, RunFailed when ffmpeg gives up."""
+        frame = np.asarray(frame)
+        if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
+            raise EnvError(
+                f"the environment rendered {frame.dtype} of shape {list(frame.shape)}, not an image [H, W, 3] of uint8."
+            )
+        frame = _even(frame)
+        if self._writer is None:
+            self._open(frame)
+        if frame.shape != self._size:
+            raise EnvError(
+                f"the environment's picture changed its size from {self._size[:2]} to {frame.shape[:2]} in an episode."
+            )
+        self._guarded(lambda: self._writer.send(np.ascontiguousarray(frame)))
+
+    def close(self):
+        """Finish the file and give it its name; without frames there is none."""
+        if self._writer is None:
+            return
+        self._guarded(self._writer.close)
+        self._writer = None
+        if not self._partial.is_file() or self._partial.stat().st_size == 0:
+            raise RunFailed(f"ffmpeg wrote no video {self.path}.")
+        os.replace(self._partial, self.path)
+        if self._on_done:
+            self._on_done(self.path)
+
+    def abort(self):
+        """Give up and remove what was written."""
+        writer, self._writer = self._writer, None
+        try:
+            if writer is not None:
+                writer.close()
+        except OSError:
+            writer = None
+        finally:
+            self._partial.unlink(missing_ok=True)
+
+    def _open(self, frame):
+        self._size = frame.shape
+        height, width = frame.shape[:2]
+        try:
+            self._writer = imageio_ffmpeg.write_frames(
+                str(self._partial),
+                (width, height),
+                fps=self._fps,
+                quality=QUALITY,
+                macro_block_size=1,
+                ffmpeg_log_level="error",
+            )
+            self._writer.send(None)
+        except (OSError, RuntimeError) as error:
+            raise InputError(f"ffmpeg cannot be started: {error}") from error
+
+    def _guarded(self, call):
+        try:
+            call()
+        except OSError as error:
+            raise ResourcesExhausted(
+                f"{self.path}: ffmpeg gave up, most likely for want of disk space: {str(error)[:300]}"
+            ) from error
+
+
+def _even(frame):
+    """Repeat the last row or column of an odd height or width."""
+    height, width = frame.shape[:2]
+    return np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge") if height % 2 or width % 2 else frame

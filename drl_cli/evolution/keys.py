@@ -1,0 +1,215 @@
+"""The configs of ES and ARS: every key with its default, meaning, unit and bounds.
+
+Names and meanings are RLlib's (ES, ARS; 1.0.1). Sources: Salimans et al. 2017, "Evolution Strategies as a Scalable
+Alternative to Reinforcement Learning" (arXiv 1703.03864), algorithm 2; Mania et al. 2018, "Simple random search provides a
+competitive approach to reinforcement learning" (arXiv 1803.07055), algorithms 1 and 2 (V2-t: filter and top directions).
+
+Deviations:
+- ``num_workers: 0`` runs too, in one process and reproducible; RLlib wants at least one worker.
+- ``rollouts_used`` and ``num_rollouts`` count directions, as in RLlib; each is two episodes, θ + σε and θ − σε, which
+  begin alike (the same environment seed).
+- An iteration is closed by index: the episodes that belong to it are known before the first has begun. RLlib takes
+  whichever come in until there are enough, and so prefers short ones.
+- ``eval_prob`` is 0: the tester scores the policy. RLlib knows of its score only by these episodes; here they are reported
+  as ``info/unperturbed_reward_mean``, and ``episode_reward_mean`` is of all episodes, as in every other algorithm.
+- ``noise_size`` is sized to the policy (RLlib: 250 million numbers, a gigabyte), and small policies need no table.
+- ``action_noise_std`` is a share of half the action range; RLlib's is in the environment's units.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.environment import EnvironmentKeys
+from drl_cli.config.sections.evaluation import EvaluationKeys
+from drl_cli.config.sections.iteration import IterationKeys
+from drl_cli.config.sections.model import Network
+from drl_cli.config.sections.output import OutputKeys
+from drl_cli.config.sections.resources import ResourceKeys, SessionArgs
+from drl_cli.config.sections.rollout import WorkerKeys
+
+_UNDISCOUNTED = "the papers rank whole, undiscounted returns"
+
+
+class LinearNetwork(
+    Network,
+    defaults={
+        "fcnet_hiddens": default(
+            (),
+            rllib=[256, 256],
+            why="Mania et al. 2018: a linear policy suffices for their tasks, and 70,000 weights do not",
+        ),
+        "fcnet_activation": default("tanh"),
+    },
+):
+    """The network of the policy; without hidden layers it is linear."""
+
+
+class EvolutionKeys(
+    EnvironmentKeys,
+    WorkerKeys,
+    OutputKeys,
+    EvaluationKeys,
+    IterationKeys,
+    ResourceKeys,
+    defaults={
+        "gamma": default(1.0, rllib="0.99, without effect", why=_UNDISCOUNTED),
+        "num_envs_per_worker": default(
+            32, rllib=1, why="one forward pass in NumPy for 32 perturbed policies costs little more than for one"
+        ),
+        "rollout_fragment_length": default(
+            1000,
+            rllib="200, without effect",
+            why="a call ends after so many steps and the next goes on with its episodes, so that long ones are no silence",
+        ),
+        "observation_filter": default("MeanStdFilter"),
+        "xla": default(False),
+    },
+):
+    """What evolution strategies have in common."""
+
+    model: LinearNetwork = key(LinearNetwork(), "The network of the policy.")
+    noise_stdev: float = key(
+        0.1,
+        "Standard deviation of what is added to each weight.",
+        "weight",
+        gt=0,
+        le=1e3,
+        rllib=0.02,
+        why="policies begin at zero weights on filtered observations, where 0.02 hardly changes an action",
+    )
+    noise_size: Annotated[Whole, Field(ge=1, le=2**33)] | None = key(
+        None,
+        "Numbers in the table of noise that the workers of a node share; null: 64 for each weight of a policy of more than "
+        "10,000, and no table, but a generator, for smaller ones.",
+        "numbers",
+        "null, or a whole number of at least the policy's weights",
+        rllib=250_000_000,
+        why="a gigabyte, whatever the policy",
+    )
+    action_noise_std: float = key(
+        0.0,
+        "Standard deviation of noise on Box actions while training.",
+        "share of half the action range",
+        ge=0,
+        le=10,
+        rllib="0.01 for ES, 0 for ARS",
+        why="the weights are perturbed already",
+    )
+    eval_prob: float = key(
+        0.0,
+        "Share of training episodes that are played with the unperturbed policy, see report_length.",
+        "share of episodes",
+        ge=0,
+        le=0.9,
+        rllib="0.003 for ES, 0.03 for ARS",
+        why="the tester scores the policy (evaluation_interval); these would only cost episodes",
+    )
+    report_length: Whole = key(
+        10,
+        "Most recent unperturbed training episodes of which info/unperturbed_reward_mean is the mean return.",
+        "episodes",
+        ge=1,
+        le=100_000,
+    )
+
+    @model_validator(mode="after")
+    def _needs_no_graph(self):
+        """Refuse what has no effect without a graph and without a value of states."""
+        if self.learner_actor and self.num_workers == 0:
+            raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if self.num_gpus:
+            raise MisfitError(
+                "num_gpus", f"{self.num_gpus:g}: a step is a sum of a few vectors, in NumPy; leave it at 0"
+            )
+        if self.xla or self.tf_session_args != SessionArgs():
+            name = "xla" if self.xla else "tf_session_args"
+            raise MisfitError(name, "it is for algorithms that learn with TensorFlow, this one does not; leave it out")
+        if self.reward_scaling:
+            raise MisfitError("reward_scaling", "true changes no order of returns, nor their share of a deviation")
+        return self
+
+
+class ESConfig(EvolutionKeys, defaults={"num_workers": default(2, rllib=10, why="most machines have fewer cores")}):
+    """Evolution strategies: all perturbed policies count by the rank of their return; Adam takes the step."""
+
+    episodes_per_batch: Whole = key(
+        64,
+        "Perturbed episodes of one step, two for each direction.",
+        "episodes",
+        ge=2,
+        le=10_000_000,
+        rllib=1000,
+        why="small and medium tasks learn from more and shorter steps",
+    )
+    train_batch_size: Whole = key(
+        0,
+        "Least env steps of one step: while they are fewer, more directions join.",
+        "env steps",
+        ge=0,
+        le=1_000_000_000,
+        rllib=10_000,
+        why="the first episodes are short, and 10,000 steps of them say no more than 64 episodes",
+    )
+    stepsize: float = key(
+        0.1,
+        "Adam's step size of all weights.",
+        "per update",
+        gt=0,
+        le=10,
+        rllib=0.01,
+        why="as far as the noise reaches (noise_stdev), as in RLlib, where both are smaller",
+    )
+    l2_coeff: float = key(0.005, "Weight of the weights' half squared norm, which the step lowers too.", ge=0, le=1e3)
+    return_proc_mode: Literal["centered_rank"] = key(
+        "centered_rank",
+        "How returns count: by rank, evenly from -0.5 to 0.5, equal ones alike.",
+    )
+
+
+class ARSConfig(EvolutionKeys, defaults={"num_workers": default(2)}):
+    """Augmented random search: the best directions count by their return, in units of the returns' deviation."""
+
+    num_rollouts: Whole = key(32, "Directions of one step, two episodes each.", "directions", ge=1, le=10_000_000)
+    rollouts_used: Whole = key(
+        16,
+        "How many of these count: those with the best return on either side.",
+        "directions",
+        ge=1,
+        le=10_000_000,
+        rllib=32,
+        why="half of them, as in most of the paper's settings",
+    )
+    sgd_stepsize: float = key(
+        0.1,
+        "How far the weights move along the weighted sum of directions.",
+        "per update",
+        gt=0,
+        le=1e3,
+        rllib=0.01,
+        why="as far as the noise reaches (noise_stdev), as in RLlib, where both are smaller",
+    )
+    offset: float = key(
+        0.0,
+        "What is subtracted from each step's reward before returns are compared: a bonus for staying alive.",
+        "reward",
+        ge=-1e9,
+        le=1e9,
+    )
+
+    @model_validator(mode="after")
+    def _uses_what_it_tries(self):
+        if self.rollouts_used > self.num_rollouts:
+            raise MisfitError("rollouts_used", f"{self.rollouts_used} is more than num_rollouts {self.num_rollouts}")
+        return self
+
+
+def pairs(config):
+    """Return the directions that one step is made of at least."""
+    return config.num_rollouts if isinstance(config, ARSConfig) else -(-config.episodes_per_batch // 2)
+
+
+def pairs_side_by_side(config):
+    """Return the directions that a worker tries side by side: their episodes are its environments."""
+    return -(-config.num_envs_per_worker // 2)

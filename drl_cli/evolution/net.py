@@ -1,0 +1,47 @@
+"""The policy of ES and ARS as plain data: one net that names one action, without anything that judges.
+
+Sources: Salimans et al. 2017 (arXiv 1703.03864), section 3; Mania et al. 2018 (arXiv 1803.07055), who begin with zeros.
+"""
+
+from drl_cli.errors import ConfigError
+from drl_cli.evolution import noise_table
+from drl_cli.policies import net_builders
+from drl_cli.policies.flat_weights import Flat
+from drl_cli.policies.policy_spec import NetSpec, PolicySpec
+from drl_cli.randomness import generator
+
+__all__ = ["initial_weights", "policy_spec", "target_updates"]
+
+DISTRIBUTIONS = {"Box": ("deterministic", "mean"), "Discrete": ("categorical", "logits")}
+
+
+def policy_spec(config, spaces):
+    """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``); ConfigError for a noise table that is too small.
+
+    Also for a custom model that runs in a graph only.
+    """
+    action = net_builders.action(config, spaces)
+    distribution, head = DISTRIBUTIONS[action.kind]
+    about, seen = net_builders.observation(config, spaces)
+    net = NetSpec(name="policy", layers=net_builders.layers(config.model), heads=((head, action.size),), **seen)
+    if net.custom and not net.own.has_forward:
+        raise ConfigError(
+            f"model.custom_model {config.model.custom_model}: perturbed policies act in NumPy, and it has no forward(weights, "
+            "inputs). Write one beside its graph, see docs/examples/own_network.py."
+        )
+    weights = Flat(net.weight_shapes()).size
+    if 0 < noise_table.table_size(weights, config.noise_size) < weights:
+        raise ConfigError(
+            f"noise_size: {config.noise_size:,} is less than the policy's {weights:,} weights. Leave it out."
+        )
+    return PolicySpec((net,), distribution, action=action, mask=net_builders.mask(spaces), **about)
+
+
+def initial_weights(config, spec, seed):
+    """Return {name: float32 array} drawn from ``seed`` alone; the output layer begins at zero, as does a linear policy."""
+    return spec.nets[0].initial_weights(generator(seed, "init"), head_scale=0.0)
+
+
+def target_updates(config, updates):
+    """Return how often targets have moved after ``updates`` updates: there are none."""
+    return 0

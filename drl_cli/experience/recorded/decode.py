@@ -1,0 +1,175 @@
+"""Columns of recorded steps as arrays that fit an environment: checked, converted, or refused with file and line.
+
+Users: ``batches``, ``episodes``, ``minari``. A column is a list of numbers, RLlib's packed string, a list of
+packed rows, or an array.
+"""
+
+import numpy as np
+
+from drl_cli.errors import ExperienceError
+from drl_cli.experience.recorded.packed_columns import unpacked
+
+MAX_ROWS = 4_000_000  # of one line
+ROOM = 65_536  # bytes that a packed column may be longer than its numbers: what stands around them
+
+
+class Reader:
+    """Turns the values of one line into arrays; ``where`` ("file:line") stands in its errors."""
+
+    def __init__(self, layout, where):
+        """``layout``: Layout."""
+        self.layout, self.where = layout, where
+
+    def refuse(self, text):
+        """Raise the ExperienceError that says ``text`` of this line."""
+        raise ExperienceError(f"{self.where}: {text}")
+
+    def numbers(self, value, name, rows=None, width=1):
+        """Return a column as a numeric array of at least one axis, ``rows`` long where that is known.
+
+        ``width``: numbers of a row, which bounds what a packed column may hold.
+        """
+        most = (MAX_ROWS if rows is None else rows) * max(1, width) * 8 + ROOM
+        try:
+            array = _array(value, most)
+        except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+            self.refuse(f"{name}: {str(error)[:160] or type(error).__name__}.")
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            self.refuse(f"{name}: is no list of numbers.")
+        if len(array) > MAX_ROWS:
+            self.refuse(f"{name}: {len(array)} rows; at most {MAX_ROWS} in a line.")
+        if rows is not None and len(array) != rows:
+            self.refuse(f"{name}: {len(array)} rows, where rewards have {rows}.")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            self.refuse(f"{name}: holds a number that is not finite.")
+        return array
+
+    def scalars(self, value, name, rows=None):
+        """Return a column of one number a row, [T]; a trailing axis of one is dropped."""
+        array = self.numbers(value, name, rows)
+        array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+        if array.ndim != 1:
+            self.refuse(f"{name}: rows of shape {array.shape[1:]}; one number each is meant.")
+        return array
+
+    def whole(self, value, name, rows):
+        """Return a column of whole numbers, int64 [T]."""
+        array = self.scalars(value, name, rows)
+        if array.dtype.kind == "f" and (array != np.floor(array)).any():
+            self.refuse(f"{name}: holds a number that is not whole.")
+        return array.astype(np.int64)
+
+    def flags(self, value, name, rows):
+        """Return a column of truths, bool [T]: true and false, or 1 and 0."""
+        array = self.scalars(value, name, rows)
+        if array.dtype.kind != "b" and not np.isin(array, (0, 1)).all():
+            self.refuse(f"{name}: holds something else than true and false.")
+        return array.astype(bool)
+
+    def rewards(self, value, name, rows=None):
+        """Return rewards, float32 [T]."""
+        return self.as_float32(self.scalars(value, name, rows), name)
+
+    def as_float32(self, array, name):
+        """Return ``array`` in float32. Refuses what it cannot hold."""
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
+        if not np.isfinite(array).all():
+            self.refuse(f"{name}: holds a number that float32 cannot hold.")
+        return array
+
+    def observations(self, value, name, rows=None):
+        """Return observations [T, *obs_shape] in the layout's dtype.
+
+        Whole numbers for an observation space that is a vector of n numbers become one-hot; of stacked frames the newest is
+        taken; axes of one may be missing or too many.
+        """
+        layout = self.layout
+        shape = tuple(layout.obs_shape)
+        width = int(np.prod(shape)) * layout.frames
+        array = self.numbers(value, name, rows, width)
+        found = array.shape[1:]
+        if found == () and len(shape) == 1 and shape[0] > 1 and array.dtype.kind in "iu":
+            return self._one_hot(array, name, shape[0])
+        stacked = (*shape[:-1], shape[-1] * layout.frames)
+        if layout.frames > 1 and found == stacked:
+            array = array[..., -shape[-1] :]
+        elif found != shape:
+            if _plain(found) != _plain(shape):
+                self.refuse(f"{name}: rows of shape {found}; the environment's observations are {shape}.")
+            array = array.reshape(len(array), *shape)
+        return self._bytes(array, name) if layout.obs_dtype == "uint8" else self.as_float32(array, name)
+
+    def _one_hot(self, array, name, count):
+        self._within(array, name, 0, count - 1)
+        return (array[:, None] == np.arange(count)).astype(np.float32)
+
+    def _bytes(self, array, name):
+        if array.dtype == np.uint8:
+            return array
+        self._within(array, name, 0, 255)
+        if array.dtype.kind == "f" and (array != np.floor(array)).any():
+            self.refuse(f"{name}: the environment's observations are bytes from 0 to 255; found numbers between them.")
+        return array.astype(np.uint8)
+
+    def _within(self, array, name, low, high):
+        if array.size and (array.min() < low or array.max() > high):
+            self.refuse(f"{name}: numbers from {array.min()} to {array.max()}; allowed are {low} to {high}.")
+
+    def actions(self, value, name, rows=None, start=0):
+        """Return actions [T, …]: float32 in the environment's units of a Box, else int32 counted from 0.
+
+        ``start``: from where the file counts them, a number or one for each choice. Refuses choices that there are not.
+        """
+        layout = self.layout
+        shape = layout.action_shape
+        array = self.numbers(value, name, rows, int(np.prod(shape)))
+        found = array.shape[1:]
+        if found != shape:
+            if _plain(found) != _plain(shape):
+                self.refuse(
+                    f"{name}: rows of shape {found}; the environment's actions are {shape or 'one number each'}."
+                )
+            array = array.reshape(len(array), *shape)
+        return self._box(array, name) if layout.is_box else self._choices(array, name, start)
+
+    def _box(self, array, name):
+        array = self.as_float32(array, name)
+        if not self.layout.normalized:
+            return array
+        low, high = self.layout.bounds()
+        return (low + (array + 1) * (high - low) / 2).astype(np.float32)
+
+    def _choices(self, array, name, start):
+        if array.dtype.kind == "f" and (array != np.floor(array)).any():
+            self.refuse(f"{name}: holds a number that is no whole one; the environment's actions are choices.")
+        action = self.layout.action
+        counts = np.asarray({"Discrete": action.get("n"), "MultiDiscrete": action.get("nvec")}.get(action["kind"], 2))
+        array = array.astype(np.int64) - np.asarray(start, np.int64)
+        if array.size and ((array < 0) | (array >= counts)).any():
+            bad = array[(array < 0) | (array >= counts)].flat[0]
+            self.refuse(f"{name}: holds the choice {bad}; there are {counts.tolist()}, counted from 0.")
+        return array.astype(np.int32)
+
+
+def _plain(shape):
+    """A shape without its axes of one."""
+    return tuple(size for size in shape if size != 1)
+
+
+def _array(value, most):
+    if isinstance(value, str):
+        return unpacked(value, most)
+    if isinstance(value, np.ndarray):
+        return value
+    if not isinstance(value, list):
+        raise ValueError("is no list")
+    if value and isinstance(value[0], str):
+        rows = []
+        for text in value:
+            if not isinstance(text, str):
+                raise ValueError("packed and plain rows stand side by side")
+            rows.append(unpacked(text, most))
+            most -= rows[-1].nbytes
+        return np.stack(rows)
+    return np.asarray(value)

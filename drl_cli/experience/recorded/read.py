@@ -1,0 +1,136 @@
+"""Pieces of episodes from files: which files are meant, in which order they are read, and where reading stands.
+
+``Source`` is what reads; users: the reader among the actors, estimates, the command line. A file is streamed line by line
+(or episode by episode, of a Minari dataset), never loaded whole; only episodes that are not over yet are held. Every pass
+goes through all files, in an order drawn from (seed, pass).
+
+Deviations from RLlib's JsonReader: it draws files at random for ever, so that some are read often and others never; it
+skips lines that it cannot read; and it unpickles.
+"""
+
+from drl_cli.errors import CheckpointError, ExperienceError
+from drl_cli.experience.recorded.input_files import find
+from drl_cli.experience.recorded.json_lines import JsonFile
+from drl_cli.extras import load
+from drl_cli.randomness import generator
+
+MINARI = "drl_cli.experience.recorded.minari_dataset:MinariDataset"
+
+
+class Source:
+    """An iterator of Pieces over all episodes of some files; endless unless ``passes`` is given."""
+
+    def __init__(self, paths, layout, seed=0, passes=None, share=(0, 1)):
+        """``paths``: a file, folder, glob or minari://ID, or a list of them; ``layout``: a Layout.
+
+        ``passes``: how often all files are read, None: for ever. ``share``: (index, count): of the pieces of each pass those
+        that are the ``index``-th in a row of ``count``, so that ``count`` sources of one seed read everything once between
+        them: whole files where there are enough of them, single pieces otherwise. Raises ExperienceError for paths that hold
+        nothing.
+        """
+        self.files = find(paths)
+        self._layout, self._seed, self._passes = layout, seed, passes
+        index, count = share
+        self._by_file = len(self.files) >= count
+        self._index, self._count = index, count
+        self.passed = 0  # whole passes so far
+        self.notes = []  # texts for the user about what was passed over; whoever reads takes them away
+        self._place, self._number = (
+            0,
+            0,
+        )  # which file of the pass is read, and how many pieces the pass has brought so far
+        self._order, self._open = None, None
+        self._seen = False  # whether this pass has brought a piece
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        """Return the next Piece. Raises ExperienceError with file and line for what cannot be read."""
+        while True:
+            if self._passes is not None and self.passed >= self._passes:
+                raise StopIteration
+            if self._open is None:
+                self._open = self._opened(None)
+            piece = next(self._open, None)
+            self._take_notes()
+            if piece is None:
+                self._next_file()
+                continue
+            number, self._number = self._number, self._number + 1
+            if self._by_file or number % self._count == self._index:
+                self._seen = True
+                return piece
+
+    def place(self):
+        """Return plain data: where the next piece comes from, ``state`` without the files."""
+        mark = self._open.mark() if self._open is not None else None
+        return {"pass": self.passed, "place": self._place, "number": self._number, "seen": self._seen, "at": mark}
+
+    def state(self):
+        """Return plain data from which ``load`` reads on exactly here."""
+        return self.place() | {"files": [[file.name, file.size] for file in self.files]}
+
+    def load(self, state):
+        """Read on from ``state``. Raises CheckpointError where the files are others than they were."""
+        try:
+            files, mark = [tuple(pair) for pair in state["files"]], state["at"]
+            place = (int(state["pass"]), int(state["place"]), int(state["number"]), bool(state["seen"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state of what reads experience is incomplete ({error}).") from error
+        if files != [(file.name, file.size) for file in self.files]:
+            raise CheckpointError(
+                "The files of experience have changed since the checkpoint was made (names or sizes); a resumed run would "
+                "read other steps. Put them back, or begin anew with: drl train --restore CHECKPOINT"
+            )
+        self.close()
+        self.passed, self._place, self._number, self._seen = place
+        self._order = None
+        try:
+            self._open = self._opened(mark) if mark is not None else None
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state of what reads experience fits no file ({error}).") from error
+
+    def close(self):
+        """Close the file that is open."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _opened(self, mark):
+        if self._order is None:
+            order = generator(self._seed, "files", self.passed).permutation(len(self.files)).tolist()
+            self._order = order[self._index :: self._count] if self._by_file else order
+        file = self.files[self._order[self._place]]
+        if file.kind == "json":
+            return JsonFile(file, self._layout, mark)
+        rng = generator(self._seed, "files", self.passed, self._order[self._place])
+        return load(MINARI)(file, self._layout, mark, rng)
+
+    def _next_file(self):
+        self.close()
+        self._place += 1
+        if self._place < len(self._order):
+            return
+        if not self._seen:
+            raise ExperienceError(self._nothing())
+        self.passed, self._place, self._order, self._seen, self._number = self.passed + 1, 0, None, False, 0
+
+    def _nothing(self):
+        """Say why a whole pass has brought nothing."""
+        if self._number:
+            return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
+        return f"{self.files[0].path}: holds no step that could be learnt from."
+
+    def _take_notes(self):
+        self.notes += self._open.notes
+        self._open.notes = []
+
+
+def check(paths, layout):
+    """Read the first piece of ``paths``. Raises ExperienceError where there is none, or it does not fit the Layout."""
+    source = Source(paths, layout, passes=1)
+    try:
+        return next(source)
+    finally:
+        source.close()

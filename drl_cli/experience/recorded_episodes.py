@@ -1,0 +1,92 @@
+"""Recorded episodes as a policy sees them: what estimates are made of, gathered piece by piece.
+
+Used by ``actors.estimator`` (while learning) and ``analysis.checkpoint_estimates`` (``drl evaluate --data``). Of the
+observations and actions nothing is kept: an episode is its rewards and two log-probabilities a step.
+"""
+
+import numpy as np
+
+from drl_cli.errors import ExperienceError
+from drl_cli.experience.action_likelihood import Following
+from drl_cli.experience.off_policy_estimates import Episode, estimate
+from drl_cli.experience.recorded.pieces import Layout
+
+HELP = (
+    "Record with output: …, or drl rollout --explore --out FILE.json, a policy that draws its actions anew at every step (on "
+    "DQN: SoftQ, or epsilon-greedy without hold_steps)."
+)
+
+
+def layout_of_policy(spec, normalized=False):
+    """Return the Layout of what the policy of ``spec`` (PolicySpec) sees and does; ``normalized``: as Layout's."""
+    action = {"kind": spec.action.kind, "shape": spec.action.shape}
+    for name in ("n", "nvec", "start", "low", "high"):
+        if hasattr(spec.action, name):
+            action[name] = getattr(spec.action, name)
+    return Layout(tuple(spec.obs_shape), spec.obs_dtype, action, (), spec.frames, normalized)
+
+
+class Recollection:
+    """The whole episodes among the pieces that it is given; the others are counted."""
+
+    def __init__(self, policy, drawing=None):
+        """``policy``: NumpyPolicy that ``is_drawn_from``; ``drawing``: the Drawing of one over action values."""
+        self._policy, self._drawing = policy, drawing
+        self._open = {}  # (file, episode) -> (Following, [Episode], steps): long episodes come in several pieces
+        self._lost = set()  # (file, episode) that are not there as a whole
+        self._without = None  # where the first steps without log-probabilities stand
+        self.episodes = []
+        self.without_logp = 0  # episodes
+
+    @property
+    def incomplete(self):
+        """How many episodes are not there from their beginning to their end."""
+        return len(self._lost) + len(self._open)
+
+    def add(self, piece):
+        """Take the next Piece of what was recorded. Raises ExperienceError for a log-probability that is no number."""
+        key = (piece.source.rpartition(":")[0], piece.episode)
+        before = self._open.pop(key, None)
+        if piece.start == 0:
+            if before:
+                self._lost.add((*key, len(self._lost)))  # the same number, but an episode of its own
+            before = (Following(self._policy, self._drawing), [], 0)
+        if before is None or before[2] != piece.start:
+            self._lost.add(key)
+            return
+        following, parts, steps = before
+        parts.append(self._part(following, piece))
+        if not (piece.terminated or piece.truncated):
+            self._open[key] = (following, parts, steps + piece.steps)
+        elif any(part is None for part in parts):
+            self.without_logp += 1
+        else:
+            self.episodes.append(Episode(*map(np.concatenate, zip(*parts, strict=True))))
+
+    def _part(self, following, piece):
+        if piece.logp is None:
+            self._without = self._without or piece.source
+            return None
+        if not np.isfinite(piece.logp).all():
+            raise ExperienceError(f"{piece.source}: holds a log-probability of an action that is not finite.")
+        return Episode(piece.reward, piece.logp, following.logp(piece.obs, piece.action, piece.reward))
+
+    def estimate(self, gamma):
+        """Return ``experience.off_policy_estimates.estimate`` of the episodes. Raises ExperienceError where nothing can
+        be estimated."""
+        if not self.episodes:
+            if self._without:
+                raise ExperienceError(
+                    f"{self._without}: how likely these actions were is not recorded (action_logp or action_prob): nothing can "
+                    f"be estimated from them. {HELP}"
+                )
+            raise ExperienceError(
+                "no recorded episode is there from its beginning to its end: nothing can be estimated from parts. Record "
+                "longer, or with shorter episodes (horizon)."
+            )
+        if all(not episode.logp_behaviour.any() for episode in self.episodes):
+            raise ExperienceError(
+                "every recorded action has the probability 1: what acted was deterministic, and nothing can be estimated for "
+                f"a policy that acts otherwise. {HELP}"
+            )
+        return estimate(self.episodes, gamma)

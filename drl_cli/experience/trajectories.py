@@ -1,0 +1,198 @@
+"""From fragments to one batch of trajectories [E, T]: what algorithms learn from that look at whole stretches in order.
+
+Used by ``actors.batch_learner``. ``experience.columns`` says what a fragment and a trajectory batch hold. A stream is what one
+environment did in one fragment. Streams of equal length are the rows of the batch, however many fragments a worker brought;
+streams of complete episodes, which differ in length, are laid end to end in a few rows, so that a batch has little padding
+and few shapes.
+
+Two columns keep apart what a single "done" mixes up (Pardo et al. 2018, "Time Limits in Reinforcement Learning",
+arXiv 1712.00378): ``discount`` is zero only where the world ended, so that a cut episode keeps its bootstrap, ``trace``
+wherever an episode ends, so that nothing of the next one flows back. A bootstrap looks at the real last observation, never
+at the one after a reset.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+ROWS = 8  # that complete episodes are laid into
+LEAST_ENDS = 64  # room for their truncations; a shape of its own would cost a compilation
+STATE = "state_"
+
+
+def join(fragments, gamma, sequence=1, stepwise=()):
+    """Return the trajectory batch of ``fragments`` (dicts of fragment columns), {column: array}.
+
+    ``gamma``: discount of one step. ``sequence``: L, steps of a recurrent sequence; T becomes a multiple of it, and T = L·2^k
+    for complete episodes (fragments with ``length``), every one of which begins at a multiple of L. ``stepwise``: names of
+    states that are kept for every step instead of every sequence.
+    """
+    plan = _plan(fragments, sequence)
+    stacks = [_stacks(fragment) for fragment in fragments]
+    batch = {"obs": plan.laid(stacks)}
+    for name in ("action", "reward", "logp"):
+        if name in fragments[0]:
+            batch[name] = plan.laid([fragment[name] for fragment in fragments])
+    terminated, truncated, real = (
+        plan.laid(columns)
+        for columns in (
+            [fragment["terminated"] for fragment in fragments],
+            [fragment["truncated"] for fragment in fragments],
+            [np.ones(fragment["reward"].shape, bool) for fragment in fragments],
+        )
+    )
+    # Nothing follows what stands before padding: it must not flow back.
+    follows = np.ones_like(real)
+    follows[:, :-1] = real[:, 1:]
+    batch["discount"] = (gamma * (real & ~terminated)).astype(np.float32)
+    batch["trace"] = (real & follows & ~terminated & ~truncated).astype(np.float32)
+    batch["mask"] = real.astype(np.float32)
+    if STATE + "0" in fragments[0]:
+        begins = plan.laid([fragment["position"] == 0 for fragment in fragments])
+        batch["begins"] = begins.astype(np.float32)
+        for name in _state_names(fragments[0]):
+            every = 1 if name in stepwise else sequence
+            batch[name] = plan.laid([fragment[name] for fragment in fragments], every)
+    return batch | _ends(fragments, stacks, plan)
+
+
+def padded_shape(streams, steps, sequence, batch_steps=None):
+    """Return the (E, T, M) of a batch of ``streams`` fragments' environments of ``steps`` steps without inner truncations.
+
+    ``batch_steps``: with complete episodes, the env steps of all of them together.
+    """
+    if batch_steps is None:
+        return streams, _whole(steps, sequence), 2 * streams
+    return ROWS, _bucket(-(-batch_steps // ROWS), sequence), LEAST_ENDS
+
+
+class _Plan(NamedTuple):
+    """Where every step of every stream is laid."""
+
+    shape: tuple  # (E, T)
+    places: list  # of each fragment: flat index of its steps, int64 [T, N]; those behind a stream's length are E·T
+    lengths: list  # of each fragment: int64 [N]
+    are_whole: bool  # complete episodes
+
+    def laid(self, columns, every=1):
+        """Return the columns [T, N, …] of all fragments as one [E, T, …], zeros in between; of ``every``-th steps alone."""
+        rows, steps = self.shape
+        first = columns[0]
+        laid = np.zeros((rows * (steps // every), *first.shape[2:]), first.dtype)
+        for column, places in zip(columns, self.places, strict=True):
+            at = places[::every].T
+            real = at < rows * steps
+            laid[at[real] // every] = column[::every].swapaxes(0, 1)[real]
+        return laid.reshape(rows, steps // every, *first.shape[2:])
+
+
+def _plan(fragments, sequence):
+    shapes = [fragment["reward"].shape for fragment in fragments]
+    lengths = [f.get("length", np.full(n, t, np.int64)) for f, (t, n) in zip(fragments, shapes, strict=True)]
+    every, are_whole = np.concatenate(lengths), "length" in fragments[0]
+    if are_whole:
+        row, offset, rows, steps = _packed(every, sequence)
+    else:
+        rows, steps = len(every), _whole(int(every.max()), sequence)
+        row, offset = np.arange(rows), np.zeros(rows, np.int64)
+    places, begin = [], 0
+    for (longest, count), own in zip(shapes, lengths, strict=True):
+        here, time = slice(begin, begin + count), np.arange(longest)[:, None]
+        places.append(np.where(time < own, row[here] * steps + offset[here] + time, rows * steps))
+        begin += count
+    return _Plan((rows, steps), places, lengths, are_whole)
+
+
+def _packed(lengths, sequence):
+    """Lay streams of ``lengths`` into rows, the longest first, each where most room is; return (row, offset, E, T)."""
+    row, offset, filled = np.zeros(len(lengths), np.int64), np.zeros(len(lengths), np.int64), np.zeros(ROWS, np.int64)
+    for stream in np.argsort(-lengths, kind="stable"):
+        row[stream] = np.argmin(filled)
+        offset[stream] = filled[row[stream]]
+        filled[row[stream]] += _whole(int(lengths[stream]), sequence)
+    return row, offset, ROWS, _bucket(int(filled.max()), sequence)
+
+
+def _whole(steps, sequence):
+    """Return the least multiple of ``sequence`` that holds ``steps``."""
+    return -(-steps // sequence) * sequence
+
+
+def _bucket(steps, sequence):
+    """Return the least ``sequence``·2^k that holds ``steps``."""
+    return sequence << (-(-steps // sequence) - 1).bit_length()
+
+
+def _stacks(fragment):
+    """Return what the policy saw, [T, N, …]: the frames themselves, or stacks of them where it looks at several."""
+    frames = fragment["obs"]
+    if "stack" not in fragment:
+        return frames
+    stacks = np.empty((len(frames), *fragment["stack"].shape), frames.dtype)
+    stacks[0] = fragment["stack"]
+    ended, repeats = _ended(fragment), stacks.shape[-1] // frames.shape[-1]
+    for step in range(1, len(frames)):
+        stacks[step] = _pushed(stacks[step - 1], frames[step])
+        begins = ended[step - 1]
+        stacks[step, begins] = np.concatenate([frames[step, begins]] * repeats, axis=-1)
+    return stacks
+
+
+def _pushed(stacks, frames):
+    """Return ``stacks`` with ``frames`` behind them, the oldest left out."""
+    return np.concatenate([stacks[..., frames.shape[-1] :], frames], axis=-1)
+
+
+def _ended(fragment):
+    """Return bool [T, N]: the steps behind which an episode ended, either way."""
+    return fragment["terminated"] | fragment["truncated"]
+
+
+def _state_names(fragment):
+    return sorted(name for name in fragment if name.startswith(STATE))
+
+
+def _ends(fragments, stacks, plan):
+    """Return what bootstraps look at: behind the last step of every stream, in order, then the cuts inside, then padding.
+
+    Complete episodes have cuts alone: nothing of them goes on.
+    """
+    tails, cuts = [], []  # of each fragment: (flat places, {column: values})
+    for fragment, seen, places, lengths in zip(fragments, stacks, plan.places, plan.lengths, strict=True):
+        columns = _end_columns(fragment, seen)
+        step, env = np.nonzero(_ended(fragment))  # in the order of (step, env), as the fragment's ends are
+        is_cut = fragment["truncated"][step, env] & ~fragment["terminated"][step, env]
+        is_last = step == lengths[env] - 1
+        if not plan.are_whole:
+            tail = {name: values.copy() for name, (values, _) in columns.items()}
+            at_end = is_cut & is_last
+            for name, (_, ends) in columns.items():
+                tail[name][env[at_end]] = ends[at_end]
+            tails.append((places[lengths - 1, np.arange(len(lengths))], tail))
+            is_cut &= ~is_last
+        cuts.append((places[step, env][is_cut], {name: ends[is_cut] for name, (_, ends) in columns.items()}))
+    at = np.concatenate([places for places, _ in tails + cuts])
+    (rows, steps), room = plan.shape, LEAST_ENDS if plan.are_whole else 2 * plan.shape[0]
+    while room < len(at):
+        room *= 2
+    batch = {"end_at": np.full(room, rows * steps, np.int32)}
+    batch["end_at"][: len(at)] = at
+    for name in cuts[0][1]:
+        values = np.concatenate([columns[name] for _, columns in tails + cuts])
+        batch[name] = np.zeros((room, *values.shape[1:]), values.dtype)
+        batch[name][: len(at)] = values
+    return batch
+
+
+def _end_columns(fragment, stacks):
+    """Return {column of the batch: (values behind the last steps [N, …], values behind each end [E, …])}."""
+    frames, ends = fragment["tail_obs"], fragment["end_obs"]
+    if "stack" in fragment:
+        step, env = np.nonzero(_ended(fragment))
+        ends = _pushed(stacks[step, env], ends)
+        # Behind an episode's end stands the first frame of the next; its value is not asked for.
+        frames = _pushed(stacks[-1], frames)
+    columns = {"end_obs": (frames, ends)}
+    for name in _state_names(fragment):
+        columns[f"end_{name}"] = (fragment[f"tail_{name}"], fragment[f"end_{name}"])
+    return columns

@@ -1,0 +1,187 @@
+"""From a spec to an open run folder: a new one, a new one that starts from a checkpoint, or an old one to go on in.
+
+User: ``experiments.run``.
+"""
+
+import dataclasses
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from drl_cli import checkpoints, events
+from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
+from drl_cli.experiments import next_steps, provenance, resume
+from drl_cli.runs import folder as folders
+from drl_cli.runs import loggers, records, retention
+from drl_cli.runs.stop_rules import Stop
+
+
+@dataclasses.dataclass
+class Opening:
+    """An open run: its locked folder, the checkpoint to start from and how the logs go on.
+
+    ``start``: that checkpoint, or None. ``exact``: the run goes on as if it had not stopped. ``joined_at``:
+    timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines to report
+    once somebody listens. ``over``: why there is nothing left to train, and what to type to train on, or None.
+    """
+
+    folder: folders.RunFolder
+    start: checkpoints.Checkpoint | None = None
+    exact: bool = False
+    joined_at: int | None = None
+    rows: list = dataclasses.field(default_factory=list)
+    notices: list = dataclasses.field(default_factory=list)
+    over: str | None = None
+
+
+def open_run(spec):
+    """Open the run that ``spec`` (an ExperimentSpec) asks for and write its params.json and versions.json.
+
+    Raises RunFolderError, CheckpointError, ConfigError (settings that a resumed run may not change).
+    """
+    if spec.resume:
+        return _resume(spec)
+    # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
+    found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
+    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
+    try:
+        _write(opening.folder, "params.json", records.params(spec))
+        _write(opening.folder, "versions.json", records.versions(spec))
+        _write(opening.folder, provenance.RECORD, {"from": spec.origins})
+    except RunFolderError:
+        opening.folder.close()
+        raise
+    if found:
+        opening.notices.append(f"starting from {found.path} (iteration {found.number})")
+    return opening
+
+
+def _resume(spec):
+    path = folders.find_unfinished(spec.local_dir, spec.name) if spec.resume is True else Path(spec.resume)
+    folder = folders.reopen(path)
+    try:
+        return _go_on(spec, folder)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def _go_on(spec, folder):
+    check_unchanged(folder, spec)
+    found, skipped = _newest(folder.path, spec)
+    rows = loggers.read_rows(folder.path)
+    trained = [row for row in rows if row["training_iteration"] <= found.number]
+    over = _over(folder, spec, trained[-1]) if trained else None
+    if over:
+        return Opening(folder, found, True, rows=trained, over=over)
+    last = loggers.join(folder.path, found.number)
+    _write(folder, "params.json", records.params(spec))
+    versions = folder.read("versions.json") or records.versions(spec)
+    versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
+    _write(folder, "versions.json", versions)
+    before = (folder.read(provenance.RECORD) or {}).get("from")
+    _write(folder, provenance.RECORD, {"from": provenance.joined(before, spec.origins)})
+    # A best without its replay is as it should be; only damage is news.
+    damaged = [reason for _, reason in skipped if not reason.endswith(("has no replay", "has no state"))]
+    notices = [f"skipped a checkpoint: {reason}" for reason in damaged]
+    lost = max((row["training_iteration"] for row in rows), default=found.number) - found.number
+    behind = f"; {lost} iterations after it are lost" if lost > 0 else ""
+    notices.append(f"resuming {folder.path.name} from {found.path.name}{behind}")
+    return Opening(folder, found, True, (last or {}).get("timesteps_total"), trained, notices)
+
+
+def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
+    """Return why the stop rules of ``spec`` leave nothing to train after the row ``last``, or None."""
+    reason = Stop(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
+    if reason is None:
+        unchanged = (folder.read("params.json") or {}).get("stop") == dict(spec.stop)
+        if not (unchanged and last.get("done") is True):
+            return None
+        reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
+    field = next((name for name in spec.stop if reason.startswith(name)), None)
+    told = f"{reason} already, so nothing was trained. To train on"
+    if field is None:
+        return f"{told}, in a new run: drl train --restore {shlex.quote(str(folder.path))}"
+    return f"{told}, raise it: {next_steps.resume(folder.path, spec, '--stop', f'{field}=N')}"
+
+
+def _newest(path, spec):
+    """The newest checkpoint that holds all there is to go on from; the best may be newer but without its replay."""
+    if getattr(spec.config, "store_buffer_in_checkpoints", False):
+        try:
+            return retention.newest_valid(path, parts=("state", "replay"))
+        except CheckpointError:
+            # An algorithm without a replay, or a run that did not store it until now.
+            return retention.newest_valid(path, parts=("state",))
+    return retention.newest_valid(path, parts=("state",))
+
+
+def check_unchanged(folder, spec):
+    """Raise ConfigError that shows both values unless the run was started with this algorithm, env and config.
+
+    Secrets are compared as they were recorded, that is not at all.
+    """
+    old = folder.read("params.json") or {}
+    new = records.params(spec)
+    pairs = [(name, old.get(name), new[name]) for name in ("run", "env")]
+    was, now = old.get("config"), new["config"]
+    if not isinstance(was, dict):
+        raise RunFolderError(f"{folder.path / 'params.json'}: holds no config")
+    # A key that was recorded by neither run, or only by a newer version than the run's, is at its default then.
+    fresh = type(spec.config)().model_dump(mode="json", by_alias=True)
+    for key in sorted(set(was) | set(now)):
+        if key not in resume.CHANGEABLE:
+            pairs.append((f"config.{key}", was.get(key, fresh.get(key)), now.get(key)))
+    differing = [f"\n  {name}: {a!r} → {b!r}" for name, a, b in pairs if a != b]
+    if differing:
+        raise ConfigError(
+            f"{folder.path}: a resumed run keeps its settings, these differ:{''.join(differing[:10])}\n"
+            f"Leave them out, or start a new run from its checkpoint with --restore {folder.path}"
+        )
+
+
+def _write(folder, name, data):
+    try:
+        folder.write(name, loggers.plain(data))
+    except OSError as error:
+        raise RunFolderError(f"{folder.path / name}: cannot be written ({error.strerror})") from error
+
+
+def report_notices(opening):
+    """Report where the run is and what was found while it was opened."""
+    events.report("run", run=str(opening.folder.path))
+    for text in opening.notices:
+        events.report("notice", text=text)
+    if opening.exact:
+        events.report("history", **_history(opening))
+
+
+def _history(opening: Opening) -> dict:
+    """Return the fields of the event ``history`` of a resumed run."""
+    rows, start, now = opening.rows, opening.start, time.time()
+    last = rows[-1] if rows else {}
+    number = (last.get("evaluation") or {}).get("training_iteration")
+    scored = next((row for row in rows if (row.get("evaluation") or {}).get("training_iteration") == number), last)
+    ages = {
+        "evaluation": max(0.0, now - (scored.get("timestamp") or now)),
+        "checkpoint": max(0.0, now - os.stat(start.path).st_mtime),
+    }
+    try:
+        best = opening.folder.read("best.json")
+    except RunFolderError:
+        best = None  # what is wrong with it is said by who takes it over
+    return {
+        "best": best if isinstance(best, dict) and isinstance(best.get("value"), (int, float)) else None,
+        "rewards": [[row.get("timesteps_total"), _reward(row)] for row in rows],
+        "result": last,
+        "checkpoint": {"path": str(start.path), "training_iteration": start.number, "reason": "resumed"},
+        "seconds_ago": ages,
+    }
+
+
+def _reward(row: dict) -> float | None:
+    """The mean reward of training episodes of a row, of evaluated ones where none are played but those."""
+    trained = row.get("episode_reward_mean")
+    return (row.get("evaluation") or {}).get("episode_reward_mean") if trained is None else trained

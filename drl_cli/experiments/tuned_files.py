@@ -1,0 +1,148 @@
+"""The tuned files that come with the program, as their headers tell them: what runs, its goal, what it took here.
+
+Used by ``drl example``, and by ``experiments.experiment_defaults`` to point at the file for a run. The files are ours
+and look alike, so that a few patterns read them: 0.2 ms a file, where reading the YAML would take many times that.
+"""
+
+import re
+from typing import NamedTuple
+
+from drl_cli.errors import InputError, suggestion
+from drl_cli.experiments import experiment_files
+
+_RUN_OR_ENV = re.compile(r"^  (run|env): *([^ #\n]+)", re.MULTILINE)
+_WORKERS = re.compile(r"^    num_workers: *(\d+)", re.MULTILINE)
+_FACT = re.compile(r"^# (goal|seeds|took|machine) +(\S.*)$")
+_MORE = re.compile(r"^# {4,}(\S.*)$")  # a further line of the fact above
+_NUMBER = re.compile(r"-?[\d,]*\.?\d+")
+_MEDIAN, _WORST = re.compile(r"median ([\d.,]+) s"), re.compile(r"worst ([\d.,]+) s")
+_STEPS = re.compile(r"(?<! to )\b([\d,]+) env steps")
+
+
+class Example(NamedTuple):
+    """One tuned file. ``about``: its first paragraph; ``notes``: the lines of the others, as they stand;
+    ``goal``, ``seeds``, ``took``, ``machine``: its header's words.
+
+    ``target``: the reward of the goal; ``median_s``, ``worst_s``: seconds from the start of the process to the confirmed
+    goal over the seeds, ``env_steps``: of the median seed; None where that was not measured. ``workers``: num_workers.
+    """
+
+    name: str
+    run: str
+    env: str
+    about: str
+    notes: list
+    goal: str
+    target: float | None
+    seeds: str
+    took: list
+    median_s: float | None
+    worst_s: float | None
+    env_steps: int | None
+    machine: str
+    workers: int | None
+    path: str
+
+
+def run_and_env(text):
+    """Return (run, env) that a tuned file asks for, None for what it does not."""
+    asked = dict(_RUN_OR_ENV.findall(text))
+    return asked.get("run"), asked.get("env")
+
+
+def every():
+    """Return the Examples, by name."""
+    return [read(path) for path in experiment_files.shipped().values()]
+
+
+def read(path):
+    """Return the Example of one file."""
+    text = path.read_text("utf-8")
+    run, env = run_and_env(text)
+    facts, about, notes = _header(text)
+    took = " ".join(facts["took"][:1])
+    workers = _WORKERS.search(text)
+    return Example(
+        name=path.stem,
+        run=run or "",
+        env=env or "",
+        about=about,
+        notes=notes,
+        goal=" ".join(facts["goal"]),
+        target=_first(_NUMBER, " ".join(facts["goal"])),
+        seeds=" ".join(facts["seeds"]),
+        took=facts["took"],
+        median_s=_first(_MEDIAN, took),
+        worst_s=_first(_WORST, took),
+        env_steps=None if (steps := _first(_STEPS, took)) is None else int(steps),
+        machine=" ".join(facts["machine"]),
+        workers=int(workers[1]) if workers else None,
+        path=str(path),
+    )
+
+
+def find(name):
+    """Return the Example called ``name`` (with or without .yaml). Raises InputError with the nearest name."""
+    known = experiment_files.shipped()
+    plain = str(name).strip().removesuffix(".yaml")
+    if plain not in known:
+        hint = suggestion(plain, known) or " drl example list shows them."
+        raise InputError(f"No tuned file {str(name)[:80]!r} comes with drl.{hint}")
+    return read(known[plain])
+
+
+def measured(spec):
+    """Return the Example that an ExperimentSpec is a run of, if something was measured for it; else None."""
+    one = read(path) if (path := experiment_files.shipped().get(spec.name)) else None
+    return one if one and one.median_s is not None and one.run == spec.run else None
+
+
+def matching(examples, words=(), run=None, env=None):
+    """Return those of ``examples`` that have every one of ``words`` in name, algorithm or environment.
+
+    ``run``: of one algorithm, in any spelling; ``env``: of one environment, any part of its id, whatever its version.
+    """
+    found = examples
+    for word in words:
+        found = [e for e in found if _plain(word) in _plain(f"{e.name} {e.run} {e.env}")]
+    if run is not None:
+        found = [e for e in found if _plain(e.run) == _plain(run)]
+    if env is not None:
+        wanted = _without_version(env)
+        # The environment of that name if there are files for it, else whatever has the name in it.
+        same = [e for e in found if wanted in (_without_version(e.env), _without_version(e.env).rpartition("/")[2])]
+        found = same or [e for e in found if wanted in e.env.casefold()]
+    return found
+
+
+def _header(text):
+    facts, about, notes, current = {name: [] for name in ("goal", "seeds", "took", "machine")}, [], [], None
+    is_first = True
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        fact, more = _FACT.match(line), _MORE.match(line)
+        if fact:
+            current = facts[fact[1]]
+            current.append(fact[2].strip())
+        elif more and current is not None:
+            current.append(more[1].strip())
+        elif is_first and line.strip("# "):
+            about.append(line.strip("# "))
+        else:
+            is_first = False
+            notes.append(line.removeprefix("#").removeprefix(" ").rstrip())
+    return facts, " ".join(about), "\n".join(notes).strip("\n").split("\n") if any(notes) else []
+
+
+def _first(pattern, text):
+    match = pattern.search(text)
+    return float(match[match.lastindex or 0].replace(",", "")) if match else None
+
+
+def _plain(text):
+    return text.casefold().replace("-", "").replace("_", "")
+
+
+def _without_version(env):
+    return re.sub(r"-v\d+$", "", env.strip()).casefold()

@@ -1,0 +1,133 @@
+"""From a policy to a file or folder that other programs run: written aside, loaded again, compared, then moved into place.
+
+Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` stands ``policy.onnx.json``,
+in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is from the original.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from drl_cli.checkpoints.files import write_new
+from drl_cli.errors import ExportFailed, InputError
+from drl_cli.export import parity, signature
+from drl_cli.extras import load
+from drl_cli.version import __version__
+
+FORMATS = {
+    "savedmodel": "drl_cli.export.saved_model",
+    "onnx": "drl_cli.export.onnx_file",
+    "tflite": "drl_cli.export.tflite",
+}
+ENDINGS = {"savedmodel": "", "onnx": ".onnx", "tflite": ".tflite"}
+KIND = "drl-policy-1"
+_ACTION = ("kind", "shape", "dtype", "low", "high", "n", "nvec", "start")
+
+
+class Exported(NamedTuple):
+    """``path``: the file or folder; ``about``: the path of its description; ``comparison``: a ``comparing.Comparison``;
+    ``size`` in bytes.
+    """
+
+    path: Path
+    about: Path
+    comparison: parity.Comparison
+    size: int
+
+
+def check_place(form, out):
+    """Return where ``out`` is as a Path. Raises InputError where something is there, or its name does not fit the format."""
+    path = Path(out).expanduser()
+    if ENDINGS[form] and path.suffix != ENDINGS[form]:
+        raise InputError(f"{out}: give a file of {form} a name that ends in {ENDINGS[form]}.")
+    for place in (path, _beside(form, path)):
+        if os.path.lexists(place):
+            raise InputError(f"{place}: there is something already, and nothing is overwritten. Choose another name.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: there is no such folder.")
+    return path
+
+
+def export(policy, facts, form, out, replace=False):
+    """Write ``policy`` (NumpyPolicy with weights) in the format ``form`` as ``out`` and return what came of it, Exported.
+
+    ``facts``: those of its checkpoint's manifest; ``replace``: what is there goes, once the new one is whole. Raises
+    InputError, ExportFailed (nothing is left then).
+    """
+    path = Path(out).expanduser() if replace else check_place(form, out)
+    module = load(FORMATS[form])
+    aside = path.parent / f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        os.mkdir(aside)
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot be written to ({error.strerror}).") from error
+    try:
+        made = aside / "made"
+        about = description(policy, facts, form)
+        module.write(policy.spec, policy.weights, made, about)
+        comparison = _compared(module, made, policy, facts, f"{form}, loaded again: ")
+        size = sum(part.stat().st_size for part in [made, *made.rglob("*")] if part.is_file())
+        text = json.dumps(about | {"compared": comparison._asdict()}, indent=1, ensure_ascii=False) + "\n"
+        write_new(aside / "about", [text.encode()])
+        _move(aside, path, _beside(form, path), replace)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return Exported(path, _beside(form, path), comparison, size)
+
+
+def description(policy, facts, form):
+    """Return what is told of an exported policy as plain data: see ``docs/checkpoints.rst``."""
+    spec, action = policy.spec, facts.get("spaces", {}).get("action", {})
+    return {
+        "format": KIND,
+        "kind": form,
+        "drl": __version__,
+        "algorithm": facts.get("algorithm"),
+        "env": facts.get("env"),
+        "training_iteration": facts.get("counters", {}).get("training_iteration"),
+        "evaluation_reward_mean": facts.get("score", {}).get("evaluation_reward_mean"),
+        "signature": "serving_default",
+        "rows": "the first axis of every input and output is that of rows, of any number",
+        "inputs": [_told(port) for port in signature.inputs(spec)],
+        "outputs": [_told(port) for port in signature.outputs(spec)],
+        "action_space": {name: action[name] for name in _ACTION if action.get(name) is not None},
+        "preprocessing": facts.get("preprocessing"),
+        "frames": spec.frames,
+    }
+
+
+def _told(port):
+    return {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "meaning": port.meaning}
+
+
+def _beside(form, path):
+    return path / "drl.json" if form == "savedmodel" else path.with_name(path.name + ".json")
+
+
+def _compared(module, made, policy, facts, where):
+    loaded = module.Loaded(made)
+    try:
+        return parity.compare(policy, loaded, facts.get("spaces", {}).get("obs", {}))
+    except ExportFailed as error:
+        raise ExportFailed(f"{where}{error}. Nothing was kept.") from error
+    finally:
+        loaded.close()
+
+
+def _move(aside, path, about, replace):
+    """Put what was made into its place: a folder with its description in it, or a file and its description beside it."""
+    made = aside / "made"
+    if made.is_dir():
+        os.rename(aside / "about", made / about.name)
+        if replace and path.is_dir():
+            os.rename(path, aside / "old")
+        os.rename(made, path)
+        return
+    for source, target in ((aside / "about", about), (made, path)):
+        if replace:
+            os.replace(source, target)
+        else:
+            os.link(source, target)  # fails where something has come into being meanwhile

@@ -1,0 +1,113 @@
+"""An actor-critic as graph variables: what a policy with values says of observations, for every algorithm that learns so.
+
+Used by the graphs of PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. ``look`` is the twin of ``policies.numpy_policy.NumpyPolicy``:
+filter and mask included. ``look_at`` looks at a whole trajectory batch (``experience.trajectories``).
+"""
+
+from typing import NamedTuple
+
+from drl_cli.policies import filters_tf, scored_distributions_tf
+from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.tf1.tensorflow import tf
+
+
+class Seen(NamedTuple):
+    """What is made of B observations."""
+
+    heads: dict  # of the distribution, {name: [B, size]}; logits that the mask forbids are filled
+    value: object  # what is expected from there on, [B]
+
+
+class ActorCritic:
+    """The nets of ``spec`` as variables.
+
+    ``variables``: {name without scope: variable}, all of them, the moments of filters too; ``published``: the exact names in
+    the graph of those that the spec names. ``trained``,
+    ``policy_names``, ``value_names``: names of what gradients change, of the weights of the acting net (layers that both
+    share included) and of the net for values, () where they share. ``distribution`` has ``logp(heads, action)``,
+    ``entropy(heads)`` and ``kl(old, new)``, [B] each.
+    """
+
+    def __init__(self, spec, initial, scope="", looped=False):
+        """``spec``: PolicySpec with ``scored``; ``initial``: {name: array}; ``scope`` (ending in "/") goes before each name.
+
+        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.lstm_tf``).
+        """
+        self.spec, self._looped = spec, looped
+        self.policy_names = tuple(spec.nets[0].trainable())
+        self.value_names = tuple(name for net in spec.nets[1:] for name in net.trainable())
+        self.trained = self.policy_names + self.value_names
+        shapes = spec.weight_shapes()
+        learnt = variables_of({name: shapes[name] for name in self.trained}, initial, scope)
+        self.variables = learnt | filters_tf.variables(spec, scope)
+        self.published = tuple(scope + name for name in shapes)
+        self.distribution = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+
+    def values(self):
+        """Return {name: tensor} of all variables, read once: to look with, and to differentiate by."""
+        return values_of(self.variables)
+
+    def look(self, values, obs, state=None, begins=None):
+        """Return what the weights ``values`` ({name: tensor}) make of ``obs``, as Seen.
+
+        Feed-forward: ``obs`` [B, …]. With an LSTM: ``obs`` [B, L, …], ``state`` (a part [B, …] each) before the first step
+        and ``begins`` float32 [B, L], 1 where an episode begins, or None; Seen has B·L rows then, in the order (b, l). Where
+        the spec has ``previous`` that part of the state is given for every step, [B, L, size].
+        """
+        acting, *judging = self.spec.nets
+        given = filters_tf.normalised(obs, values)  # [B(, L), …]
+        if acting.lstm:
+            beside = state[-1:] if self.spec.previous else ()  # [B, L, size]
+            cells = state[: len(acting.state_shapes)]  # [B, cells] each
+            heads, _ = Net(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
+            heads = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·L, size]
+        else:
+            heads = Net(acting, values)(given)  # [B, size]
+        judged = Net(judging[0], values)(given) if judging else heads
+        heads = {head: y for head, y in heads.items() if head != "value"}
+        if self.spec.mask:
+            rows = tf.reshape(obs, [-1, obs.shape[-1]])  # [B(·L), size]
+            heads["logits"] = scored_distributions_tf.masked(
+                heads["logits"], scored_distributions_tf.allowed(self.spec.mask, rows)
+            )  # [B(·L), n]
+        return Seen(heads, judged["value"][:, 0])
+
+
+def look_at(net, values, batch):
+    """Look at a trajectory batch of E streams and T steps with the weights ``values`` of the ActorCritic ``net``.
+
+    Returns (heads {name: [E·T, size]}, value [E, T], next_value [E, T]); the next value is that of the next step, behind an
+    end or the last step that of the real observation there (``end_obs``). Gradients flow through all three.
+    """
+    streams, steps = batch["obs"].shape[:2].as_list()
+    trailing = batch["obs"].shape[2:].as_list()
+    if net.spec.state:
+        sequences = batch["state_0"].shape[1]
+        rows, length = streams * sequences, steps // sequences
+        obs = tf.reshape(batch["obs"], [rows, length, *trailing])  # [E·T/L, L, …]
+        begins = tf.reshape(batch["begins"], [rows, length])  # [E·T/L, L]
+        seen = net.look(values, obs, state_of(net, batch, "state", rows), begins)  # [E·T, …]
+        ends = batch["end_obs"].shape[0]
+        state = state_of(net, batch, "end_state", ends)
+        end = net.look(values, tf.expand_dims(batch["end_obs"], 1), state)  # [M, …]
+    else:
+        seen = net.look(values, tf.reshape(batch["obs"], [streams * steps, *trailing]))  # [E·T, …]
+        end = net.look(values, batch["end_obs"])  # [M, …]
+    value = tf.reshape(seen.value, [streams, steps])  # [E, T]
+    return seen.heads, value, _next(value, end.value, batch["end_at"])
+
+
+def state_of(net, batch, name, rows):
+    """Return the columns ``<name>_<i>`` of ``batch`` as the recurrent state of ``rows`` sequences, as ``look`` takes it."""
+    shapes = [(rows, *shape) for shape in net.spec.state]
+    if net.spec.previous:
+        shapes[-1] = (rows, -1, net.spec.previous_size)
+    return tuple(tf.reshape(batch[f"{name}_{index}"], shape) for index, shape in enumerate(shapes))
+
+
+def _next(value, end_value, end_at):
+    """The value behind each step, [E, T]: of the step that follows in ``value`` [E, T], or ``end_value`` [M] at ``end_at``."""
+    following = tf.concat([value[:, 1:], tf.zeros_like(value[:, :1])], axis=1)  # [E, T]
+    flat = tf.concat([tf.reshape(following, [-1]), tf.zeros([1])], axis=0)  # [E·T + 1], the last one for padding
+    flat = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_value)  # [E·T + 1]
+    return tf.reshape(flat[:-1], value.shape)  # [E, T]

@@ -1,0 +1,120 @@
+"""Generalised state-dependent exploration (gSDE): noise that is a fixed function of the features for a while.
+
+The noise of an action is φ·(weights) for the last hidden features φ and weights drawn every ``sde_sample_freq`` steps and at
+every start of an episode: similar observations get similar noise, so that an episode's actions are smooth.
+
+Source: Raffin et al. 2021, "Smooth Exploration for Robotic Reinforcement Learning" (arXiv 2005.05719), section 3. Deviations:
+every environment has weights of its own; an episode's start draws them anew (stable-baselines3: only a rollout's); policies
+without deviations of their own have theirs from the config.
+"""
+
+import numpy as np
+
+from drl_cli.policies.distributions import LOG_STD_MAX
+from drl_cli.policies.exploration.action_noise import clipped, column
+
+_LEAST = 1e-6  # of the length of φ: where all features are dead there is no noise
+
+
+class _Directions:
+    """Standard normals θ [N, F, A], drawn anew every ``freq`` steps of an environment."""
+
+    def __init__(self, count, shape, freq):
+        self._freq = freq
+        self.memory = {
+            "directions": np.zeros((count, *shape), np.float32),
+            "age": np.full(count, freq, np.int64),
+        }
+
+    @property
+    def is_free(self):
+        """Whether they are drawn anew at every step."""
+        return self._freq == 1
+
+    def at(self, rng, rows):
+        """Return θ [n, F, A] for the environments in the slice ``rows`` and count this step."""
+        age, directions = self.memory["age"][rows], self.memory["directions"][rows]  # views
+        due = np.flatnonzero(age >= self._freq)
+        if due.size:
+            directions[due] = rng.standard_normal((due.size, *directions.shape[1:]), dtype=np.float32)
+            age[due] = 0
+        age += 1
+        return directions
+
+    def ended(self, index):
+        """Let the next episode of environment ``index`` begin with other directions."""
+        self.memory["age"][index] = self._freq
+
+
+class StateDependentSampling:
+    """For Gaussian policies, squashed or not, whose net has ``sde``: mean + Σ_j φ_j·exp(K_ja)·θ_ja.
+
+    Over the draws of θ its standard deviation is exp(log_std), the head that learning works with.
+    """
+
+    def __init__(self, spec, count, freq):
+        """``spec``: PolicySpec; ``count``: environments; ``freq``: steps between draws."""
+        self._name = f"{spec.nets[0].name}/log_std/kernel"
+        self._directions = _Directions(count, spec.nets[0].weight_shapes()[self._name], freq)
+        self.memory = self._directions.memory
+        self._weights = self._deviations = None
+
+    def act(self, policy, obs, state, rng, at):
+        """See ``sampling``."""
+        if policy.weights is not self._weights:
+            self._weights, self._deviations = policy.weights, np.exp(policy.weights[self._name])
+        heads = policy.heads(obs)
+        noise = projected(heads["features"], self._deviations * self._directions.at(rng, at[1]))
+        # The distribution that learns has deviations of at most exp(LOG_STD_MAX).
+        noise *= np.exp(np.minimum(LOG_STD_MAX - heads["log_std"], 0.0))
+        action = policy.displaced(heads, noise)
+        return action, state, policy.scores(heads, action)
+
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: of directions that stay for several steps there is none."""
+        return policy.logp(policy.heads(obs), action) if self._directions.is_free else None
+
+    def ended(self, index):
+        """See ``sampling``."""
+        self._directions.ended(index)
+
+    def describe(self, t):
+        """Nothing: the deviations are learnt."""
+        return {}
+
+
+class StateDependentNoise:
+    """For deterministic policies: scale·stddev·half range·(φ·θ)/|φ|, clipped to the bounds; (φ·θ)/|φ| is N(0, 1) over θ."""
+
+    def __init__(self, spec, count, scale, settings):
+        """``spec``: PolicySpec; ``count``: environments; ``scale``: a level; ``settings``: stddev, sde_sample_freq."""
+        net = spec.nets[0]
+        shape = net.weight_shapes()[f"{net.name}/mean/kernel"]
+        self._directions = _Directions(count, shape, settings["sde_sample_freq"])
+        self.memory = self._directions.memory
+        self._low, self._high = spec.action.policy_bounds()
+        self._spread = (self._high - self._low) / 2 * settings["stddev"]
+        self._scale, self._stddev = scale, settings["stddev"]
+
+    def act(self, policy, obs, state, rng, at):
+        """See ``sampling``."""
+        heads, features = policy.heads_and_features(obs)
+        unit = features / np.maximum(np.linalg.norm(features, axis=-1, keepdims=True), _LEAST)
+        noise = projected(unit, self._directions.at(rng, at[1])) * self._spread * column(self._scale(*at))
+        return clipped(policy.greedy(heads) + noise, self._low, self._high), state, {}
+
+    def logp(self, policy, obs, state, action, at):
+        """See ``sampling``: there is none, the noise goes on from step to step, and is clipped."""
+
+    def ended(self, index):
+        """See ``sampling``."""
+        self._directions.ended(index)
+
+    def describe(self, t):
+        """Return the standard deviation as a share of half the range."""
+        return {"stddev": float(self._scale(t, slice(None))) * self._stddev}
+
+
+def projected(features, directions):
+    """Return Σ_j φ_nj·θ_nja, float32 [n, A], for ``features`` [n, F] and ``directions`` [n, F, A]."""
+    return (features[:, None, :] @ directions)[:, 0]

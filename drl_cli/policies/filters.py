@@ -1,0 +1,91 @@
+"""Observations and rewards on a common scale: the weights that a filter adds to a policy, and what it does, in NumPy.
+
+With ``PolicySpec.filter`` every observation is centred and divided by its running deviation before a net sees it. Its
+weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them. With
+``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose variance is
+``filter/return_var``. ``policies.filters_tf`` is the twin for learning, ``actors.running_filters`` gathers the statistics.
+
+Sources: RLlib's MeanStdFilter (1.0.1); Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients" (arXiv
+2005.12729), reward scaling and observation clipping. Deviations from RLlib:
+- A number that has never varied stays in its own units (only centred) instead of being divided by 1e-8: the legs of a lander
+  that has not landed yet would enter with 1e8 at their first touch.
+- What comes out is clipped to ±10 deviations, as in baselines and stable-baselines3; RLlib never clips.
+- The variance is that of all rows (divided by n), RLlib's by n - 1.
+"""
+
+import numpy as np
+
+EPSILON = 1e-8  # beside the deviation
+CLIP = 10.0  # deviations
+MEAN, VAR, RETURN_VAR = "filter/mean", "filter/var", "filter/return_var"
+STREAMS = {"obs": "filter/", "return": "filter/return_"}
+"""What statistics are kept of → what the names of its weights, and of the learner's exact moments, begin with."""
+_RESOLUTION = float(np.finfo(np.float32).eps)  # a deviation below this share of the mean is the rounding of a constant
+_LEAST, _MOST = 1e-30, float(np.finfo(np.float32).max)  # variances that float32 holds with some digits to spare
+
+
+def weight_shapes(spec):
+    """Return {name: shape} of the weights that the filters of ``spec`` (PolicySpec) add; {} without any."""
+    shapes = {MEAN: tuple(spec.obs_shape), VAR: tuple(spec.obs_shape)} if spec.filter else {}
+    return shapes | ({RETURN_VAR: ()} if spec.scaled else {})
+
+
+def first_weights(spec):
+    """Return {name: float32 array} from before anything was seen: observations pass as they are, but for the clipping."""
+    return weights_of(spec, None, None)
+
+
+def weights_of(spec, obs, returns):
+    """Return {name: float32 array} for Moments of observations and of discounted returns, None where nothing was seen.
+
+    Numbers of an action mask pass unchanged. ``filter/return_var`` is 0 as long as returns have not varied.
+    """
+    weights = {}
+    if spec.filter:
+        shape = tuple(spec.obs_shape)
+        mean, var = np.zeros(shape), np.zeros(shape)
+        if obs is not None:
+            mean, var = obs.mean.copy(), obs.variance()
+        var[~_varied(mean, var)] = 1.0
+        masks = getattr(spec, "mask", ())
+        if masks:
+            start, count = masks
+            mean[start : start + count], var[start : start + count] = 0.0, 1.0
+        weights[MEAN] = np.clip(mean, -_MOST, _MOST).astype(np.float32)
+        weights[VAR] = np.minimum(var, _MOST).astype(np.float32)
+    if spec.scaled:
+        var = np.zeros(()) if returns is None else returns.variance()
+        known = returns is not None and _varied(returns.mean, var)
+        weights[RETURN_VAR] = np.asarray(min(float(var), _MOST) if known else 0.0, np.float32)
+    return weights
+
+
+def _varied(mean, var):
+    return var > np.maximum(np.square(_RESOLUTION * mean), _LEAST)
+
+
+def reward_scale(weights):
+    """Return by how much rewards are to be divided, or None while ``weights`` ({name: array}, or None) do not know."""
+    var = float(weights[RETURN_VAR]) if weights else 0.0
+    return np.float32(np.sqrt(var) + EPSILON) if var > 0 else None
+
+
+class Filter:
+    """(x - mean) / (√var + 1e-8), within ±10: float32 [..., *obs_shape] → the same."""
+
+    def __init__(self, spec, weights):
+        """``spec``: PolicySpec with ``filter``; ValueError unless ``weights`` hold a mean and a variance of its shapes."""
+        for name, shape in ((name, shape) for name, shape in weight_shapes(spec).items() if name != RETURN_VAR):
+            found = weights.get(name)
+            if found is None or tuple(found.shape) != shape or found.dtype != np.float32:
+                found = "missing" if found is None else f"{found.dtype} of shape {tuple(found.shape)}"
+                raise ValueError(f"{name}: expected float32 of shape {shape}, found {found}")
+        if (weights[VAR] < 0).any():
+            raise ValueError(f"{VAR}: a variance below 0")
+        self._mean, self._deviation = weights[MEAN], np.sqrt(weights[VAR]) + np.float32(EPSILON)
+
+    def __call__(self, obs):
+        """Return ``obs`` normalised, in an array of its own."""
+        out = obs - self._mean
+        out /= self._deviation
+        return np.minimum(np.maximum(out, -CLIP, out=out), CLIP, out=out)  # np.clip costs twice as much

@@ -1,0 +1,224 @@
+"""A NetSpec as graph variables and its forward pass: the twin of ``policies.forward`` for learning.
+
+Layers are variables and ``matmul`` (TensorFlow's compat layer no longer has ``tf.layers``). With ``copies > 1`` all
+variables have a leading axis and one batched matmul runs every copy.
+"""
+
+from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
+from drl_cli.policies.lstm_tf import lstm, one_step
+from drl_cli.tf1.tensorflow import tf
+
+ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
+
+
+def variables_of(shapes, initial, scope="", trainable=True):
+    """Create one float32 resource variable per entry of ``shapes`` ({name: shape}) in the current graph.
+
+    ``initial`` maps the same names to arrays of these shapes; the variable's name is ``scope + name``. Returns
+    {name: variable} with the names as given. Resource variables, because XLA refuses reference ones.
+    """
+    made = {}
+    for name, shape in shapes.items():
+        if tuple(initial[name].shape) != tuple(shape):
+            raise ValueError(f"{name}: initial value of shape {initial[name].shape}, expected {shape}")
+        made[name] = tf.Variable(
+            initial[name], name=scope + name, dtype=tf.float32, use_resource=True, trainable=trainable
+        )
+    return made
+
+
+def values_of(variables):
+    """Return {name: tensor}: the present values, read once, to differentiate by and to compute with."""
+    return {name: variable.read_value() for name, variable in variables.items()}
+
+
+class Net:
+    """The forward pass of ``net`` (NetSpec) with the given {name: variable or tensor}."""
+
+    def __init__(self, net, weights, noise=None, training=False):
+        """``noise(shape)``: returns fresh f(ε) float32 for noisy layers, in the order of the layers; None: their means.
+
+        ``training``: batch normalisation uses the statistics of its batch, which ``statistics`` then holds by the names of
+        the running ones; otherwise the running ones.
+        """
+        self._net, self._weights, self._noise, self._training = net, weights, noise, training
+        self.statistics = {}
+
+    def __call__(self, *inputs):
+        """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size].
+
+        An image comes first, [B, H, W, channels] of uint8 or float32. Nets with an LSTM have ``sequence``.
+        """
+        return self._heads(self._features(inputs))
+
+    def several(self, obs, action):
+        """Map ``obs`` [B, …] and several actions in each, [B, M, A], to {head: [(C,) B, M, size]}: each layer one product.
+
+        Of an image the convolutions run once, whatever M is.
+        """
+        net, (rows, count, size) = self._net, action.shape.as_list()
+        each = [tf.repeat(x, count, axis=0) for x in self._seen(obs)]  # [B·M, F] each
+        joined = [tf.concat([x, tf.reshape(action, [rows * count, size])], axis=-1) for x in each]
+        x = tf.stack(joined) if len(joined) > 1 else self._to_copies(joined[0])  # [(C,) B·M, I]
+        heads = self._heads(self._hidden(x))
+        lead = [net.copies] if net.copies > 1 else []
+        return {head: tf.reshape(y, [*lead, rows, count, y.shape[-1]]) for head, y in heads.items()}
+
+    def sequence(self, obs, state, begins=None, skip=0, looped=False, beside=()):
+        """Run a net with an LSTM over sequences of ``obs`` [B, S, …], and of the other inputs ``beside`` it, [B, S, size] each.
+
+        ``state``: (output, cell) before the first step, [B, lstm] each; ``begins``: float32 [B, S], 1 where an episode
+        begins, before which the state is forgotten, or None; ``looped``: for XLA. The first ``skip`` steps only bring the
+        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state behind the last step).
+        """
+        net, (rows, steps) = self._net, obs.shape[:2].as_list()
+        x = self._features(
+            [tf.reshape(given, [rows * steps, *given.shape[2:]]) for given in (obs, *beside)]
+        )  # [B·S, U]
+        x = tf.transpose(tf.reshape(x, [rows, steps, x.shape[-1]]), [1, 0, 2])  # [S, B, U]
+        begins = None if begins is None else tf.transpose(begins)  # [S, B]
+        weights = self._cells()
+        if skip:
+            first = None if begins is None else begins[:skip]  # [skip, B]
+            _, state = lstm(tf.stop_gradient(x[:skip]), state, weights, first, looped)
+            state = tuple(tf.stop_gradient(part) for part in state)  # [B, lstm] each
+        rest = None if begins is None else begins[skip:]  # [S − skip, B]
+        x, state = lstm(x[skip:], state, weights, rest, looped)  # [S − skip, B, lstm]
+        heads = self._heads(
+            tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])
+        )  # [B·(S − skip), …]
+        return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
+
+    def step(self, inputs, state):
+        """Run a net with an LSTM for one step: ``inputs`` as for a call, ``state`` (output, cell), [B, lstm] each.
+
+        Returns ({head: [B, size]}, next state), as ``policies.forward.Forward.run`` does.
+        """
+        state = one_step(self._features(inputs), state, self._cells())  # [B, lstm] each
+        return self._heads(state[0]), state
+
+    def _cells(self):
+        """Kernel and bias of the LSTM."""
+        return [self._weights[f"{self._net.name}/lstm/{part}"] for part in ("kernel", "bias")]
+
+    def _features(self, inputs):
+        """What the heads see, or an LSTM before them, [(C,) B, U]."""
+        return self._hidden(self._joined(inputs))  # [(C,) B, U]
+
+    def _hidden(self, x):
+        """The layers on their joined inputs [(C,) B, I], [(C,) B, U]."""
+        net = self._net
+        for index, layer in enumerate(net.layers):
+            x = self._dense(self._normed(x, index), f"{net.name}/dense_{index}", layer)  # [(C,) B, U]
+        return self._normed(x, len(net.layers))  # [(C,) B, U]
+
+    def _heads(self, x):
+        net = self._net
+        heads = {head: self._head(x, head) for head, _ in net.affine_heads()}
+        for head in net.free_heads:
+            values = self._row(self._weights[f"{net.name}/{head}/free"])  # [A] or [C, 1, A]
+            heads[head] = values + tf.zeros_like(x[..., :1])  # [(C,) B, A]
+        if net.sde:
+            variances = tf.exp(2.0 * self._weights[f"{net.name}/log_std/kernel"])  # [U, A]
+            # The deviations learn from the likelihood alone; the features do not (Raffin et al. 2020, section 3).
+            squares = tf.square(tf.stop_gradient(x))  # [B, U]
+            heads["log_std"] = 0.5 * tf.math.log(tf.matmul(squares, variances) + SDE_EPSILON)  # [B, A]
+            heads["features"] = x
+        return heads
+
+    def _head(self, x, head):
+        net = self._net
+        for index, layer in enumerate(net.head_layers):
+            x = self._dense(x, f"{net.name}/{head}/dense_{index}", layer)
+        return self._affine(x, f"{net.name}/{head}", net.noisy_heads)
+
+    def _joined(self, inputs):
+        net = self._net
+        if not net.image and not net.custom:
+            return self._to_copies(tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0])
+        image, *others = inputs
+        each = [tf.concat([x, *others], axis=-1) for x in self._seen(image)]
+        joined = tf.stack(each) if net.copies > 1 else each[0]
+        joined.set_shape([*joined.shape[:-1], net.dense_inputs()])
+        return joined
+
+    def _seen(self, obs):
+        """What a dense layer sees of an observation, [B, F]: one that all copies share, of an image one for each copy.
+
+        Of whatever a custom model sees, one for each copy too.
+        """
+        net = self._net
+        if net.custom:
+            x = scaled(obs, net.zero_mean) if net.image else obs
+            return [net.own.graph(tf, self._own_weights(copy), x) for copy in range(net.copies)]
+        if not net.image:
+            return [obs]
+        x = scaled(obs, net.zero_mean)  # [B, H, W, I]
+        each = [x] * net.copies
+        for index, conv in enumerate(net.convs):
+            each = [self._convolved(x, f"{net.name}/conv_{index}", conv, copy) for copy, x in enumerate(each)]
+        rows = obs.shape[0] if obs.shape[0] is not None else tf.shape(obs)[0]
+        return [tf.reshape(x, [rows, -1]) for x in each]
+
+    def _own_weights(self, copy):
+        """The custom model's weights of one copy, {name: tensor}."""
+        found = {name: tf.convert_to_tensor(self._weights[full]) for full, name in self._net.own_names().items()}
+        return {name: value[copy] for name, value in found.items()} if self._net.copies > 1 else found
+
+    def _to_copies(self, x):
+        """The same for every copy, [(C,) B, I] of [B, I]."""
+        return tf.broadcast_to(x, [self._net.copies, *x.shape]) if self._net.copies > 1 else x
+
+    def _convolved(self, x, scope, conv, copy):
+        kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
+        if self._net.copies > 1:
+            kernel, bias = kernel[copy], bias[copy]
+        x = tf.nn.conv2d(x, kernel, strides=conv.stride, padding=conv.padding.upper())  # [B, H, W, O]
+        return ACTIVATION[conv.activation](x + bias)
+
+    def _dense(self, x, scope, layer):
+        x = self._affine(x, scope, layer.noisy)
+        if layer.layer_norm:
+            x = self._layer_normed(x, scope)
+        return ACTIVATION[layer.activation](x)
+
+    def _affine(self, x, scope, noisy):
+        kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
+        if noisy and self._noise is not None:
+            *lead, rows, units = kernel.shape.as_list()
+            into, out = self._noise([*lead, rows, 1]), self._noise([*lead, 1, units])
+            kernel = kernel + self._weights[f"{scope}/kernel_sigma"] * into * out
+            bias = bias + self._weights[f"{scope}/bias_sigma"] * tf.reshape(out, [*lead, units])
+        return tf.matmul(x, kernel) + self._row(bias)
+
+    def _row(self, values):
+        """Values per unit [(C,) U], to be added to rows [(C,) B, U]."""
+        return tf.expand_dims(values, 1) if self._net.copies > 1 else values
+
+    def _layer_normed(self, x, scope):
+        scale, offset = (self._row(self._weights[f"{scope}/{part}"]) for part in ("norm_scale", "norm_offset"))
+        x = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        x = x / tf.sqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + NORM_EPSILON)
+        return x * scale + offset
+
+    def _normed(self, x, index):
+        """Batch normalisation of a dense layer's input; the identity in nets without it."""
+        if not self._net.batch_norm:
+            return x
+        scope = f"{self._net.name}/norm_{index}"
+        scale, offset = (self._row(self._weights[f"{scope}/{part}"]) for part in ("scale", "offset"))
+        if self._training:
+            mean = tf.reduce_mean(x, axis=-2)  # [(C,) U]
+            var = tf.reduce_mean(tf.square(x - self._row(mean)), axis=-2)  # [(C,) U]
+            self.statistics[f"{scope}/mean"], self.statistics[f"{scope}/var"] = mean, var
+        else:
+            mean, var = self._weights[f"{scope}/mean"], self._weights[f"{scope}/var"]
+        return (x - self._row(mean)) * (scale / tf.sqrt(self._row(var) + BATCH_EPSILON)) + offset
+
+
+def scaled(image, zero_mean):
+    """Return a uint8 image as float32 in [-1, 1) with ``zero_mean``, else in [0, 1]; floats as they are."""
+    if image.dtype != tf.uint8:
+        return image
+    x = tf.cast(image, tf.float32)
+    return (x - 128.0) / 128.0 if zero_mean else x / 255.0

@@ -1,0 +1,113 @@
+"""From spaces and a config to the parts of nets that every algorithm has: inputs, layers, actions, targets.
+
+Light: used by the ``…_nets`` modules before TensorFlow is loaded. ``spaces`` is what ``envs.make.describe`` returns, with
+``frames``, how many observations are stacked along the last axis.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from drl_cli.config.sections.model import conv_filters
+from drl_cli.config.sections.replay import intensity
+from drl_cli.config.sections.rollout import filter_misfits
+from drl_cli.errors import ConfigError
+from drl_cli.policies import custom_models
+from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+
+
+def observation(config, spaces):
+    """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``.
+
+    ConfigError for a filter over images, and for a custom model that cannot be made for them; InputError for an unknown one.
+    """
+    space, frames = spaces["obs"], spaces.get("frames", 1)
+    shape = tuple(space["shape"])
+    for text in filter_misfits(config, shape):
+        raise ConfigError(text)
+    is_image = len(shape) == 3
+    stacked = (*shape[:-1], shape[-1] * frames)
+    policy = {
+        "obs_shape": shape,
+        "obs_dtype": "uint8" if is_image and space["dtype"] == "uint8" else "float32",
+        "frames": frames,
+        "filter": config.observation_filter != "NoFilter",
+        "scaled": config.reward_scaling,
+    }
+    net = {"inputs": (("obs", math.prod(stacked)),)}
+    if is_image:
+        net |= {"image": stacked, "zero_mean": config.model.zero_mean}
+    if config.model.custom_model is not None:
+        net["custom"] = custom_models.reference(config.model)
+        custom_models.made(net["custom"], stacked)
+    elif is_image:
+        activation = config.model.conv_activation
+        filters = conv_filters(config.model, *shape[:2])
+        convs = tuple(Conv(count, kernel, stride, activation, padding) for count, kernel, stride, padding in filters)
+        net["convs"] = convs
+    return policy, net
+
+
+def sight(acting):
+    """Return the keywords of a NetSpec that sees observations as ``acting`` (NetSpec) does, with weights of its own."""
+    return {name: getattr(acting, name) for name in ("image", "convs", "zero_mean", "custom")}
+
+
+def action(config, spaces):
+    """Return what describes the actions of ``spaces``: one of ``policies.action_specs``."""
+    space = spaces["action"]
+    if space["kind"] == "Discrete":
+        return DiscreteSpec(space["n"], space["start"])
+    if space["kind"] == "MultiDiscrete":
+        return MultiDiscreteSpec(tuple(space["nvec"]), tuple(space["start"]))
+    if space["kind"] == "MultiBinary":
+        return MultiBinarySpec(space["n"])
+    low, high = (_bounds(space, side) for side in ("low", "high"))
+    return ActionSpec(low, high, config.normalize_actions, config.clip_actions)
+
+
+def mask(spaces):
+    """Return (start, n) of the action mask in the observations of ``spaces``, ``()`` where they have none."""
+    return tuple(spaces.get("mask", ()))
+
+
+def layers(model):
+    """Return the Dense layers of a fully connected section (``fcnet_hiddens``, ``fcnet_activation``, ``layer_norm``).
+
+    None where a custom model stands in their place.
+    """
+    if getattr(model, "custom_model", None) is not None:  # a key of sections that see observations
+        return ()
+    return tuple(Dense(units, model.fcnet_activation, model.layer_norm) for units in model.fcnet_hiddens)
+
+
+def target_of(net):
+    """Return the NetSpec of the target of ``net``."""
+    return dataclasses.replace(net, name=target_name(net.name))
+
+
+def target_name(name):
+    """Return the target's name for the net or variable ``name``."""
+    return "target_" + name
+
+
+def with_targets(weights):
+    """Return ``weights`` ({name: array}) and a copy of each under its target's name."""
+    return weights | {target_name(name): value.copy() for name, value in weights.items()}
+
+
+def updates_per_target_update(config):
+    """Return every how many updates the targets move, from a frequency in env steps (0: after every update)."""
+    updates_per_step = intensity(config) / config.train_batch_size
+    return max(1, round(config.target_network_update_freq * updates_per_step))
+
+
+def target_updates(config, updates):
+    """Return how often the targets have moved after ``updates`` updates."""
+    return updates // updates_per_target_update(config)
+
+
+def _bounds(space, side):
+    """One float per dimension; ``describe`` writes a single one where many bounds are equal."""
+    return tuple(float(x) for x in np.broadcast_to(space[side], space["shape"]).ravel())

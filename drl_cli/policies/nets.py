@@ -1,0 +1,230 @@
+"""Nets as plain data: layers, inputs, heads, and the names and shapes of their weights.
+
+``policies.forward`` runs a net in NumPy, ``policies.forward_tf`` makes it of graph variables; the names of
+``weight_shapes`` are the wire protocol between the two. Used by the algorithms (which describe nets) and
+``policies.policy_spec`` (policies made
+of them).
+
+Sources: noisy layers, Fortunato et al. 2018 (arXiv 1706.10295), factorised form; batch normalisation of every layer's
+input, Bhatt et al. 2024, "CrossQ" (arXiv 1902.05605); state-dependent exploration, Raffin et al. 2020 (arXiv 2005.05719);
+initial kernels, Glorot & Bengio 2010, eq. 16; LSTM, Gers et al. 2000 (no peepholes), whose forget gates begin open with a
+bias of 1 (Jozefowicz et al. 2015, section 2.2).
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from drl_cli.policies import custom_models
+
+ACTIVATIONS = ("relu", "tanh", "elu", "swish", "linear")
+RUNNING = ("mean", "var")  # running statistics of batch normalisation: not trained, but part of the weights
+_ONES = ("norm_scale", "scale", "var")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dense:
+    """A fully connected layer: ``units`` outputs, optional layer normalisation before the activation, optional noise.
+
+    ``noisy``: the weights are μ + σ·ε with factorised noise ε, drawn anew where the net is run with noise.
+    """
+
+    units: int
+    activation: str = "relu"
+    layer_norm: bool = False
+    noisy: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Conv:
+    """A convolution with a square ``kernel``; ``padding`` "same" or "valid" as TensorFlow means them."""
+
+    filters: int
+    kernel: int
+    stride: int
+    activation: str = "relu"
+    padding: str = "same"
+
+    def output(self, side):
+        """Return the length of a side that was ``side`` pixels long."""
+        return -(-side // self.stride) if self.padding == "same" else (side - self.kernel) // self.stride + 1
+
+    def padding_of(self, side):
+        """Return how many zeros stand before and behind a side of ``side`` pixels.
+
+        TensorFlow's "same" is as much as the last window needs, the odd pixel behind.
+        """
+        if self.padding == "valid":
+            return 0, 0
+        total = max((self.output(side) - 1) * self.stride + self.kernel - side, 0)
+        return total // 2, total - total // 2
+
+
+@dataclasses.dataclass(frozen=True)
+class NetSpec:
+    """One net: its inputs are concatenated along the last axis, run through ``layers`` and end in linear ``heads``.
+
+    ``inputs`` and ``heads`` are pairs (name, size). With ``copies > 1`` every variable has a leading axis of that
+    length: twin critics are one batched matmul.
+
+    With ``image`` (height, width, channels) the first input is an image of that shape. It is scaled (uint8 to [-1, 1) with
+    ``zero_mean``, else to [0, 1]; floats are taken as they are), run through ``convs`` and flattened before the other
+    inputs join it. ``head_layers`` come before every head's linear output, for each head its own; ``noisy_heads`` makes
+    these outputs noisy. ``batch_norm`` normalises the input of every dense layer and head. With ``sde`` the head
+    "log_std" has no affine output: it is ½·log(φ²·exp(2K) + 1e-6) for the last features φ, and φ is a head too.
+
+    ``lstm`` puts so many recurrent cells between ``layers`` and heads, 0 none; its gates are columns of one kernel in the
+    order input, forget, output, candidate. Such a net has one copy and neither ``batch_norm`` nor ``sde``.
+
+    ``free_heads`` names heads that are the same whatever comes in: a vector that is learnt by itself.
+
+    ``custom`` (see ``policies.custom_models.reference``) names a network of one's own that sees the first input, an
+    image or not, in the place of ``convs``; the other inputs join its features, and ``layers`` follow. It has copies as
+    all else.
+    """
+
+    name: str
+    inputs: tuple
+    layers: tuple
+    heads: tuple
+    copies: int = 1
+    image: tuple = ()
+    convs: tuple = ()
+    zero_mean: bool = True
+    head_layers: tuple = ()
+    noisy_heads: bool = False
+    batch_norm: bool = False
+    sde: bool = False
+    lstm: int = 0
+    free_heads: tuple = ()
+    custom: tuple = ()
+
+    @property
+    def own(self):
+        """The ``policies.custom_models.Model`` of ``custom``. Raises InputError where this process does not know it."""
+        return custom_models.made(self.custom, self.image or (self.inputs[0][1],))
+
+    @property
+    def state_shapes(self):
+        """Shapes of the recurrent state of one row, (output, cell); ``()`` without an LSTM."""
+        return ((self.lstm,), (self.lstm,)) if self.lstm else ()
+
+    @property
+    def input_size(self):
+        """Number of input columns, an image's pixels counted."""
+        return sum(size for _, size in self.inputs)
+
+    def image_shapes(self):
+        """Return the shapes (height, width, channels) in front of each convolution and behind the last one."""
+        shapes = [tuple(self.image)]
+        for conv in self.convs:
+            height, width, _ = shapes[-1]
+            shapes.append((conv.output(height), conv.output(width), conv.filters))
+        return shapes
+
+    def dense_inputs(self):
+        """Number of columns that enter the first dense layer."""
+        others = sum(size for _, size in self.inputs[1:])
+        if self.custom:
+            return self.own.features + others
+        return math.prod(self.image_shapes()[-1]) + others if self.image else self.input_size
+
+    def own_names(self):
+        """Return {name of a weight: name of the custom model's variable}; {} without one."""
+        return {f"{self.name}/{custom_models.SCOPE}/{name}": name for name in self.own.shapes} if self.custom else {}
+
+    def weight_shapes(self):
+        """Return {variable name: shape} in the order in which the net uses them."""
+        shapes, width = {}, self.dense_inputs()
+        shapes |= {name: self.own.shapes[variable] for name, variable in self.own_names().items()}
+        for index, (conv, (_, _, channels)) in enumerate(zip(self.convs, self.image_shapes()[:-1], strict=True)):
+            scope = f"{self.name}/conv_{index}"
+            shapes[f"{scope}/kernel"] = (conv.kernel, conv.kernel, channels, conv.filters)
+            shapes[f"{scope}/bias"] = (conv.filters,)
+        for index, layer in enumerate(self.layers):
+            self._norm(shapes, index, width)
+            width = self._dense(shapes, f"{self.name}/dense_{index}", width, layer)
+        self._norm(shapes, len(self.layers), width)
+        if self.lstm:
+            shapes[f"{self.name}/lstm/kernel"] = (width + self.lstm, 4 * self.lstm)
+            shapes[f"{self.name}/lstm/bias"] = (4 * self.lstm,)
+            width = self.lstm
+        for head, size in self.heads:
+            self._head(shapes, head, size, width)
+        lead = (self.copies,) if self.copies > 1 else ()
+        return {name: (*lead, *shape) for name, shape in shapes.items()}
+
+    def affine_heads(self):
+        """Return the pairs (name, size) of the heads that have a linear output of their own."""
+        return tuple(
+            head for head in self.heads if head[0] not in self.free_heads and not (self.sde and head[0] == "log_std")
+        )
+
+    def _head(self, shapes, head, size, width):
+        if head in self.free_heads:
+            shapes[f"{self.name}/{head}/free"] = (size,)
+            return
+        if self.sde and head == "log_std":
+            shapes[f"{self.name}/log_std/kernel"] = (width, size)
+            return
+        for index, layer in enumerate(self.head_layers):
+            width = self._dense(shapes, f"{self.name}/{head}/dense_{index}", width, layer)
+        self._dense(shapes, f"{self.name}/{head}", width, Dense(size, "linear", noisy=self.noisy_heads))
+
+    def _dense(self, shapes, scope, width, layer):
+        shapes[f"{scope}/kernel"], shapes[f"{scope}/bias"] = (width, layer.units), (layer.units,)
+        if layer.noisy:
+            shapes[f"{scope}/kernel_sigma"], shapes[f"{scope}/bias_sigma"] = (width, layer.units), (layer.units,)
+        if layer.layer_norm:
+            shapes[f"{scope}/norm_scale"], shapes[f"{scope}/norm_offset"] = (layer.units,), (layer.units,)
+        return layer.units
+
+    def _norm(self, shapes, index, width):
+        if self.batch_norm:
+            for part in ("scale", "offset", *RUNNING):
+                shapes[f"{self.name}/norm_{index}/{part}"] = (width,)
+
+    def trainable(self):
+        """Return the names of the weights that gradients change: all but running statistics."""
+        own = self.own_names()
+        return [name for name in self.weight_shapes() if name in own or name.rpartition("/")[2] not in RUNNING]
+
+    def initial_weights(self, rng, head_scale=1.0, sigma=0.5, log_std=-3.0):
+        """Return {name: float32 array}: Glorot-uniform kernels (eq. 16), zero biases.
+
+        ``rng`` is a ``numpy.random.Generator``; ``head_scale`` multiplies the kernels of the heads. A noisy layer of p inputs
+        has means in ±1/√p and deviations of ``sigma``/√p (section 3.2). ``log_std`` fills the state-dependent deviations.
+        Initial weights are drawn in NumPy so that they exist before TensorFlow is loaded and do not depend on its version.
+        """
+        shapes = self.weight_shapes()
+        heads = tuple(f"{self.name}/{head}/kernel" for head, _ in self.heads)
+        weights = self._own_weights(rng)
+        for name, shape in shapes.items():
+            if name in weights:
+                continue
+            part = name.rpartition("/")[2]
+            noisy = f"{name.removesuffix('_sigma')}_sigma" in shapes
+            if self.sde and name == f"{self.name}/log_std/kernel":
+                weights[name] = np.full(shape, log_std, np.float32)
+            elif noisy:
+                fan_in = shapes[f"{name.rpartition('/')[0]}/kernel"][-2]
+                drawn = rng.uniform(-1.0, 1.0, shape) if not part.endswith("_sigma") else np.full(shape, sigma)
+                weights[name] = (drawn / math.sqrt(fan_in)).astype(np.float32)
+            elif part == "kernel":
+                field = math.prod(shape[-4:-2]) if "/conv_" in name else 1  # a kernel's pixels all feed one output
+                limit = math.sqrt(6.0 / (field * (shape[-2] + shape[-1]))) * (head_scale if name in heads else 1.0)
+                weights[name] = rng.uniform(-limit, limit, shape).astype(np.float32)
+            else:
+                weights[name] = np.full(shape, 1.0 if part in _ONES else 0.0, np.float32)
+        if self.lstm:
+            weights[f"{self.name}/lstm/bias"][self.lstm : 2 * self.lstm] = 1.0  # the forget gates begin open
+        return weights
+
+    def _own_weights(self, rng):
+        """The first weights of a custom model, each copy's drawn by itself."""
+        if not self.custom:
+            return {}
+        each = [self.own.initial_weights(rng) for _ in range(self.copies)]
+        names = self.own_names().items()
+        return {name: np.stack([one[v] for one in each]) if self.copies > 1 else each[0][v] for name, v in names}

@@ -1,0 +1,303 @@
+"""A policy that acts in NumPy from a PolicySpec and its weights: what workers, the tester and the commands run.
+
+Of a custom model that has no NumPy of its own the features come from a session (``policies.custom_models_tf``), the
+rest from here.
+
+``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets, arrays [N, …] of the
+shapes ``spec.state`` for recurrent ones, 0 where an episode begins; ``columns``
+holds what learning needs from the moment of acting: log-probabilities ("logp") of policies that are ``scored``.
+
+Where the spec has a mask, every choice, random ones too, is among what each observation allows.
+"""
+
+import copy
+
+import numpy as np
+
+from drl_cli import process
+from drl_cli.errors import CheckpointError, InputError
+from drl_cli.extras import load
+from drl_cli.policies import distributions, policy_from_manifest
+from drl_cli.policies.filters import Filter
+from drl_cli.policies.forward import Forward
+
+DEFAULT_POLICY = "default_policy"
+SESSION = "drl_cli.policies.custom_models_tf:SessionFeatures"
+_COUNTS = {
+    "Discrete": lambda action: [action.n],
+    "MultiDiscrete": lambda action: action.nvec,
+    "MultiBinary": lambda action: [2] * action.n,
+}
+
+
+class NumpyPolicy:
+    """Acts with the first net of ``spec``; ``set_weights`` swaps the weights between two actions."""
+
+    def __init__(self, spec, weights=None):
+        """``spec``: PolicySpec; ``weights``: {name: float32 array} or None, to be set before the first greedy action."""
+        self.spec = spec
+        self.is_discrete = spec.action.kind == "Discrete"
+        self.is_box = spec.action.kind == "Box"
+        if self.is_box:
+            self._low, self._high = spec.action.policy_bounds()
+            self._env_low = np.asarray(spec.action.low, np.float32)
+            self._env_high = np.asarray(spec.action.high, np.float32)
+            self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
+        else:
+            self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
+        self._distribution = distributions.BY_NAME[spec.distribution](spec)
+        self.weights = None  # {name: float32 array} as they were set, for exploration
+        self._forward, self._judges, self._filter = None, (), None
+        self._sessions = {}  # Model → what runs it, where it runs in a graph only
+        if weights is not None:
+            self.set_weights(weights)
+
+    @property
+    def is_drawn_from(self):
+        """Whether actions have log-probabilities: all but those of a Box that the policy names outright."""
+        return self.spec.distribution != "deterministic"
+
+    @property
+    def has_weights(self):
+        """Whether weights have been set."""
+        return self._forward is not None
+
+    def set_weights(self, weights):
+        """Act with ``weights`` ({name: float32 array} for ``spec.weight_names()``) from now on."""
+        self.weights = weights
+        self._forward, *judges = (Forward(net, weights, self._own(net)) for net in self.spec.nets)
+        self._judges = tuple(judges)
+        self._filter = Filter(self.spec, weights) if self.spec.filter else None
+
+    def initial_state(self, rows):
+        """Return the recurrent state of ``rows`` fresh episodes, zeros: ``()`` for feed-forward nets."""
+        return tuple(np.zeros((rows, *shape), np.float32) for shape in self.spec.state)
+
+    def stepped(self, obs, state, rng=None):
+        """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
+        if not self.spec.state:
+            return self.heads(obs, rng), state
+        if not self.spec.previous:
+            heads, state = self._forward.run(self._given(obs), state, rng)
+            return self._with_mask(heads, obs), state
+        *state, previous = state
+        heads, state = self._forward.run([self._given(obs), previous], state, rng)
+        return self._with_mask(heads, obs), (*state, previous)
+
+    def noted(self, state, action):
+        """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
+        if not self.spec.previous:
+            return state
+        previous = np.zeros((len(action), self.spec.previous_size), np.float32)
+        previous[:, :-1] = self._encoded(action)
+        return (*state[:-1], previous)
+
+    def rewarded(self, state, reward, rows=slice(None)):
+        """Note in ``state``, in place, what came of the last action: ``reward`` of ``rows``, as the environment gave it."""
+        if self.spec.previous:
+            state[-1][rows, -1] = reward
+
+    def _encoded(self, action):
+        """Actions as numbers, float32 [N, size]: a Box within ±1 of its bounds, choices one-hot, switches as they are."""
+        if self.is_box:
+            unit = (action - (self._high + self._low) / 2) / ((self._high - self._low) / 2)
+            return np.minimum(np.maximum(unit, -1.0), 1.0)
+        if self.spec.action.kind == "MultiBinary":
+            return action
+        ends = np.cumsum(self._counts)
+        columns = np.reshape(action, (len(action), -1)) + (ends - self._counts)
+        return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
+
+    def next_state(self, obs, state):
+        """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
+        return self.stepped(obs, state)[1] if state and self.has_weights else state
+
+    def heads(self, obs, rng=None):
+        """Return a feed-forward net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
+        return self._with_mask(self._forward(self._given(obs), rng), obs)
+
+    def heads_and_features(self, obs):
+        """Return the acting net's heads, as ``heads``, and the features that they see, float32 [N, F]."""
+        features = self._forward.features(self._given(obs))
+        return self._forward.heads(features), features
+
+    def judged(self, obs, action):
+        """Return the judging nets' heads for ``obs`` [N, *stacked_shape] and ``action`` [N, A]: a list of dicts."""
+        given = self._given(obs)
+        return [judge([given, action]) for judge in self._judges]
+
+    def value(self, obs, state):
+        """Return what is expected from ``obs`` [N, *stacked_shape] and the recurrent ``state`` on, float32 [N]; if scored."""
+        if self._judges:
+            return self._judges[0](self._given(obs))["value"][:, 0]
+        return self.stepped(obs, state)[0]["value"][:, 0]
+
+    def allowed(self, obs):
+        """Return which actions ``obs`` [N, …] allows, bool [N, n]: all where it allows none; only for specs with a mask."""
+        start, count = self.spec.mask
+        allowed = obs[:, start : start + count] > 0.5
+        return allowed | ~allowed.any(axis=-1, keepdims=True)
+
+    def _with_mask(self, heads, obs):
+        if self.spec.mask:
+            heads["allowed"] = self.allowed(obs)
+        return heads
+
+    def _given(self, obs):
+        """``obs`` as the nets take it: normalised where the policy has a filter, a row of numbers unless it is an image."""
+        obs = obs if self._filter is None else self._filter(obs)
+        return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
+
+    def given(self, obs):
+        """Return what the nets see of ``obs`` [N, *stacked_shape]."""
+        return self._given(obs)
+
+    def with_net(self, net):
+        """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""
+        other = copy.copy(self)
+        other._forward = net
+        return other
+
+    def net_of(self, weights):
+        """Return the acting net with other ``weights`` ({name: float32 array} of its names), for ``with_net``."""
+        return Forward(self.spec.nets[0], weights, self._own(self.spec.nets[0]))
+
+    def _own(self, net):
+        """What runs a custom model of ``net`` that cannot run in NumPy: a session, for which TensorFlow is loaded; or None."""
+        if not net.custom or net.own.has_forward:
+            return None
+        if net.own not in self._sessions:
+            with process.muted("tensorflow"):
+                self._sessions[net.own] = load(SESSION)(net.own)
+        return self._sessions[net.own]
+
+    def displaced(self, heads, noise):
+        """Return a Gaussian's mean in ``heads`` with ``noise`` [N, A] added, before it is squashed if it is to be."""
+        return self._distribution.displaced(heads, noise)
+
+    def greedy(self, heads):
+        """Return the greedy action for ``heads``."""
+        return self._distribution.greedy(heads)
+
+    def values(self, heads):
+        """Return the action values [N, n] in ``heads`` of a "q" distribution."""
+        return self._distribution.values(heads)
+
+    def atoms(self, heads):
+        """Return the atoms of the action values [N, n, atoms] in ``heads`` of a "q" distribution."""
+        return self._distribution.atoms(heads)
+
+    def q_values(self, obs, rng=None):
+        """Return the values of all actions, float32 [N, n]; only for policies over action values."""
+        return self._distribution.values(self.heads(obs, rng))
+
+    def act(self, obs, state, rng, explore):
+        """Choose actions for ``obs`` [N, *stacked_shape].
+
+        Returns (action, the next state, {column: array [N, …]}); actions are float32 [N, A] in the policy's bounds (a
+        "gaussian" leaves them), or int32 [N] or [N, k]. Exploring draws from the policy's distribution, and noisy layers
+        draw their weights. Of scored policies "logp" float32 [N] is that of the action, however it was chosen.
+        """
+        heads, state = self.stepped(obs, state, rng if explore else None)
+        action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
+        return action, self.noted(state, action), self.scores(heads, action)
+
+    def logp(self, heads, action, **drawing):
+        """Return the log-probability of ``action`` [N, …] as it is recorded (``recorded``) under ``heads``, float64 [N].
+
+        Of a Box it is the log-density in the environment's units. ``drawing``: epsilon, temperature of a policy over action
+        values. Only for policies that ``is_drawn_from``.
+        """
+        if not self.is_box:
+            return self._distribution.logp(heads, action, **drawing).astype(np.float64)
+        if not self.spec.action.normalize:
+            return self._distribution.logp(heads, action).astype(np.float64)
+        own = (action - self._middle) / self._half
+        return self._distribution.logp(heads, own).astype(np.float64) - np.log(self._half.astype(np.float64)).sum()
+
+    def scores(self, heads, action):
+        """Return the columns that tell how likely ``action`` was under ``heads``: "logp" float32 [N] of scored policies."""
+        return {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
+
+    def random(self, obs, rng):
+        """Return uniform actions for ``obs`` [N, …], float32 [N, A] within the policy's bounds or int32 [N, …]."""
+        rows, action = len(obs), self.spec.action
+        if self.is_box:
+            return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
+        if self.spec.mask:
+            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.n)), -1.0), axis=-1).astype(np.int32)
+        if action.kind == "Discrete":
+            return rng.integers(0, action.n, rows, dtype=np.int32)
+        return rng.integers(0, self._counts, (rows, len(self._counts)), dtype=np.int32)
+
+    def random_columns(self, obs):
+        """Return the columns of ``act`` for uniform actions: the "logp" float32 [N] of scored policies."""
+        if not self.spec.scored:
+            return {}
+        return {"logp": self._random_logp(obs, *(self.bounds() if self.is_box else ()))}
+
+    def random_logp(self, obs):
+        """Return the log-probability of uniform actions at ``obs`` [N, …] as they are recorded, float32 [N]."""
+        return self._random_logp(obs, self._env_low, self._env_high) if self.is_box else self._random_logp(obs)
+
+    def _random_logp(self, obs, low=None, high=None):
+        if self.is_box:
+            return np.full(len(obs), -np.log(high - low).sum(), np.float32)
+        counts = (
+            self.allowed(obs).sum(axis=-1) if self.spec.mask else np.full(len(obs), np.prod(self._counts, dtype=float))
+        )
+        return -np.log(counts).astype(np.float32)
+
+    def bounds(self):
+        """Return (low, high), float32 [A] each, in which a policy over a Box acts."""
+        return self._low, self._high
+
+    def to_env(self, action):
+        """Map the policy's actions to what the environment takes: float32 [N, A], or whole numbers [N, …] from its start on.
+
+        Whole numbers are int64, those of MultiBinary int8: gymnasium's own.
+        """
+        if self.spec.action.kind == "MultiBinary":
+            return action.astype(np.int8)
+        if not self.is_box:
+            return action.astype(np.int64) + np.asarray(self.spec.action.start, np.int64)
+        action = self.recorded(action)
+        if self.spec.action.clip:
+            action = np.minimum(np.maximum(action, self._env_low), self._env_high)
+        return action
+
+    def recorded(self, action):
+        """Return the policy's ``action`` [N, …] as recordings hold it: a Box in the environment's units, not clipped.
+
+        Whole numbers stay as they are: they count from 0, whatever the environment's ``start``.
+        """
+        if self.is_box and self.spec.action.normalize:
+            return action * self._half + self._middle
+        return action
+
+    def as_acted(self, action):
+        """Return a recorded ``action`` [N, …] as the policy chose it, the inverse of ``recorded``."""
+        if self.is_box and self.spec.action.normalize:
+            return ((action - self._middle) / self._half).astype(np.float32)
+        return action
+
+
+def policy_from_checkpoint(checkpoint):
+    """Build the policy that a ``checkpoint.Checkpoint`` holds; needs neither TensorFlow nor Ray.
+
+    Raises CheckpointError when the description or the weights do not fit one another.
+    """
+    policies = checkpoint.facts.get("policies")
+    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
+        raise CheckpointError(f"{checkpoint.path}: the manifest holds no policy named {DEFAULT_POLICY}.")
+    try:
+        spec = policy_from_manifest.policy_spec(policies[DEFAULT_POLICY])
+    except InputError as error:
+        raise CheckpointError(f"{checkpoint.path}: {error}") from error
+    prefix = DEFAULT_POLICY + "/"
+    stored = checkpoint.arrays("weights", names=[prefix + name for name in spec.weight_names()], finite=True)
+    weights = {name.removeprefix(prefix): array for name, array in stored.items()}
+    try:
+        return NumpyPolicy(spec, weights)
+    except ValueError as error:
+        raise CheckpointError(f"{checkpoint.path}: the weights do not fit the policy's description: {error}") from error

@@ -1,0 +1,151 @@
+"""A PolicySpec from the plain data of a manifest, which may be somebody else's file: exactly a spec, or refused.
+
+Used by ``policies.numpy_policy``. Manifests of versions before images, discrete actions, recurrent cells and
+log-probabilities lack the keys of those; their values are the defaults then.
+"""
+
+import dataclasses
+import json
+
+from drl_cli.errors import CheckpointError
+from drl_cli.policies import policy_spec as specs
+from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+
+_LATER = {
+    "obs_dtype": "float32",
+    "frames": 1,
+    "value": None,
+    "scored": False,
+    "mask": (),
+    "filter": False,
+    "scaled": False,
+    "previous": False,
+}
+
+
+def policy_spec(data):
+    """Rebuild a PolicySpec from ``to_dict``'s data. Raises CheckpointError for anything that is not exactly one.
+
+    InputError where it names a custom model that is not registered.
+    """
+    try:
+        whole = _completed(data)
+        spec = specs.PolicySpec(
+            nets=tuple(_net(net) for net in whole["nets"]),
+            distribution=str(whole["distribution"]),
+            obs_shape=_sizes(whole["obs_shape"], specs.MAX_PIXELS),
+            action=_action(whole["action"]),
+            state=tuple(_sizes(shape) for shape in whole["state"]),
+            obs_dtype=str(whole["obs_dtype"]),
+            frames=_sizes([whole["frames"]])[0],
+            value=_value(whole["value"]),
+            scored=bool(whole["scored"]),
+            mask=_sizes(whole["mask"], specs.MAX_PIXELS, least=0),
+            filter=bool(whole["filter"]),
+            scaled=bool(whole["scaled"]),
+            previous=bool(whole["previous"]),
+        )
+        # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
+        if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):
+            raise ValueError("it has keys or values that no description of this version has")
+        problem = spec.misfit()
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise CheckpointError(f"The policy's description cannot be read ({reason}).") from error
+    if problem:
+        raise CheckpointError(f"The policy's description asks for what this version cannot run: {problem}.")
+    return spec
+
+
+def _completed(data):
+    """Return ``data`` with the defaults of what older versions did not write."""
+    whole = _LATER | dict(data)
+    net = _defaults(NetSpec)
+    dense = _defaults(Dense)
+    whole["nets"] = [
+        net | dict(given) | {"layers": [dense | dict(layer) for layer in given["layers"]]} for given in data["nets"]
+    ]
+    whole["action"] = {"kind": "Box"} | dict(data["action"])
+    return whole
+
+
+def _defaults(kind):
+    return {field.name: field.default for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
+
+
+def _action(data):
+    if data["kind"] == "Discrete":
+        return specs.DiscreteSpec(int(data["n"]), int(data["start"]))
+    if data["kind"] == "MultiDiscrete":
+        return specs.MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
+    if data["kind"] == "MultiBinary":
+        return specs.MultiBinarySpec(_sizes([data["n"]])[0])
+    bounds = [tuple(float(x) for x in data[side]) for side in ("low", "high")]
+    return specs.ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
+
+
+def _value(data):
+    if data is None:
+        return None
+    return specs.ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
+
+
+def _sizes(values, most=specs.MAX_UNITS, least=1):
+    sizes = tuple(int(value) for value in values)
+    if any(not least <= size <= most for size in sizes):
+        raise ValueError(f"sizes {sizes} are not between {least} and {most}")
+    return sizes
+
+
+def _net(data):
+    if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > specs.MAX_LAYERS:
+        raise ValueError(f"more layers than the {specs.MAX_LAYERS} that are allowed")
+    inputs, heads = (
+        tuple((str(name), _sizes([size], most)[0]) for name, size in data[key])
+        for key, most in (("inputs", specs.MAX_PIXELS), ("heads", specs.MAX_OUTPUTS))
+    )
+    flags = {name: bool(data[name]) for name in ("zero_mean", "noisy_heads", "batch_norm", "sde")}
+    net = NetSpec(
+        name=str(data["name"]),
+        inputs=inputs,
+        layers=tuple(_dense(layer) for layer in data["layers"]),
+        heads=heads,
+        copies=_sizes([data["copies"]])[0],
+        image=_sizes(data["image"]),
+        convs=tuple(_conv(conv) for conv in data["convs"]),
+        head_layers=tuple(_dense(layer) for layer in data["head_layers"]),
+        lstm=_sizes([data["lstm"]], least=0)[0],
+        free_heads=tuple(str(head) for head in data["free_heads"]),
+        custom=_custom(data["custom"]),
+        **flags,
+    )
+    if net.custom:
+        net.dense_inputs()  # InputError where nobody has registered it: the name is looked up, nothing is imported
+    if any(side < 1 for shape in net.image_shapes() for side in shape) or (net.convs and len(net.image) != 3):
+        raise ValueError(f"convolutions that an image of shape {net.image} is too small for")
+    return net
+
+
+def _custom(data):
+    custom = tuple(str(text) for text in data)
+    if custom and (len(custom) != 2 or not isinstance(json.loads(custom[1]), dict)):
+        raise ValueError("a custom model that is no name with its arguments")
+    return custom
+
+
+def _dense(data):
+    activation = _activation(data["activation"])
+    return Dense(_sizes([data["units"]])[0], activation, bool(data["layer_norm"]), bool(data["noisy"]))
+
+
+def _conv(data):
+    sizes = _sizes([data["filters"], data["kernel"], data["stride"]])
+    if data["padding"] not in ("same", "valid"):
+        raise ValueError("a padding that is neither same nor valid")
+    return Conv(*sizes, _activation(data["activation"]), data["padding"])
+
+
+def _activation(name):
+    if name not in ACTIVATIONS:
+        raise ValueError(f"an activation that is none of {', '.join(ACTIVATIONS)}")
+    return name

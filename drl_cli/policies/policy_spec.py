@@ -1,0 +1,226 @@
+"""A policy as plain data: its nets, its distribution, its observations and actions.
+
+A spec is built without TensorFlow, goes into the checkpoint's manifest, is enough to play, and is what workers get.
+Used by the algorithms (which make specs), the workers, the tester, rollout and evaluate (which run them) and the
+checkpoint (which stores ``to_dict``; ``policies.policy_from_manifest`` reads it back).
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from drl_cli.policies import filters
+from drl_cli.policies.action_specs import MAX_UNITS, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+
+__all__ = [
+    "ACTIVATIONS",
+    "ActionSpec",
+    "Conv",
+    "Dense",
+    "DiscreteSpec",
+    "MultiBinarySpec",
+    "MultiDiscreteSpec",
+    "NetSpec",
+    "PolicySpec",
+    "ValueSpec",
+]
+
+ACTIONS_OF = {
+    "squashed_gaussian": "Box",
+    "deterministic": "Box",
+    "gaussian": "Box",
+    "categorical": "Discrete",
+    "q": "Discrete",
+    "multi_categorical": "MultiDiscrete",
+    "multi_bernoulli": "MultiBinary",
+}
+"""The distributions, and the kind of actions that each is over."""
+SCORED = ("gaussian", "categorical", "multi_categorical", "multi_bernoulli")  # those with log-probabilities in NumPy
+VALUE_HEAD = ("value", 1)
+VALUE_KINDS = ("scalar", "categorical", "quantile")
+OBS_DTYPES = ("float32", "uint8")
+MAX_LAYERS = 64  # as MAX_UNITS: a manifest from elsewhere must not make us allocate without bound
+MAX_PIXELS = 2**24
+MAX_OUTPUTS = 2**22  # of a head: actions times atoms
+_MOST = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueSpec:
+    """What a head of action values holds: one number each, or ``atoms`` of them.
+
+    "categorical": the logits of ``atoms`` values evenly spaced from ``low`` to ``high`` (Bellemare et al. 2017, C51).
+    "quantile": ``atoms`` quantiles (Dabney et al. 2018).
+    """
+
+    kind: str = "scalar"
+    atoms: int = 1
+    low: float = 0.0
+    high: float = 0.0
+
+    def support(self):
+        """Return the values of the atoms of a categorical head, float32 [atoms]."""
+        return np.linspace(self.low, self.high, self.atoms, dtype=np.float32)
+
+    def misfit(self):
+        """Return in words why such values cannot be, or None."""
+        fits = self.kind in VALUE_KINDS and 1 <= self.atoms <= MAX_UNITS
+        if self.kind == "scalar":
+            fits = fits and self.atoms == 1
+        if self.kind == "categorical":
+            fits = fits and self.atoms > 1 and -_MOST < self.low < self.high < _MOST
+        return None if fits else f"values {str(self)[:100]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicySpec:
+    """Everything needed to act: the nets, the distribution over the first one's heads, observations and actions.
+
+    ``nets[0]`` acts; further nets judge (a worker's first priorities). ``obs_shape`` is the shape of one observation, of one
+    frame where ``frames`` of them are stacked along the last axis; ``state`` the shapes of the recurrent state, ``()`` for
+    feed-forward nets; ``value`` says what the heads of a "q" distribution hold.
+
+    ``scored``: acting records the log-probability of each action, and a net has a head "value": the acting one where both
+    are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
+    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net sees
+    them, but for the mask; ``scaled``: rewards that are learnt from are put on a common scale (``policies.filters``).
+    ``previous``: beside each observation a recurrent net sees the action before it (one-hot, or within ±1; zeros at an
+    episode's start) and its reward, which are the last part of ``state``.
+    """
+
+    nets: tuple
+    distribution: str
+    obs_shape: tuple
+    action: ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
+    state: tuple = ()
+    obs_dtype: str = "float32"
+    frames: int = 1
+    value: ValueSpec | None = None
+    scored: bool = False
+    mask: tuple = ()
+    filter: bool = False
+    scaled: bool = False
+    previous: bool = False
+
+    @property
+    def sees_images(self):
+        """Whether an observation is an image."""
+        return len(self.obs_shape) == 3
+
+    @property
+    def stacked_shape(self):
+        """Shape of what the acting net looks at: ``frames`` observations stacked along the last axis."""
+        if self.frames == 1:
+            return tuple(self.obs_shape)
+        return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
+
+    @property
+    def previous_size(self):
+        """How many numbers the previous action and reward are, 0 where they are not seen."""
+        return self.action.size + 1 if self.previous else 0
+
+    @property
+    def is_noisy(self):
+        """Whether the acting net draws some of its weights at every act."""
+        net = self.nets[0]
+        return net.noisy_heads or any(layer.noisy for layer in (*net.layers, *net.head_layers))
+
+    @property
+    def stepwise(self):
+        """Names of the state's columns that a trajectory keeps for every step, not for a sequence's start alone."""
+        return (f"state_{len(self.state) - 1}",) if self.previous else ()
+
+    def weight_shapes(self):
+        """Return {variable name: shape} of all nets and filters."""
+        nets = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
+        return nets | filters.weight_shapes(self)
+
+    def weight_names(self):
+        """Return the names of all variables, in order."""
+        return list(self.weight_shapes())
+
+    def to_dict(self):
+        """Return the spec as JSON-able data."""
+        data = dataclasses.asdict(self)
+        data["action"]["kind"] = self.action.kind
+        return data
+
+    def misfit(self):
+        """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
+        if self.distribution not in ACTIONS_OF:
+            return f"distribution {self.distribution[:60]!r}. Known distributions: {', '.join(ACTIONS_OF)}"
+        if not self.nets or self.nets[0].copies != 1:
+            return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
+        if len({net.name for net in self.nets}) < len(self.nets):
+            return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
+        net = self.nets[0]
+        if not set(net.free_heads) <= {head for head, _ in net.heads}:
+            return f"free heads {str(net.free_heads)[:60]} that are no heads"
+        if self.previous and not net.lstm:
+            return "previous actions and rewards for a net without recurrent cells"
+        before = ((self.previous_size,),) if self.previous else ()
+        if self.state != net.state_shapes + before or (net.lstm and (net.batch_norm or net.sde)):
+            return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
+        if any(judge.lstm for judge in self.nets[1:]):
+            return "recurrent cells in a net that only judges"
+        if net.input_size != math.prod(self.stacked_shape) + self.previous_size or (
+            net.image and net.image != self.stacked_shape
+        ):
+            return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
+        if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
+            return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
+        if (self.distribution == "q") != (self.value is not None):
+            return f"values {str(self.value)[:100]} for the distribution {self.distribution}"
+        return (
+            self.action.misfit()
+            or (self.value.misfit() if self.value else None)
+            or self._heads_misfit()
+            or self._scores_misfit()
+            or self._sight_misfit()
+        )
+
+    def _heads_misfit(self):
+        if self.action.kind != ACTIONS_OF[self.distribution]:
+            return f"the distribution {self.distribution} over {self.action.kind} actions"
+        heads = tuple(head for head in self.nets[0].heads if not self.scored or head != VALUE_HEAD)
+        if heads not in self._possible_heads():
+            return f"heads {str(self.nets[0].heads)[:100]} for {self.action.size} action dimensions"
+        return None
+
+    def _scores_misfit(self):
+        """Whether something says what the acting net's states are worth, where actions are scored."""
+        if not self.scored:
+            return None
+        if self.distribution not in SCORED:
+            return f"scored actions of the distribution {self.distribution}"
+        judges = [net.heads for net in self.nets[1:]]
+        if judges != ([] if VALUE_HEAD in self.nets[0].heads else [(VALUE_HEAD,)]):
+            return f"judging heads {str(judges)[:100]} beside the acting net's {str(self.nets[0].heads)[:100]}"
+        judged = self.nets[1:] and self.nets[1]
+        if judged and (judged.inputs, judged.image, judged.copies) != (self.nets[0].inputs, self.nets[0].image, 1):
+            return "a net for values that looks at something else than the one that acts"
+        return None
+
+    def _sight_misfit(self):
+        """Whether mask and filter fit the observations."""
+        vector = len(self.obs_shape) == 1
+        if self.filter and (self.nets[0].image or self.frames > 1):
+            return "a filter of observations that are images"
+        if not self.mask:
+            return None
+        start, count = self.mask if len(self.mask) == 2 else (-1, 0)
+        fits = vector and self.action.kind == "Discrete" and count == self.action.size
+        if not fits or start < 0 or start + count > self.obs_shape[0]:
+            return f"the mask {str(self.mask)[:60]} for {self.action.size} actions and observations of {self.obs_shape}"
+        return None
+
+    def _possible_heads(self):
+        size = self.action.size
+        if self.distribution == "q":
+            atoms = self.value.atoms
+            return ((("q", size * atoms),), (("value", atoms), ("advantage", size * atoms)))
+        if self.distribution in ("squashed_gaussian", "gaussian"):
+            return ((("mean", size), ("log_std", size)),)
+        return ((("mean" if self.distribution == "deterministic" else "logits", size),),)

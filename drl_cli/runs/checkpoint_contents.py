@@ -1,0 +1,207 @@
+"""What a checkpoint holds, as plain data: what it learnt, how far it got, its policy, its arrays, what can be done with it.
+
+Used by ``drl checkpoint info``, whose help lists the keys. Reads headers and JSON; needs neither TensorFlow nor Ray.
+"""
+
+import datetime
+import math
+
+from drl_cli import checkpoints
+from drl_cli.checkpoints.files import COMMIT
+from drl_cli.errors import CheckpointError, InputError, RunFolderError
+from drl_cli.policies import policy_from_manifest
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.runs import retention
+from drl_cli.runs.run_folder import is_locked, read_record
+
+PACKAGES = ("numpy", "tensorflow", "ray", "gymnasium")
+
+
+def holding(path, latest=False):
+    """Return what the checkpoint that ``path`` means holds: the dict of ``drl checkpoint info --json``.
+
+    path: as ``checkpoint.find`` takes it. Raises CheckpointError for damage outside of the replay.
+    """
+    found = checkpoints.load(retention.find(path, latest))
+    facts, run = found.facts, _run_of(found.path)
+    spec, why_not = _spec(facts)
+    return {
+        "path": str(found.path),
+        "run": run and str(run),
+        "saved": _time(found.path / COMMIT),
+        "algorithm": facts.get("algorithm"),
+        "env": facts.get("env"),
+        "seed": facts.get("seed"),
+        "training_iteration": found.number,
+        "counters": facts.get("counters") or {},
+        "score": facts.get("score") or {},
+        "versions": _versions(facts, run),
+        "size": sum(entry["size"] for entry in found.listing.values()),
+        "files": [{"name": name, **entry} for name, entry in sorted(found.listing.items())],
+        "policy": _policy(spec, facts) if spec else None,
+        "arrays": _arrays(found),
+        "replay": _replay(found),
+        "can": _can(found, run, why_not),
+    }
+
+
+def _run_of(path):
+    """The folder of the run that a checkpoint lies in, or None."""
+    try:
+        params = read_record(path.absolute().parent / "params.json")
+    except RunFolderError:
+        return None
+    return path.absolute().parent if params and isinstance(params.get("run"), str) else None
+
+
+def _time(path):
+    when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.timezone.utc)
+    return when.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _spec(facts):
+    """Return (PolicySpec, None), or (None, why it cannot be read)."""
+    policies = facts.get("policies")
+    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
+        return None, f"The manifest holds no policy named {DEFAULT_POLICY}."
+    try:
+        return policy_from_manifest.policy_spec(policies[DEFAULT_POLICY]), None
+    except InputError as error:  # damage, or a network of somebody's own that is not registered here
+        return None, str(error)
+
+
+def _versions(facts, run):
+    """What it was made with: drl, and of a checkpoint that lies in its run Python and the packages that matter."""
+    found = {"drl": facts.get("drl_version")}
+    try:
+        made = (run and read_record(run / "versions.json")) or {}
+    except RunFolderError:
+        return found
+    packages = made.get("packages")
+    if isinstance(made.get("python"), str):
+        found["python"] = made["python"]
+    if isinstance(packages, dict):
+        found |= {name: packages[name] for name in PACKAGES if isinstance(packages.get(name), str)}
+    return found
+
+
+def _policy(spec, facts):
+    space = (facts.get("spaces") or {}).get("obs") or {}
+    action = {name: value for name, value in spec.to_dict()["action"].items() if name != "kind"}
+    return {
+        "distribution": spec.distribution,
+        "obs": {
+            "shape": list(spec.obs_shape),
+            "dtype": spec.obs_dtype,
+            "frames": spec.frames,
+            "mask": list(spec.mask) or None,
+            "low": space.get("low"),
+            "high": space.get("high"),
+        },
+        "action": {"kind": spec.action.kind, **action},
+        "filter": spec.filter,
+        "scaled_rewards": spec.scaled,
+        "memory": [list(shape) for shape in spec.state],
+        "sees_previous": spec.previous,
+        "values": spec.to_dict()["value"],
+        "nets": [_net(net) for net in spec.nets],
+        "weights": sum(math.prod(shape) for shape in spec.weight_shapes().values()),
+    }
+
+
+def _net(net):
+    return {
+        "name": net.name,
+        "inputs": dict(net.inputs),
+        "image": list(net.image) or None,
+        "custom": net.custom[0] if net.custom else None,
+        "convs": [[conv.filters, conv.kernel, conv.stride] for conv in net.convs],
+        "layers": [layer.units for layer in net.layers],
+        "activations": sorted({layer.activation for layer in (*net.convs, *net.layers)}),
+        "lstm": net.lstm,
+        "heads": dict(net.heads),
+        "copies": net.copies,
+        "weights": sum(math.prod(shape) for shape in net.weight_shapes().values()),
+    }
+
+
+def _arrays(found):
+    """Every array of every file: name, dtype, shape, bytes it takes in the file."""
+    stems = [entry["name"].removesuffix(".safetensors") for entry in _safetensors(found)]
+    return [
+        {"file": f"{stem}.safetensors", "name": name, "dtype": dtype, "shape": list(shape), "bytes": size}
+        for stem in stems
+        for name, (dtype, shape, size) in found.listed(stem).items()
+    ]
+
+
+def _safetensors(found):
+    return [{"name": name, **entry} for name, entry in sorted(found.listing.items()) if name.endswith(".safetensors")]
+
+
+def _replay(found):
+    """Rows (steps, and the observations behind episodes' ends) and bytes of the replay, None without one."""
+    shards = found.files("replay")
+    if not shards:
+        return None
+    size = sum(entry["size"] for entry in found.listing.values() if entry["part"] == "replay")
+    rows = [found.listed(stem).get("link") for stem in shards if f"{stem}.safetensors" in found.listing]
+    whole = bool(rows) and None not in rows
+    return {"shards": len(shards), "rows": sum(shape[0] for _, shape, _ in rows) if whole else None, "bytes": size}
+
+
+def _can(found, run, why_not):
+    """Whether it can be played, restored from (a new run) and resumed (its run goes on), and why not."""
+    weights = set(found.listed("weights")) if found.has("weights") else set()
+    missing = None if why_not else _missing(found, weights)
+    play = why_not or (f"Its weights lack {missing}." if missing else None)
+    restore = play or (
+        None if found.has("state") else "It holds no state.json: counters and random states are missing."
+    )
+    return {name: {"possible": why is None, "why": why} for name, why in _each(found, run, play, restore)}
+
+
+def _each(found, run, play, restore):
+    return (("play", play), ("restore", restore), ("resume", restore or _not_resumed(found, run)))
+
+
+def _missing(found, weights):
+    spec, _ = _spec(found.facts)
+    lacking = [name for name in spec.weight_names() if f"{DEFAULT_POLICY}/{name}" not in weights]
+    return lacking[0] if lacking else None
+
+
+def _not_resumed(found, run):
+    """Why ``drl train --resume`` would not go on from here, or None."""
+    if run is None:
+        return "It does not lie in the folder of its run. Begin a new run with it: drl train --restore"
+    if is_locked(run):
+        return "Its run goes on."
+    first = next((path for path in _by_age(run) if _goes_on_from(path, found)), None)
+    if first is None or first.resolve() != found.path.resolve():
+        return f"Its run would go on from {first.name if first else 'another one'}."
+    return None
+
+
+def _by_age(run):
+    return [path for _, path in reversed(retention.numbers(run))]
+
+
+def _goes_on_from(path, found):
+    """Whether a run is resumed from ``path``: the newest whole one, with a replay where its run stores one."""
+    try:
+        other = checkpoints.load(path)
+    except CheckpointError:
+        return False
+    stores = (found.facts.get("config") or {}).get("store_buffer_in_checkpoints")
+    return other.has("state") and (other.has("replay") or not stores or not _any_replay(path.parent))
+
+
+def _any_replay(run):
+    for path in _by_age(run):
+        try:
+            if checkpoints.load(path).has("replay"):
+                return True
+        except CheckpointError:
+            continue
+    return False

@@ -1,0 +1,179 @@
+"""A run that goes on in another process, as the stream of its events. User: ``drl watch``.
+
+Reads what the run itself writes: ``events.jsonl``, the rows of ``result.json``, and the newest counters in ``status.json``.
+The events have the kinds and fields of ``drl_cli.events``, so that the same screen draws them; ``progress`` is made of rows
+where the run has not told it. Nothing is locked, and nothing is written.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from drl_cli.errors import RunFolderError
+from drl_cli.runs.loggers.truncate_tables import is_row
+from drl_cli.runs.run_folder import read_record
+from drl_cli.runs.run_summary import epoch, state_of
+
+BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows do not tell
+SHOWN_ROWS = 5  # rows of the past that are told as results; all of them are told as progress, for the curve
+
+
+class Follower:
+    """Reads on where it stopped: ``poll()`` returns what is new, ``state`` is the run's at the last poll.
+
+    path: the run folder. all_rows: also tell rows of the past as results. started: seconds since the epoch when its
+    present process began. last_seconds: how long it went on for, once it is over, else None. Events of processes before
+    the present one, which a resumed run has, are left out; their rows are not.
+    """
+
+    def __init__(self, path, all_rows=False):
+        self.path = Path(path)
+        self.last_seconds = None
+        self._shown_rows = None if all_rows else SHOWN_ROWS
+        self.state = "running"
+        self.started = None
+        self._events = _Lines(self.path / "events.jsonl")
+        self._rows = _Lines(self.path / "result.json")
+        self._iteration = -1
+        self._is_inline = _is_inline(self.path)
+        self._progress = self._updates = None
+        self._is_first = True
+        self._is_over = False
+
+    def poll(self):
+        """Return ``[(kind, fields, seconds), …]`` since the last poll, in order; seconds since ``started``.
+
+        A run that is over ends with the event ``finished``, its state "died" when its process is gone.
+        """
+        status = _status(self.path)
+        self.state = state_of(self.path, status)  # before its files are read: what is over has written all of them
+        self.started = epoch(status.get("started")) or self.started or os.stat(self.path).st_mtime
+        told = [*self._new_events(), *self._new_rows()]
+        told.sort(key=lambda event: event[2])
+        told += self._newest_progress(status, told)
+        self._is_first = False
+        self._is_over = self._is_over or any(kind == "finished" for kind, _, _ in told)
+        if self.state != "running" and not self._is_over:
+            self._is_over = True
+            told.append(("finished", self._end(status), self._last_seconds(status, told)))
+        if self._is_over:
+            self.last_seconds = max(self.last_seconds or 0.0, self._last_seconds(status, told))
+        return told
+
+    def _new_events(self):
+        told = []
+        for line in self._events.new():
+            when, kind = epoch(line.get("time")), line.get("kind")
+            if when is None or not isinstance(kind, str) or when < self.started - 0.001:
+                continue
+            fields = {name: value for name, value in line.items() if name not in ("time", "kind")}
+            told.append((kind, fields, when - self.started))
+        return told
+
+    def _new_rows(self):
+        rows = [row for row in self._rows.new() if is_row(row)]
+        rows = [row for row in rows if row["training_iteration"] > self._iteration]
+        told = []
+        for place, row in enumerate(rows):
+            self._iteration = row["training_iteration"]
+            seconds = max(0.0, (row.get("timestamp") or self.started) - self.started)
+            fields = progress_of(row, self._updates) | ({"workers": 0} if self._is_inline else {})
+            told.append(("progress", fields, seconds))
+            self._updates = (row.get("info") or {}).get("num_updates")
+            if not self._is_first or self._shown_rows is None or place >= len(rows) - self._shown_rows:
+                told.append(("result", {"result": row}, seconds))
+        return told
+
+    def _newest_progress(self, status, told):
+        """The counters in status.json when they are newer than the last row, else what stands there beside counters."""
+        fields = status.get("progress")
+        if self.state != "running" or not isinstance(fields, dict) or fields == self._progress:
+            return []
+        self._progress = fields
+        if (fields.get("training_iteration") or 0) < self._iteration:  # the rows tell the counters better
+            fields = {name: fields[name] for name in BESIDE_ROWS if name in fields}
+        return [("progress", fields, self._last_seconds(status, told))]
+
+    def _last_seconds(self, status, told):
+        updated = epoch(status.get("updated")) or self.started
+        return max(updated - self.started, told[-1][2] if told else 0.0)
+
+    def _end(self, status):
+        died = self.state == "died"
+        text = f"its process ({status.get('pid')} on {status.get('host')}) is gone" if died else status.get("text")
+        code = None if died else status.get("exit_code")
+        return {"state": self.state, "text": text or "", "exit_code": code, "run": str(self.path)}
+
+
+def _is_inline(path):
+    """Whether a run has no workers of its own: its rows count the one process that samples."""
+    try:
+        config = (read_record(path / "params.json") or {}).get("config")
+    except RunFolderError:
+        return False
+    return isinstance(config, dict) and config.get("num_workers") == 0
+
+
+def progress_of(row, updates_before=None):
+    """Return the fields of a ``progress`` event as far as a row of results tells them.
+
+    ``updates_before``: the number of updates at the end of the row before it, or None.
+    """
+    info, seconds, steps = row.get("info") or {}, row.get("time_this_iter_s"), row.get("timesteps_this_iter")
+    updates = info.get("num_updates")
+    made = updates - updates_before if updates is not None and updates_before is not None else None
+    fields = {
+        "training_iteration": row.get("training_iteration"),
+        "env_steps": row.get("timesteps_total"),
+        "env_steps_per_s": steps / seconds if steps and seconds else None,
+        "updates": updates,
+        "updates_per_s": made / seconds if made is not None and seconds else None,
+        "episodes": row.get("episodes_total"),
+        "episode_reward_mean": row.get("episode_reward_mean"),
+        "replay_size": info.get("replay_size"),
+        "replay_capacity": info.get("replay_capacity"),
+        "weight_version": info.get("weight_version"),
+        "weight_lag": info.get("weight_lag_mean"),
+        "workers": row.get("num_healthy_workers"),
+        "learner": "learning" if updates else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class _Lines:
+    """The whole lines of a growing file of JSON objects; one that was replaced or cut is read anew."""
+
+    def __init__(self, path):
+        self._path = path
+        self._place, self._inode = 0, None
+
+    def new(self):
+        """Return the objects of the lines that have come since the last call; damaged lines are left out."""
+        try:
+            with open(self._path, "rb") as file:
+                known = os.fstat(file.fileno())
+                if known.st_ino != self._inode or known.st_size < self._place:
+                    self._place, self._inode = 0, known.st_ino
+                file.seek(self._place)
+                text = file.read()
+        except OSError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._place += len(whole)
+        found = [_object(line) for line in whole.split(b"\n")[:-1]]
+        return [value for value in found if value is not None]
+
+
+def _object(line):
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _status(path):
+    try:
+        return read_record(path / "status.json") or {}
+    except RunFolderError:
+        return {}

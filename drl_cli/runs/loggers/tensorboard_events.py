@@ -1,0 +1,85 @@
+"""One result → TensorBoard events: scalars, histograms of ``hist_stats``, and the config for the HParams tab.
+
+User: ``runs.loggers.run_logger``.
+
+Source: tensorboardX's event writer, used directly: its ``SummaryWriter`` adds a queue of ``multiprocessing`` and a
+thread for what is here one small write an iteration. Tags and skipped fields are those of Tune's logger.
+"""
+
+import os
+import secrets
+import sys
+import time
+
+import numpy as np
+
+from drl_cli.runs.loggers.result_rows import cell, flatten
+
+# tensorboardX imports these when they are installed, seconds each, for features that are not used here. None in
+# sys.modules makes an import fail as if they were not there.
+_UNWANTED = [n for n in ("torch", "onnx", "theano", "chainer", "boto3", "comet_ml") if n not in sys.modules]
+sys.modules.update(dict.fromkeys(_UNWANTED))
+try:
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event, SessionLog
+    from tensorboardX.summary import histogram, hparams, scalar
+finally:
+    for _name in _UNWANTED:
+        del sys.modules[_name]
+
+SKIPPED = ("config", "pid", "timestamp", "time_total_s", "training_iteration")
+PREFIX = "ray/tune/"
+COMPARED = ("episode_reward_mean", "evaluation/episode_reward_mean", "timesteps_total")
+"""Fields that the HParams tab shows beside the config, of the scalars of the same run."""
+
+
+class TensorBoard:
+    """An event file in the run's folder; ``joined_at`` is the timesteps_total after which a resumed run goes on."""
+
+    def __init__(self, folder, joined_at=None, facts=None):
+        """``facts``: what params.json holds, for the HParams tab, or None."""
+        # The name has whole seconds only: the suffix keeps a run that is resumed at once from overwriting it.
+        suffix = f".{os.getpid()}.{secrets.token_hex(4)}"
+        self._writer = EventsWriter(os.path.join(folder, "events"), suffix)
+        if joined_at is not None:
+            # TensorBoard forgets the points from this step on that earlier event files hold.
+            start = Event(wall_time=time.time(), step=joined_at + 1, session_log=SessionLog(status=SessionLog.START))
+            self._writer.write_event(start)
+        self._at_end = self._begin_session(facts) if facts else None
+
+    def _begin_session(self, facts):
+        """Write what was chosen, for the HParams tab; returns the summary that ends the session."""
+        chosen = {name: facts[name] for name in ("run", "env", "seed") if name in facts} | flatten(facts["config"])
+        given = {name: cell(value) for name, value in chosen.items() if value is not None}
+        metrics = dict.fromkeys(PREFIX + name for name in COMPARED)
+        experiment, start, end = hparams(given, metrics)
+        for summary in (experiment, start):
+            self._writer.write_event(Event(wall_time=time.time(), step=0, summary=summary))
+        self._writer.flush()
+        return end
+
+    def write(self, row):
+        """Write one row (nested plain data) at step ``timesteps_total``. Raises OSError."""
+        step = row.get("timesteps_total") or row.get("training_iteration") or 0
+        for name, value in flatten(row).items():
+            summary = _summary(name, value)
+            if summary is not None:
+                self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
+        self._writer.flush()
+
+    def close(self):
+        """Flush and close the event file. Raises OSError."""
+        if self._at_end is not None:
+            self._writer.write_event(Event(wall_time=time.time(), step=0, summary=self._at_end))
+        self._writer.close()
+
+
+def _summary(name, value):
+    if name.split("/")[0] in SKIPPED:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return scalar(PREFIX + name, value)
+    if name.startswith(("hist_stats/", "evaluation/hist_stats/")) and isinstance(value, list):
+        numbers = np.array([item for item in value if item is not None], np.float64)
+        return histogram(PREFIX + name, numbers, bins="auto") if numbers.size else None
+    return None

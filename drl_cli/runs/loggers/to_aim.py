@@ -1,0 +1,35 @@
+"""One result → Aim. Loaded by ``runs.loggers.custom_loggers``; needs the extra ``aim``.
+
+The repository is ``AIM_REPO``, else ``.aim`` in the present folder or one above it, made where there is none, as Aim's own
+tools do. Source: Aim's reference of ``Run`` (3.17 and later).
+"""
+
+import os
+
+import aim
+
+from drl_cli.runs.loggers.result_rows import flatten, numbers
+from drl_cli.runs.loggers.run_identity import keep, known
+
+
+class ToAim:
+    """A run of Aim."""
+
+    def __init__(self, folder, facts, resumed):
+        """See ``runs.loggers.custom_loggers``."""
+        before = known(folder, "aim") if resumed else None
+        own = {"system_tracking_interval": None, "log_system_params": False, "capture_terminal_logs": False}
+        self._run = aim.Run(before, repo=os.environ.get("AIM_REPO"), experiment=facts["experiment"], **own)
+        self._run.name = folder.name
+        self._run["hparams"] = {"run": facts["run"], "env": facts["env"], **flatten(facts["config"])}
+        keep(folder, "aim", self._run.hash)
+
+    def write(self, result):
+        """Track the numbers of a result at step ``timesteps_total``."""
+        step = int(result.get("timesteps_total") or 0)
+        for name, value in numbers(result).items():
+            self._run.track(value, name=name, step=step)
+
+    def close(self):
+        """Write what is left."""
+        self._run.close()

@@ -1,0 +1,46 @@
+"""One result → Weights & Biases. Loaded by ``runs.loggers.custom_loggers``; needs the extra ``wandb``.
+
+All of wandb's own variables count (``WANDB_PROJECT``, ``WANDB_ENTITY``, ``WANDB_MODE=offline`` …); without a project it is
+``drl``. The x-axis is ``timesteps_total``, so that a run that goes on from an earlier checkpoint writes on from there.
+Source: wandb's reference of ``init``, ``define_metric`` and ``Run.log`` (0.19 and later).
+"""
+
+import os
+import secrets
+
+import wandb
+
+from drl_cli.runs.loggers.result_rows import flatten, numbers
+from drl_cli.runs.loggers.run_identity import keep, known
+
+STEP = "timesteps_total"
+
+
+class ToWandb:
+    """A run of wandb."""
+
+    def __init__(self, folder, facts, resumed):
+        """See ``runs.loggers.custom_loggers``."""
+        name = (known(folder, "wandb") if resumed else None) or secrets.token_hex(4)
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT") or "drl",
+            group=facts["experiment"],
+            name=folder.name,
+            id=name,
+            resume="allow",
+            dir=str(folder),
+            config=flatten({"run": facts["run"], "env": facts["env"], **facts["config"]}),
+            tags=[facts["run"], facts["env"][:64]],
+            settings=wandb.Settings(console="off", silent=True),  # the screen is drl's
+        )
+        self._run.define_metric(STEP)
+        self._run.define_metric("*", step_metric=STEP)
+        keep(folder, "wandb", name)
+
+    def write(self, result):
+        """Log the numbers of a result."""
+        self._run.log(numbers(result))
+
+    def close(self):
+        """Send what is left."""
+        self._run.finish()

@@ -1,0 +1,160 @@
+"""The searches that runs are trials of: known by their folders' names, told by the record beside them.
+
+Users: ``drl runs``, ``runs.find`` and ``drl train --resume``. A search's record, ``search_<time>_<id>.json``, is
+``search.search_record``'s; its trials are runs like any other, whose names hold the search's id and the trial's number.
+"""
+
+import fcntl
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from drl_cli.checkpoints.files import parse_json, read_small
+from drl_cli.config.where import Where
+from drl_cli.errors import CheckpointError
+
+ID = re.compile(r"[0-9a-f]{5}")
+_TRIAL = re.compile(r".*_([0-9a-f]{5})_(\d{5})_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_[0-9a-f]{8}", re.DOTALL)
+MAX_BYTES = 64 * 2**20  # of a record
+_OVER = ("finished", "stopped", "failed")
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search as ``drl runs`` lists it, with the fields of a ``runs.run_summary.Run`` that a list shows.
+
+    runs: its trials among those that were found; trials: how many it has, over: how many of them have ended, as its record
+    says. best and best_run: the highest best of a trial, and the id of that run; reward: None. steps, seconds and size are
+    sums over its runs, started is the first's, updated the last's. path: its record, or the folder of its runs without one.
+    """
+
+    path: Path
+    id: str
+    experiment: str
+    algorithm: str
+    env: str
+    state: str
+    started: float | None
+    updated: float | None
+    steps: int | None
+    seconds: float | None
+    best: float | None
+    best_run: str | None
+    size: int
+    runs: tuple
+    trials: int
+    over: int
+    metric: str | None
+    reward: None = None
+    seed: None = None
+
+
+def trial_of(path):
+    """Return (id of the search, number of the trial) of a run's folder, or None for a run of its own."""
+    match = _TRIAL.fullmatch(Path(path).name)
+    return (match[1], int(match[2])) if match else None
+
+
+def record_of(folder, search):
+    """Return the path of a search's record in the folder of its experiment, or None."""
+    return next(iter(sorted(Path(folder).glob(f"search_*_{search}.json"))), None)
+
+
+def find_record(search, roots):
+    """Return the path of the record of the search with that id under the folders of results, or None."""
+    if not ID.fullmatch(search):
+        return None
+    found = [record_of(folder, search) for root in roots for folder in sorted(Path(root).glob("*/"))]
+    return next((path for path in found if path), None)
+
+
+def experiments(record):
+    """Return [(name, mapping, Where)] of the experiments that the search of a record was asked for."""
+    data = _read(record).get("data")
+    asked = data.get("experiments") if isinstance(data, dict) else None
+    return [(one["name"], one["mapping"], Where(str(record))) for one in asked or ()]
+
+
+def is_held(record):
+    """Whether a living process runs the search of a record."""
+    record = Path(record)
+    try:
+        lock = os.open(record.with_name(f".{record.stem}.lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    finally:
+        os.close(lock)
+    return False
+
+
+def folded(runs):
+    """Return ``runs`` with one Search in the place of the first of its trials."""
+    groups = {}
+    for run in runs:
+        trial = trial_of(run.path)
+        groups.setdefault((run.path.parent, trial[0]) if trial else run.path, []).append(run)
+    return [_search(key[1], found) if isinstance(key, tuple) else found[0] for key, found in groups.items()]
+
+
+def _search(search, runs):
+    record = record_of(runs[0].path.parent, search)
+    told = _read(record) if record else {}
+    trials, data = (told[name] if isinstance(told.get(name), dict) else {} for name in ("trials", "data"))
+    trials = [trial for trial in trials.values() if isinstance(trial, dict)]
+    scored = [run for run in runs if run.best is not None]
+    best = max(scored, key=lambda run: run.best) if scored else None
+    numbers = {trial_of(run.path)[1] for run in runs}
+    return Search(
+        path=record or runs[0].path.parent,
+        id=search,
+        experiment=runs[0].experiment,
+        algorithm=_one([run.algorithm for run in runs], "algorithms"),
+        env=_one([run.env for run in runs], "environments"),
+        state=_state(told.get("state"), record, runs),
+        started=min((run.started for run in runs if run.started is not None), default=None),
+        updated=max((run.updated for run in runs if run.updated is not None), default=None),
+        steps=_sum([run.steps for run in runs]),
+        seconds=_sum([run.seconds for run in runs]),
+        best=best and best.best,
+        best_run=best and best.id,
+        size=sum(run.size for run in runs),
+        runs=tuple(runs),
+        trials=max(len(trials), data.get("num_trials") or 0, len(numbers)),
+        over=sum(trial.get("state") in _OVER for trial in trials) if trials else len(numbers),
+        metric=data.get("metric"),
+    )
+
+
+def _read(record):
+    try:
+        told = parse_json(read_small(record, MAX_BYTES), record)
+    except CheckpointError:
+        return {}  # a damaged record must not hide the runs
+    return told if isinstance(told, dict) else {}
+
+
+def _state(said, record, runs):
+    """Return what the record says where that can be; without one, what the trials are."""
+    if record and is_held(record):
+        return "running"
+    if said in ("finished", "interrupted"):
+        return said
+    states = [run.state for run in runs]
+    return "running" if "running" in states else "died" if said == "running" else _one(states, "unknown", "unknown")
+
+
+def _one(words, several, instead=None):
+    words = list(dict.fromkeys(words))
+    return words[0] if len(words) == 1 else instead or f"{len(words)} {several}"
+
+
+def _sum(values):
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,52 @@
+"""Which loop, learner and worker belong together: the one place that knows the parts behind the name of a loop.
+
+Rows of algorithms name a loop of ``KINDS``, or a module or an object with ``make``; ``learner`` and ``worker`` of a row replace
+those of its loop. Parts are named, not imported: a name is resolved in the process that holds the part, and the driver of a
+run on Ray loads no TensorFlow.
+"""
+
+from typing import NamedTuple
+
+from drl_cli.algorithms.table import Algorithm
+from drl_cli.extras import load
+
+LEARNER = "drl_cli.actors.learner:Learner"
+WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
+
+
+class LoopKind(NamedTuple):
+    """A loop with what it drives: ``loop`` is a module with ``make``, the others are classes, all by dotted name."""
+
+    loop: str
+    learner: str = LEARNER
+    worker: str = WORKER
+
+
+_BATCH_LEARNER = "drl_cli.actors.batch_learner:BatchLearner"
+KINDS = {
+    "replay": LoopKind("drl_cli.runtime.loops.replay"),
+    "sync": LoopKind("drl_cli.runtime.loops.sync", _BATCH_LEARNER),
+    "stream": LoopKind("drl_cli.runtime.loops.stream", _BATCH_LEARNER),
+    "gradients": LoopKind(
+        "drl_cli.runtime.loops.gradients",
+        "drl_cli.actors.gradient_learner:GradientLearner",
+        "drl_cli.actors.gradient_worker:GradientWorker",
+    ),
+    "evolution": LoopKind(
+        "drl_cli.runtime.loops.evolution",
+        "drl_cli.actors.evolution_learner:EvolutionLearner",
+        "drl_cli.actors.evolution_worker:EvolutionWorker",
+    ),
+}
+
+
+def kind_of(row: Algorithm) -> LoopKind:
+    """Return the loop of a row with its learner and worker: names, or the objects that a registered row brings."""
+    kind = KINDS.get(row.loop) if isinstance(row.loop, str) else None
+    kind = kind or LoopKind(row.loop)
+    return LoopKind(kind.loop, row.learner or kind.learner, row.worker or kind.worker)
+
+
+def make(row: Algorithm, *parts: object) -> object:
+    """Return the loop of a row, made of cluster, pool, replay, learner and config."""
+    return load(kind_of(row).loop).make(*parts)

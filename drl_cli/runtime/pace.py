@@ -1,0 +1,116 @@
+"""How learning and sampling keep pace: which updates are owed, which fragments may be asked for. User: ``loops.replay``.
+
+``Sampling`` is for steps that go on coming, from environments or from a mix with files; for files alone there is
+``loops.reading``. What the run calls its env steps is theirs to say.
+"""
+
+from drl_cli.config.sections.offline import reads, reads_only
+from drl_cli.config.sections.replay import intensity, span
+from drl_cli.runtime.read_pace import Reading, Tally
+
+
+def make(config):
+    """Return the pace for ``config``, one with BufferKeys."""
+    return Reading(config) if reads_only(config) else Sampling(config)
+
+
+class Sampling:
+    """``training_intensity`` I, kept from both sides.
+
+    ⌊(sampled − learning_starts)·I/B⌋ updates are owed and no more are made; workers are not asked for more than a small lead
+    over what has been learnt.
+    """
+
+    def __init__(self, config):
+        """``config``: one with BufferKeys."""
+        self._config, self._intensity = config, intensity(config)
+        self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
+        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        self._start = max(config.learning_starts, streams * (span(config) + 1))
+        # A window of n steps, or a sequence, is only drawn when it is complete.
+        self.complete = config.num_envs_per_worker * (span(config) + 1)
+        self._lead = max(
+            2 * self._fragment * max(1, config.num_workers),
+            2 * config.updates_per_call * config.train_batch_size / self._intensity,
+        )
+        self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
+        self.sampled = 0
+        self.tally = Tally() if reads(config) else None
+
+    def timesteps(self, updates):
+        """Return the env steps so far: those sampled and read."""
+        del updates
+        return self.sampled
+
+    @property
+    def stored(self):
+        """Env steps in the replay, all of its rows in use counted."""
+        return min(self.sampled - self._origin[0], self._config.buffer_size)
+
+    def got(self, updates):
+        """Return the transitions learnt from per env step since learning began; None before."""
+        steps = self.sampled - self._origin[0] - self._start
+        return (updates - self._origin[1]) * self._config.train_batch_size / steps if steps > 0 else None
+
+    def owed(self, updates):
+        """Return how many updates beyond ``updates`` are due by now."""
+        sampled = self.sampled - self._origin[0]
+        if sampled < self._start:
+            return 0
+        target = int((sampled - self._start) * self._intensity / self._config.train_batch_size)
+        return target - (updates - self._origin[1])
+
+    def asked(self, updates, under_way):
+        """Return (how many fragments may be asked for, of which workers: None for all).
+
+        ``updates``: those made and running; ``under_way``: fragments asked for that are not stored yet.
+        """
+        sampled = self.sampled - self._origin[0] + under_way * self._fragment
+        coming = (updates - self._origin[1]) * self._config.train_batch_size / self._intensity
+        room = self._start + coming + self._lead - sampled
+        return max(0, int(room // self._fragment)), None
+
+    def waiting(self, learns, outstanding):
+        """Say in a few words what waits for what, while the learner ``learns`` or not and fragments are ``outstanding``."""
+        if not learns:
+            return "learner is waiting for samples"
+        return "" if outstanding else "workers are waiting for the learner"
+
+    def behind(self, index):
+        """Return how many fragments a successor of worker ``index`` need not bring again: what was sampled stays new."""
+        del index
+        return 0
+
+    def came(self, token):
+        """A fragment has come from a worker."""
+        if token.reading is not None:
+            self.tally.add(token)
+
+    def added(self, token, steps):
+        """``steps`` env steps of a fragment are in the replay."""
+        del token
+        self.sampled += steps
+
+    def info(self, updates):
+        """Return what a result says of it, beside the steps."""
+        del updates
+        return self.tally.info() if self.tally else {}
+
+    def state(self, updates):
+        """Return what a checkpoint keeps."""
+        del updates
+        facts = {"sampled": self.sampled, "origin": list(self._origin), "pace": self._terms()}
+        return facts | ({"read": self.tally.state()} if self.tally else {})
+
+    def load(self, facts, with_replay):
+        """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""
+        self.sampled, updates = facts["sampled"], facts["updates"]
+        self._origin = tuple(facts["origin"]) if with_replay else (self.sampled, updates)
+        if facts["pace"] != self._terms() and self.sampled - self._origin[0] >= self._start:
+            # Another pace holds from now on: nothing is owed, in either direction, for what was sampled before.
+            self._origin = (self.sampled - self._start, updates)
+        if self.tally and "read" in facts:
+            self.tally.load(facts["read"])
+
+    def _terms(self):
+        return [self._start, self._intensity, self._config.train_batch_size]

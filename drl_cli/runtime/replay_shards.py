@@ -1,0 +1,86 @@
+"""The replay of a run as one thing, in one part or in several shards.
+
+A worker's stream goes to one shard, so that every shard holds whole streams; blocks are drawn from the shards in turn. Used
+by the replay loop and by ``runtime.run_state``.
+
+A block's importance weights are divided by the largest one that any shard's newest block would have had, so that shards of
+unequal mass enter them: a shard with much priority in few rows is drawn from as often as the others, and its rows count for
+more.
+"""
+
+
+class Shards:
+    """The handles of the replay parts, and who gets what."""
+
+    def __init__(self, handles):
+        self.handles = list(handles)
+        self._least = [None] * len(self.handles)  # smallest p/mass of each shard's newest block
+        self._next = 0
+        self._stored = [0] * len(self.handles)  # env steps, since the contents began
+
+    def add(self, token, columns):
+        """Store a fragment; returns the reference to the number of env steps stored."""
+        return self._of(token.meta.worker).call("add", token, columns)
+
+    def added(self, token, stored):
+        """Note that the fragment of ``token`` brought ``stored`` env steps."""
+        self._stored[token.meta.worker % len(self.handles)] += stored
+
+    def sample(self, count, least_steps):
+        """Draw ``count`` batches; returns (shard, reference to the block), or None while none holds ``least_steps``."""
+        for offset in range(len(self.handles)):
+            shard = (self._next + offset) % len(self.handles)
+            if self._stored[shard] >= least_steps:
+                self._next = (shard + 1) % len(self.handles)
+                return shard, self.handles[shard].call("sample", count, self._least_of_others(shard))
+        return None
+
+    def learnt(self, shard, result):
+        """Send the priorities of ``result`` (see ``Learner.learn``) back to the shard that the block came from."""
+        if "priority" in result:
+            self._least[shard] = result["least"]
+            self.handles[shard].call("prioritize", result["serial"], result["priority"])
+
+    def _least_of_others(self, shard):
+        known = [least for other, least in enumerate(self._least) if other != shard and least is not None]
+        return min(known, default=None)
+
+    def _of(self, worker):
+        return self.handles[worker % len(self.handles)]
+
+    def cut(self, worker):
+        """End the streams of ``worker``: it was lost."""
+        self._of(worker).call("cut", worker).result()
+
+    def forget_streams(self):
+        """End all streams and expect new ones: the workers begin anew."""
+        for handle in self.handles:
+            handle.call("forget_streams").result()
+
+    def size(self):
+        """Return the rows in use over all shards."""
+        return sum(reference.result() for reference in [handle.call("size") for handle in self.handles])
+
+    def save(self, folder, compress):
+        """Let every shard write its file into ``folder``; returns the list of their facts."""
+        return [call.result() for call in [handle.call("save", folder, compress) for handle in self.handles]]
+
+    def facts(self):
+        """Return the list of what every shard keeps even where its contents are not kept."""
+        return [call.result() for call in [handle.call("facts") for handle in self.handles]]
+
+    def load(self, stored, facts):
+        """Continue from ``save``; ``stored(index)`` returns the arrays of a shard, None where only the facts are kept."""
+        for index, (handle, own) in enumerate(zip(self.handles, facts, strict=True)):
+            handle.call("load", stored(index), own).result()
+
+    def state(self):
+        """Return whose turn it is and what is known of the shards, as plain data."""
+        return {"next": self._next, "least": list(self._least), "stored": list(self._stored)}
+
+    def restore(self, facts, with_contents):
+        """Continue from ``state``; without the contents every shard begins empty."""
+        if len(facts["stored"]) == len(self.handles):
+            self._next, self._least = facts["next"], list(facts["least"])
+            if with_contents:
+                self._stored = list(facts["stored"])

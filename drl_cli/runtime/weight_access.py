@@ -1,0 +1,60 @@
+"""The weights of a running Trainer, read and replaced from outside. User: the Python door.
+
+Weights of nets, their targets and filters are meant, by the names that the policy's spec gives them: neither what the optimiser
+remembers nor counters.
+"""
+
+import numpy as np
+
+from drl_cli.errors import InputError, suggestion
+from drl_cli.extras import load
+from drl_cli.policies import filters
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+
+SCOPE = DEFAULT_POLICY + "/"
+FILTERS = "filter/"
+
+
+def first(row, config, spec):
+    """Return {name: array} of the weights that a run with the seed of ``config`` begins with."""
+    return load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
+
+
+def chosen(arrays, names):
+    """Return those of ``arrays`` (a learner's state) that are weights, by bare name; ``names``: of ``first``."""
+    bare = {name.removeprefix(SCOPE): array for name, array in arrays.items()}
+    return {name: array for name, array in bare.items() if name in names or name.startswith(FILTERS)}
+
+
+def read(trainer, names):
+    """Return the present weights of a started Trainer, {name: array}."""
+    return chosen(trainer.parts.learner.call("state").result(), names)
+
+
+def write(trainer, weights):
+    """Go on with ``weights`` ({name: array}; others stay as they are), and let everybody who acts have them.
+
+    What the optimiser remembers stays. Raises InputError, and changes nothing, for names and shapes that are not there.
+    """
+    trainer.loop.quiesce()
+    learner = trainer.parts.learner
+    arrays = learner.call("state").result()
+    fit(weights, {name.removeprefix(SCOPE): array for name, array in arrays.items()})
+    new = {SCOPE + name: np.asarray(value, arrays[SCOPE + name].dtype) for name, value in weights.items()}
+    learner.call("load", arrays | new, trainer.loop.meters.version).result()
+    trainer.loop.meters.version = learner.call("push").result()
+
+
+def fit(weights, known):
+    """Raise InputError where ``weights`` has a name or a shape that ``known`` ({name: array}) has not, or no numbers."""
+    for name, value in weights.items():
+        if name not in known:
+            raise InputError(f"There are no weights named {str(name)[:100]!r}.{suggestion(name, known)}")
+        try:
+            array = np.asarray(value, np.asarray(known[name]).dtype)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The weights {name} are no array of numbers: {error}") from error
+        if array.shape != np.shape(known[name]):
+            raise InputError(f"The weights {name} have the shape {np.shape(known[name])}, not {array.shape}.")
+        if not np.isfinite(array).all():
+            raise InputError(f"The weights {name} hold a number that is not finite.")

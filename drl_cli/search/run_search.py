@@ -1,0 +1,156 @@
+"""A search from its data to its outcome: the points are run, the best trained again, a file written. Light: no Ray.
+
+User: the command ``drl train``. Everything it does is in the record beside the runs, so that it can be gone on with.
+"""
+
+import contextlib
+import dataclasses
+import math
+import os
+import signal
+from pathlib import Path
+
+from drl_cli import events, process
+from drl_cli.checkpoints import replace_file
+from drl_cli.errors import CriterionMissed, InputError, RunFailed
+from drl_cli.extras import load
+from drl_cli.runs import loggers
+from drl_cli.search import trial_ranks
+from drl_cli.search.search_record import OVER
+from drl_cli.search.trial import row_of
+
+ENDED = "ended with the search"
+CLUSTER = "drl_cli.runtime.ray_cluster:RayCluster"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a search ended: ``state`` "finished" or "interrupted", ``exit_code``, ``written``, the path of a file or None.
+
+    ``text``: what was demanded and missed, or how many trials failed; the others come to their end all the same.
+    """
+
+    state: str
+    exit_code: int
+    written: Path | None = None
+    text: str = ""
+
+
+def run(record, stop_request, makers, command):
+    """Run a search to its end; returns the Outcome.
+
+    ``record`` is the Record of a new search or of one to go on with; ``makers`` the dotted names of dict(spec=…, steps=…):
+    (data, point) → ExperimentSpec, and (spec, request) → its run as a generator; ``command`` the line for the file's header.
+    Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
+    """
+    before_exit = getattr(stop_request, "before_exit", None)
+    with record.held(), contextlib.ExitStack() as stack:
+        if before_exit:
+            stack.callback(before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
+        return _run(record, stop_request, makers, command)
+
+
+def _run(record, stop_request, makers, command):
+    data = record.data
+    process.prepare_ray()
+    load("drl_cli.search.tune_runner:environment")()
+    if data["search"]:
+        load("drl_cli.search.tpe")  # a missing extra is told before Ray starts
+    every = [trial["point"] for trial in record.trials.values()] or [data]
+    most = max(sum(bundle.get("CPU", 0) for bundle in point["bundles"]) for point in every)
+    address = data["ray"].get("address")
+    events.report("phase", text=f"joining Ray at {address}" if address else "starting Ray")
+    with getattr(stop_request, "starting", contextlib.nullcontext)():
+        cluster = load(CLUSTER)(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
+        install = getattr(stop_request, "install", None)
+        if install:
+            install()  # Ray replaces the SIGTERM handler while it starts
+    try:
+        if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
+            load("drl_cli.search.tune_runner:check_resources")(
+                [point for point in every if "bundles" in point and "trial" in point]
+            )
+        _fit(record, stop_request, makers, rescored=False)
+        written = None
+        if data["write"] and not stop_request:
+            written = _write_best(record, stop_request, makers, command)
+        return _ended(record, stop_request, written)
+    finally:
+        cluster.close()
+        if stop_request:
+            record.interrupt(_code(stop_request), ENDED)
+
+
+def _fit(record, stop_request, makers, rescored):
+    """Run what is not over, of the search itself or of what is trained again."""
+    data, points = record.data, record.unfinished(rescored)
+    searching = [trial for trial in record.trials.values() if "rescore" not in trial["point"]]
+    new = max(0, data["num_trials"] - len(searching)) if data["search"] and not rescored else 0
+    if not points and not new:
+        return
+    for point in points:
+        record.trials[point["trial"]] |= {"state": "pending", "text": None}
+        events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
+    record.write("running")
+    events.report("phase", text="training the best again" if rescored else "starting trials")
+    over = {n: _rows(t, data["metric"]) for n, t in record.trials.items() if t["state"] in OVER and not rescored}
+    live = {n: _rows(t, data["metric"]) for n, t in record.trials.items() if t["state"] not in OVER and not rescored}
+    told = [
+        (t["point"]["values"], trial_ranks.score_of(data, t.get("result"))) for t in searching if t["state"] in OVER
+    ]
+    rows = {"over": over, "live": live}
+    work = {"points": points, "new": new, "rows": rows, "told": told, "fifo": rescored}
+    load("drl_cli.search.tune_runner:fit")(data, work, record, stop_request, makers)
+
+
+def _rows(trial, metric):
+    folder = trial.get("run_folder")
+    return [row_of(row, metric) for row in loggers.read_rows(folder)] if folder else []
+
+
+def _write_best(record, stop_request, makers, command):
+    """Train the best trials again on fresh seeds and write the file; returns its path, None when the search was stopped."""
+    data = record.data
+    if not any("rescore" in trial["point"] for trial in record.trials.values()):
+        first = 1 + max(record.trials)
+        for point in trial_ranks.rescoring_points(data, record.trials, first):
+            record.change(point["trial"], point=point, state="pending")
+            events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
+    _fit(record, stop_request, makers, rescored=True)
+    if stop_request:
+        return None
+    if not trial_ranks.rescored(data, record.trials):
+        events.report("warning", text="none of the best trials could be trained again: no file is written")
+        return None
+    path = Path(data["write"]["path"])
+    text = trial_ranks.file_text(data, record.trials, command)
+    try:
+        replace_file(path, text.encode("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); the search is in {record.path}") from error
+    return path
+
+
+def _cut_off(record, code):
+    """Record a search whose process is about to end; its trials' processes end here, so that they write no more."""
+    process.kill_descendants()
+    for number in record.interrupt(code, ENDED):
+        events.report("trial", trial=number, **record.trials[number])
+
+
+def _code(stop_request):
+    return getattr(stop_request, "exit_code", 0) or 128 + signal.SIGINT
+
+
+def _ended(record, stop_request, written):
+    if stop_request:
+        return Outcome("interrupted", _code(stop_request))
+    record.write("finished")
+    states = [trial["state"] for trial in record.trials.values()]
+    good = any(state in ("finished", "stopped") for state in states)
+    failed = states.count("failed")
+    if failed or not good or (record.data["write"] and written is None):
+        text = f"{failed} of {len(states)} trials failed" if failed else ""
+        return Outcome("finished", RunFailed.exit_code, written, text if good else "no trial came to its end")
+    missed = trial_ranks.missed(record.data, record.trials)
+    return Outcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))

@@ -1,0 +1,59 @@
+"""Keys of RLlib's experiments that change nothing, or stand for a stop rule."""
+
+import pytest
+
+from drl_cli.config.rllib.experiment_aliases import settled
+from drl_cli.config.where import Where
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ({"upload_dir": ""}, "is what drl does anyway."),
+        ({"loggers": None}, "is what drl does anyway."),
+        ({"sync_on_checkpoint": True}, "changes nothing: a checkpoint is complete on the run's own disk"),
+        ({"export_formats": ["checkpoint"]}, "changes nothing: each checkpoint is one"),
+        ({"frameworks": ["tf", "torch"]}, "changes nothing: drl is graphs only"),
+        ({"log_to_file": False}, "changes nothing: each run has its drl.log."),
+    ],
+)
+def test_key_that_changes_nothing_is_said_and_left_out(mapping, said):
+    left, notices, problems = settled({"run": "SAC", **mapping}, Where("my.yaml"))
+    assert (left, problems, len(notices)) == ({"run": "SAC"}, [], 1)
+    assert said in notices[0] and notices[0].startswith(next(iter(mapping)))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "text"),
+    [
+        ({"sync_on_checkpoint": 1}, "sync_on_checkpoint: 1 is not allowed; it takes true or false (my.yaml)."),
+        (
+            {"frameworks": ["jax"]},
+            "frameworks: [\"jax\"] is not allowed; it takes one of 'tf', 'tf2', 'tfe', 'torch' (my.yaml).",
+        ),
+        ({"time_budget_s": -1}, "time_budget_s: -1 is not allowed; it takes a number of seconds > 0 (my.yaml)."),
+        ({"time_budget_s": True}, "time_budget_s: true is not allowed; it takes a number of seconds > 0 (my.yaml)."),
+    ],
+)
+def test_value_of_the_wrong_type_is_refused(mapping, text):
+    assert settled(mapping, Where("my.yaml"))[2] == [text]
+
+
+@pytest.mark.parametrize(
+    ("stop", "rules"),
+    [
+        (None, {"time_total_s": 60}),
+        ({"episode_reward_mean": 5}, {"episode_reward_mean": 5, "time_total_s": 60}),
+        ({"time_total_s": 20}, {"time_total_s": 20}),
+        ({"time_total_s": 200}, {"time_total_s": 60}),
+    ],
+)
+def test_time_budget_is_a_stop_rule(stop, rules):
+    left, notices, problems = settled({"time_budget_s": 60, **({"stop": stop} if stop else {})}, Where("my.yaml"))
+    assert (left, problems) == ({"stop": rules}, [])
+    assert notices[0].startswith("time_budget_s 60 (my.yaml) is read as stop: {time_total_s: ")
+
+
+def test_what_is_refused_with_a_hint_is_left_to_the_schema():
+    mapping = {"upload_dir": "s3://x", "export_formats": ["model"]}
+    assert settled(mapping, Where("my.yaml")) == (mapping, [], [])

@@ -1,0 +1,22 @@
+"""The names of results: each once, of the kinds the loggers and stop rules count on."""
+
+from drl_cli.config.result_names import LIST_FIELDS, NUMBER_FIELDS, RESULT_FIELDS, TEXT_FIELDS
+
+
+def test_names_are_unique_and_complete():
+    assert len(RESULT_FIELDS) == len(set(RESULT_FIELDS)) == len(NUMBER_FIELDS) + len(TEXT_FIELDS) + len(LIST_FIELDS)
+    assert {"episode_reward_mean", "timesteps_total", "evaluation/confirmed_reward_mean", "done"} <= set(RESULT_FIELDS)
+    assert "info/learner/default_policy/grad_norm_actor" in NUMBER_FIELDS
+
+
+def test_results_of_the_off_policy_family_have_names():
+    learner = {f"info/learner/default_policy/{name}" for name in ("loss", "mean_td_error", "critic_loss", "edge_mass")}
+    explored = {f"info/exploration/{name}" for name in ("epsilon", "stddev", "scale")}
+    assert learner | explored | {"info/replay_shards"} <= set(NUMBER_FIELDS)
+
+
+def test_results_of_the_on_policy_family_have_names():
+    stats = ("policy_loss", "vf_explained_var", "kl", "first_kl", "line_search_steps", "cg_residual", "max_rho")
+    stream = ("fragments_dropped", "weight_lag_max", "queue_size", "queue_capacity", "num_steps_replayed")
+    learner = {f"info/learner/default_policy/{name}" for name in stats}
+    assert learner | {f"info/{name}" for name in stream} <= set(NUMBER_FIELDS)

@@ -1,0 +1,43 @@
+"""R2D2's keys: how long sequences are, and what contradicts itself."""
+
+import pytest
+from pydantic import ValidationError
+
+from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.config.sections.replay import learnt_steps, span
+
+
+def made(**given):
+    return R2D2Config.model_validate(given)
+
+
+def test_sequence_is_burn_in_and_the_steps_that_are_learnt():
+    assert (learnt_steps(made()), span(made())) == (20, 22)  # 20 steps, the last of which looks 3 ahead
+    long = made(burn_in=10, model={"max_seq_len": 30}, n_step=1)
+    assert (learnt_steps(long), span(long)) == (30, 40)
+    assert learnt_steps(made(burn_in=10, replay_sequence_length=25)) == 15
+    assert learnt_steps(made(burn_in=10, replay_sequence_length=25, model={"max_seq_len": 15})) == 15
+
+
+def test_transitions_span_their_window():
+    assert (learnt_steps(DQNConfig()), span(DQNConfig())) == (1, 3)
+
+
+def test_other_keys_of_the_model_leave_its_lstm_in_place():
+    assert made(model={"lstm_cell_size": 7}).model.use_lstm
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"burn_in": 10, "replay_sequence_length": 10}, "10 is not more than burn_in 10"),
+        ({"replay_sequence_length": 9, "model": {"max_seq_len": 8}}, "give one of the two"),
+        ({"model": {"use_lstm": False}}, "false is DQN: take --run DQN"),
+        ({"prioritized_replay": True, "worker_side_prioritization": True}, "workers cannot judge sequences yet"),
+        ({"buffer_size": 80, "learning_starts": 50}, "windows of 22 steps from 4 environments .* need 92 or more"),
+    ],
+)
+def test_keys_that_contradict_are_refused(given, why):
+    with pytest.raises(ValidationError, match=why):
+        made(**given)

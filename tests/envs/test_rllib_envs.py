@@ -1,0 +1,35 @@
+"""Environments by the path of a class, as RLlib's files name them."""
+
+import pytest
+
+from drl_cli.envs import make
+from drl_cli.errors import EnvError
+
+EXAMPLES = "ray.rllib.examples.env."
+
+
+def test_class_of_an_environment_that_is_here_runs_as_it():
+    asked = f"{EXAMPLES}stateless_cartpole.StatelessCartPole"
+    found = make.resolve(asked)
+    assert (found.id, found.asked) == ("drl/StatelessCartPole-v1", asked)
+    assert found.notice == f"{asked} is drl/StatelessCartPole-v1 here."
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (
+            f"{EXAMPLES}repeat_after_me_env.RepeatAfterMeEnv",
+            "is a class of RLlib's examples, which drl does not contain; environments go by registered names. In a module of "
+            "yours write drl_cli.register_env('RepeatAfterMeEnv', RepeatAfterMeEnv), then type: --import MODULE --env "
+            "RepeatAfterMeEnv",
+        ),
+        (f"{EXAMPLES}multi_agent.MultiAgentCartPole", "has several agents; here one policy acts in an environment."),
+        ("mine.envs.Maze", "is the path of a class; environments go by registered names."),
+    ],
+)
+def test_class_path_is_refused_with_what_to_write(asked, text):
+    with pytest.raises(EnvError) as caught:
+        make.resolve(asked)
+    assert str(caught.value).startswith(asked) and text in str(caught.value)
+    assert f"--env {asked}" not in str(caught.value)

@@ -1,0 +1,319 @@
+"""When a run looks stuck or as if it diverges, and when it does not."""
+
+import math
+
+import pytest
+
+from drl_cli import events
+from drl_cli.runs.diagnosis import Diagnosis, Listening, Situation
+
+
+@pytest.fixture
+def told():
+    heard = []
+    stop = events.subscribe(lambda kind, fields: heard.append(fields) if kind == "diagnosis" else None)
+    yield heard
+    stop()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def result(steps, reward=None, evaluation=None, episodes=None, **stats):
+    """A nested result; ``evaluation``: (number, mean, least, largest)."""
+    told = {
+        "timesteps_total": steps,
+        "episodes_total": steps // 100 if episodes is None else episodes,
+        "episode_reward_mean": reward,
+        "episode_reward_max": reward,
+        "episode_reward_min": reward,
+        "episode_len_mean": 100.0,
+        "info": {"learner": {"default_policy": stats}},
+    }
+    if evaluation:
+        names = ("training_iteration", "episode_reward_mean", "episode_reward_min", "episode_reward_max")
+        told["evaluation"] = dict(zip(names, evaluation, strict=True))
+    return told
+
+
+def names(told):
+    return [fields["name"] for fields in told]
+
+
+def test_no_episode_within_three_time_limits_is_told_once(told):
+    seen = Diagnosis(Situation(streams=2, limit=200), Clock())
+    for steps in (400, 1200, 1400, 1600):
+        seen.see(result(steps, episodes=0))
+    assert names(told) == ["no episode"]
+    assert "700 steps in each environment" in told[0]["text"] and "Set horizon" in told[0]["text"]
+
+
+def test_no_episode_without_a_time_limit_takes_longer(told):
+    seen = Diagnosis(Situation(streams=1), Clock())
+    seen.see(result(20_000, episodes=0))
+    assert told == []
+    seen.see(result(20_001, episodes=0))
+    assert names(told) == ["no episode"]
+
+
+def test_no_episode_is_as_it_should_be_where_all_is_read(told):
+    Diagnosis(Situation(reads=True), Clock()).see(result(10**6, episodes=0))
+    assert told == []
+
+
+def test_entropy_that_is_gone_while_rewards_stand_still_is_told(told):
+    seen = Diagnosis(Situation(choices=math.log(4)), Clock())
+    for step in range(1, 25):
+        seen.see(result(1000 * step, -150.0, entropy=0.001))
+    assert names(told) == ["entropy"]
+
+
+def test_entropy_that_is_gone_while_rewards_rise_is_no_news(told):
+    seen = Diagnosis(Situation(choices=math.log(4)), Clock())
+    for step in range(1, 40):
+        seen.see(result(1000 * step, 10.0 * step, entropy=0.001))
+    assert told == []
+
+
+def test_entropy_of_gaussians_may_be_negative(told):
+    seen = Diagnosis(Situation(dims=2), Clock())
+    for step in range(1, 40):
+        seen.see(result(1000 * step, -150.0, entropy=-2.0))
+    assert told == []
+    for step in range(40, 45):
+        seen.see(result(1000 * step, -150.0, entropy=-7.0))
+    assert names(told) == ["entropy"]
+
+
+def test_goal_that_was_reached_silences_every_rule(told):
+    seen = Diagnosis(Situation(choices=math.log(2), target=475), Clock())
+    for step in range(1, 40):
+        seen.see(result(1000 * step, 500.0, entropy=0.0001, mean_q=1e9))
+    assert told == []
+
+
+def test_values_beyond_what_rewards_explain_three_times_in_a_row_are_told(told):
+    seen = Diagnosis(Situation(gamma=0.99), Clock())
+    for q in (5000.0, 5000.0, 20.0, 5000.0, 5000.0):
+        seen.see(result(1000, -100.0, mean_q=q))
+    assert told == []
+    seen.see(result(1000, -100.0, mean_q=5000.0))
+    assert names(told) == ["values"] and "5e+03" in told[0]["text"]
+
+
+def test_values_of_a_long_horizon_and_of_entropy_are_explained(told):
+    seen = Diagnosis(Situation(gamma=0.99, dims=2), Clock())
+    for step in range(5):  # 1 a step for 100 steps: 100 in sum, and 400 from a temperature of 1
+        seen.see(result(1000 * step + 1000, 100.0, mean_q=4000.0, alpha_value=1.0))
+    assert told == []
+
+
+def test_error_of_the_values_is_compared_as_its_root(told):
+    seen = Diagnosis(Situation(gamma=0.9), Clock())
+    for _ in range(3):
+        seen.see(result(1000, 10.0, vf_loss=90.0**2))
+    assert told == []
+    for _ in range(3):
+        seen.see(result(1000, 10.0, vf_loss=110.0**2))
+    assert names(told) == ["values"]
+
+
+def test_values_in_other_units_than_rewards_are_not_judged(told):
+    seen = Diagnosis(Situation(scaled=True), Clock())
+    for _ in range(5):
+        seen.see(result(1000, 0.1, mean_q=1e6))
+    assert told == []
+
+
+def test_temperature_that_runs_away_is_told(told):
+    seen = Diagnosis(Situation(), Clock())
+    for _ in range(3):
+        seen.see(result(1000, 5.0, alpha_value=500.0, target_entropy=-2.0))
+    assert names(told) == ["temperature"]
+
+
+def test_evaluations_of_one_score_are_told_after_many_steps(told):
+    seen = Diagnosis(Situation(target=-110.0), Clock())
+    for number in range(1, 7):
+        seen.see(result(10_000 * number, -200.0, (number, -200.0, -200.0, -200.0)))
+    assert names(told) == ["one score"] and "exactly -200" in told[0]["text"]
+
+
+def perfect(seen, score, lower=None, first=1):
+    """Ten evaluations of one score; ``lower``: the least return of training episodes at first."""
+    for number in range(1, 11):
+        row = result(10_000 * number, score, (number, score, score, score))
+        if lower is not None and number == first:
+            row["episode_reward_min"] = lower
+        seen.see(row)
+
+
+def test_every_evaluation_at_what_counts_as_solved_is_not_stuck_though_the_goal_is_beyond(told):
+    perfect(Diagnosis(Situation(target=501.0, threshold=475.0), Clock()), 500.0)
+    assert told == []
+
+
+def test_every_evaluation_at_the_highest_return_ever_seen_is_not_stuck_where_nobody_says_what_is_solved(told):
+    perfect(Diagnosis(Situation(), Clock()), 1.0)
+    perfect(Diagnosis(Situation(), Clock()), -20.0, lower=-90.0)
+    assert told == []
+
+
+def test_a_perfect_policy_that_no_longer_tries_anything_is_not_stuck(told):
+    seen = Diagnosis(Situation(choices=math.log(4)), Clock())
+    for number in range(1, 41):
+        seen.see(result(10_000 * number, 1.0, (number, 1.0, 1.0, 1.0), entropy=0.001))
+    assert told == []
+
+
+def test_nothing_in_every_evaluation_is_stuck_where_nobody_says_what_is_solved(told):
+    perfect(Diagnosis(Situation(), Clock()), 0.0)
+    assert names(told) == ["one score"]
+
+
+def test_standing_still_below_what_counts_as_solved_is_stuck_though_nothing_was_ever_better(told):
+    perfect(Diagnosis(Situation(target=90.0, threshold=90.0), Clock()), 0.0, lower=-40.0)
+    assert names(told) == ["one score"]
+
+
+def test_a_long_compilation_in_the_midst_of_a_run_is_not_taken_for_a_hanging_step(told):
+    clock = Clock()
+    seen = Diagnosis(Situation(), clock)
+    seen.hear("progress", progress(5))
+    seen.hear("learner", {"text": "compiling the update (XLA)"})
+    for clock.now in (100.0, 200.0):
+        seen.hear("progress", progress(5))
+    seen.hear("learner", {"text": ""})
+    clock.now = 210.0
+    seen.hear("progress", progress(5))
+    assert told == []
+
+
+def test_evaluations_of_one_score_while_training_moves_are_no_news(told):
+    seen = Diagnosis(Situation(target=-110.0), Clock())
+    for number in range(1, 9):
+        seen.see(result(10_000 * number, -200.0 + 8 * number, (number, -200.0, -200.0, -200.0)))
+    assert told == []
+
+
+def test_evaluation_that_is_told_again_with_each_result_counts_once(told):
+    seen = Diagnosis(Situation(target=-110.0), Clock())
+    for step in range(1, 20):
+        seen.see(result(10_000 * step, -200.0, (1, -200.0, -200.0, -200.0)))
+    assert told == []
+
+
+def test_evaluations_that_stay_fallen_are_told(told):
+    seen = Diagnosis(Situation(target=1000.0), Clock())
+    for number, mean in enumerate([10.0, 400.0, *[150.0] * 7], 1):
+        seen.see(result(1000 * number, 100.0 + number, (number, mean, mean - 9, mean + 9)))
+    assert told == []
+    seen.see(result(10_000, 90.0, (10, 200.0, 190.0, 210.0)))
+    assert names(told) == ["fallen"] and "reached 400 (iteration 2)" in told[0]["text"]
+
+
+def test_evaluations_that_swing_are_no_news(told):
+    seen = Diagnosis(Situation(target=1000.0), Clock())
+    for number in range(1, 60):
+        mean = 400.0 if number % 7 == 2 else 100.0
+        seen.see(result(1000 * number, 100.0 + number, (number, mean, mean - 9, mean + 9)))
+    assert told == []
+
+
+def test_finding_is_told_again_only_after_ten_minutes(told):
+    clock = Clock()
+    seen = Diagnosis(Situation(limit=10), clock)
+    for seconds in (0.0, 300.0, 599.0, 600.0):
+        clock.now = seconds
+        seen.see(result(1000, episodes=0))
+    assert names(told) == ["no episode", "no episode"]
+
+
+def progress(steps, updates=0):
+    return {"env_steps": steps, "updates": updates, "learner": "learning", "waiting": "learner is waiting for samples"}
+
+
+def test_no_step_and_no_update_for_a_minute_is_told(told):
+    clock = Clock()
+    seen = Diagnosis(Situation(), clock)
+    for seconds, steps in ((0.0, 10), (5.0, 20), (64.0, 20)):
+        clock.now = seconds
+        seen.hear("progress", progress(steps))
+    assert told == []
+    clock.now = 66.0
+    seen.hear("progress", progress(20))
+    assert names(told) == ["no movement"] and "61 s (learner is waiting for samples)" in told[0]["text"]
+
+
+def test_long_steps_that_are_usual_are_no_news(told):
+    clock = Clock()
+    seen = Diagnosis(Situation(), clock)
+    for seconds, steps in ((0.0, 0), (50.0, 1), (100.0, 2), (180.0, 2), (190.0, 3)):
+        clock.now = seconds
+        seen.hear("progress", progress(steps))
+    assert told == []
+
+
+def test_no_news_for_three_minutes_is_told(told):
+    clock = Clock()
+    seen = Diagnosis(Situation(), clock)
+    clock.now = 179.0
+    seen.check_silence()
+    seen.hear("phase", {"text": "x"})
+    clock.now = 300.0
+    seen.check_silence()
+    assert told == []
+    clock.now = 360.0
+    seen.check_silence()
+    assert names(told) == ["silence"] and "set horizon" in told[0]["text"]
+
+
+def test_thread_that_listens_ends():
+    class Counting:
+        calls = 0
+
+        def check_silence(self):
+            self.calls += 1
+
+    counting = Counting()
+    listening = Listening(counting, every_s=0.001)
+    stop = listening.start()
+    while not counting.calls:
+        pass
+    stop()
+    before = counting.calls
+    assert before > 0 and not listening._thread.is_alive()
+
+
+def test_lucky_evaluation_before_training_has_risen_is_no_fall(told):
+    seen = Diagnosis(Situation(target=1000.0), Clock())
+    for number, mean in enumerate([10.0, 400.0, *[150.0] * 12], 1):
+        seen.see(result(1000 * number, 20.0 + 10 * number, (number, mean, mean - 9, mean + 9)))
+    assert told == []
+
+
+def _sampled(seconds, making):
+    return result(1000, 500.0) | {"timers": {"sample_s": seconds, "make_env_s": making}}
+
+
+@pytest.mark.parametrize(
+    ("fresh", "advice"), [(True, "fresh_envs makes a new one"), (False, "one that raised is made anew")]
+)
+def test_making_environments_for_more_than_a_tenth_of_sampling_is_told(told, fresh, advice):
+    seen = Diagnosis(Situation(fresh=fresh, target=100.0), Clock())
+    seen.see(_sampled(0.6, 0.5))
+    assert told == []  # too early to judge
+    seen.see(_sampled(0.6, 0.46))
+    assert names(told) == ["making"]
+    assert told[0]["text"].startswith(f"Making environments takes 80 % of sampling: {advice}")
+
+
+def test_making_environments_for_a_twentieth_of_sampling_is_not_told(told):
+    seen = Diagnosis(Situation(fresh=True), Clock())
+    for _ in range(5):
+        seen.see(_sampled(2.0, 0.1))
+    assert told == []
