@@ -12,6 +12,7 @@ without it machines behave alike.
 import contextlib
 import os
 import sys
+from typing import Any, TypeAlias
 
 from drl_cli.process import ONEDNN, muted
 
@@ -40,9 +41,15 @@ version = _tensorflow.__version__
 _tensorflow.get_logger().setLevel("ERROR")
 
 
-def lite():
+def lite() -> Any:
     """Return ``tf.lite`` of TensorFlow 2, which TensorFlow loads when it is asked for: its converter keeps signatures."""
     return _tensorflow.lite
 
 
-__all__ = ["function", "lite", "tf", "version"]
+# TensorFlow ships no types for its v1 API: these names say what is meant, and are the one place to change once it does.
+Tensor: TypeAlias = Any  # a symbolic tensor of a graph; shapes stand in docstrings and at the end of lines, # [B, A]
+Variable: TypeAlias = Any  # a resource variable of a graph
+Session: TypeAlias = Any
+Graph: TypeAlias = Any
+
+__all__ = ["Graph", "Session", "Tensor", "Variable", "function", "lite", "tf", "version"]
