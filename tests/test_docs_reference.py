@@ -74,7 +74,7 @@ def test_exit_codes_are_told(made):
     assert {int(code): text for code, text in listed} == endings.EXIT_CODES
 
 
-@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_algorithm_is_told_with_every_key(row, made):
     told = re.findall(r"^``(\S+)`` = ``", made[f"algorithms/{row.name}.rst"], re.MULTILINE)
     assert sorted(told) == sorted(".".join(path) for path, _ in leaves(load(row.config)))

@@ -1,7 +1,8 @@
-"""In words: who waits for whom in each loop, and what a loop learns from. Read by ``drl algorithms``; imports nothing heavy."""
+"""What each loop does, in words, for ``drl algorithms``: what it learns from, and which part waits for which."""
 
 import inspect
 
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.algorithms.table import loop_name
 
 DATAFLOW = {
@@ -39,10 +40,10 @@ DATAFLOW = {
 """Name of a loop's module, "reading" for what learns from files → (its short name, a sentence or two)."""
 
 
-def of(row):
-    """Return (short name, sentences) of the loop of a row of the table; of another's loop what its docstring begins with."""
+def of(row: Algorithm) -> tuple[str, str]:
+    """Return (short name, sentences) of the loop of a row; for a loop of a plug-in the first paragraph of its docstring."""
     name = "reading" if row.reads else loop_name(row)
     if name in DATAFLOW:
         return DATAFLOW[name]
-    told = "" if isinstance(row.loop, str) else inspect.getdoc(row.loop) or ""
-    return name, " ".join(told.partition("\n\n")[0].split())
+    about = "" if isinstance(row.loop, str) else inspect.getdoc(row.loop) or ""
+    return name, " ".join(about.partition("\n\n")[0].split())

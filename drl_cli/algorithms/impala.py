@@ -1,4 +1,4 @@
-"""The configs of IMPALA and APPO: every key with its default, meaning, unit and bounds.
+"""IMPALA and APPO: their keys and their rows; the nets are ``actor_critic_nets``. Updates: ``impala_graph``, ``appo_graph``.
 
 Names and meanings are RLlib's (1.0.1). Sources: Espeholt et al. 2018 (IMPALA); Luo et al. 2020, "IMPACT" (arXiv
 1912.00167), for the target policy, replayed batches and several passes; Schulman et al. 2017 (the clipped surrogate).
@@ -11,13 +11,17 @@ Deviations:
 - ``lambda`` weighs V-trace's traces too (remark 2 of the paper).
 - ``target_update_frequency`` counts train batches. RLlib 1.0.1 compares env steps with a number of passes, and so copies
   at every batch.
-- ``vtrace_drop_last_ts`` has nothing to do: the value of the real observation behind the last step is known.
+- ``vtrace_drop_last_ts`` has nothing to do: the value of the real observation after the last step is known.
 """
+
+from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import OnPolicyKeys
@@ -154,7 +158,7 @@ class IMPALAConfig(
     """An actor-critic whose workers never wait: V-trace corrects for the age of what they did."""
 
     @model_validator(mode="after")
-    def _streams(self):
+    def _streams(self) -> IMPALAConfig:
         """Refuse what each key allows but the keys together do not."""
         if self.num_aggregation_workers:
             raise MisfitError(
@@ -217,6 +221,29 @@ class APPOConfig(
     )
 
 
-def passes_per_call(config):
+def passes_per_call(config: StreamKeys) -> int:
     """Return the passes over a train batch in one call of the learner: all, unless the passes of several take turns."""
     return config.num_sgd_iter if config.minibatch_buffer_size == 1 else 1
+
+
+def target_updates(config: APPOConfig, updates: int) -> int:
+    """Return how often APPO's target policy has been copied after ``updates`` gradient steps."""
+    return updates // (config.target_update_frequency * config.num_sgd_iter)
+
+
+IMPALA = Algorithm(
+    name="IMPALA",
+    config=IMPALAConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.impala_graph",
+    postprocess="trajectory",
+    loop="stream",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)
+APPO = IMPALA._replace(
+    name="APPO",
+    config=APPOConfig,
+    nets=NETS._replace(target_updates=target_updates),
+    graph="drl_cli.algorithms.appo_graph",
+)

@@ -1,12 +1,16 @@
-"""The config of TRPO: every key with its default, meaning, unit and bounds.
+"""TRPO: its keys and its row; the nets are ``actor_critic_nets``. The update is ``trpo_graph``.
 
-Read by everything that runs TRPO, as attributes. RLlib never had TRPO: its names are taken where it has the thing for other
+RLlib never had TRPO: its names are taken where it has the thing for other
 algorithms, the others are those of the published implementations. Source of defaults: Schulman et al. 2015 (arXiv
 1502.05477), appendix D and E, OpenAI's Spinning Up, and the recipes of rl-baselines3-zoo.
 """
 
+from __future__ import annotations
+
 from pydantic import model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 
@@ -73,7 +77,7 @@ class TRPOConfig(
     )
 
     @model_validator(mode="after")
-    def _keeps_policy_and_value_apart(self):
+    def _keeps_policy_and_value_apart(self) -> TRPOConfig:
         """Refuse layers that two masters train, and what has no effect for that reason."""
         if self.vf_share_layers:
             raise MisfitError(
@@ -102,3 +106,15 @@ class TRPOConfig(
                 f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
             )
         return self
+
+
+TRPO = Algorithm(
+    name="TRPO",
+    config=TRPOConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.trpo_graph",
+    postprocess="trajectory",
+    loop="sync",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)

@@ -7,7 +7,7 @@ import r2d2_machine
 import soft_machine
 from machine import Machine, discrete_spaces
 
-from drl_cli.algorithms import iql_graph, iql_nets, r2d2_graph, r2d2_nets
+from drl_cli.algorithms import iql, iql_graph, r2d2, r2d2_graph
 from drl_cli.algorithms.iql import IQLConfig
 
 N, START = 3, 1  # actions; the mask in observations of 1 + 3 numbers
@@ -53,7 +53,7 @@ def test_target_of_r2d2_is_the_best_allowed_value():
     block["obs"][..., START:] = ALLOWED
     error = block["reward"] + block["discount"] * 2.0 - Q[block["action"]]
     expected = (error * block["mask"]).sum() / block["mask"].sum()
-    with Machine(made, SPACES, 5, False, modules=(r2d2_nets, r2d2_graph), rates={"lr": 1e-2}) as machine:
+    with Machine(made, SPACES, 5, False, modules=(r2d2, r2d2_graph), rates={"lr": 1e-2}) as machine:
         # Dueling streams: the advantages' mean is taken off again.
         _constant(machine, advantage__bias=Q, value__bias=[Q.mean()])
         found = machine.run(block, 1)["stats"]["mean_td_error"]
@@ -95,7 +95,7 @@ def test_policy_of_iql_weighs_recorded_actions_against_what_is_allowed():
     block = _masked(dqn_machine.random_block(dqn_machine.config(updates_per_call=1), 1 + N, N))
     block["action"][:] = 1
     rates = dict.fromkeys(iql_graph.RATES, 1e-2)
-    with Machine(made, SPACES, 5, False, modules=(iql_nets, iql_graph), rates=rates) as machine:
+    with Machine(made, SPACES, 5, False, modules=(iql, iql_graph), rates=rates) as machine:
         _constant(machine)
         stats = machine.run(block, 1)["stats"]
         bias = machine.values()["policy/logits/bias"]

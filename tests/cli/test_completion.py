@@ -33,7 +33,7 @@ def test_commands_are_completed_from_the_table():
 
 def test_algorithms_are_completed_in_any_case():
     assert completed("drl", "train", "--run", "td") == ["plain,TD3", "plain,TD3BC"]
-    assert len(shell_words.algorithms(None, None, "")) == len(table.ALGORITHMS)
+    assert len(shell_words.algorithms(None, None, "")) == len(table.built_in())
 
 
 def test_environments_are_completed_without_importing_gymnasium():
