@@ -7,7 +7,7 @@ synchronous form; Williams 1992 (REINFORCE); microbatches and the keys' meaning 
 
 Deviations:
 - Means over the valid steps of a batch, where RLlib's A2C has sums (see ``algorithms.a2c``).
-- ``microbatch_size`` bounds what a gradient is computed of at a time; values are looked up for the whole batch at once.
+- ``microbatch_size`` bounds the steps whose gradient is computed at a time; values are computed for the whole batch at once.
 """
 
 import math
@@ -38,7 +38,7 @@ def build(
     goes before every variable's name.
     """
     del seed
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
     update = _Update(config, net, Descent(config, net, scope))
     columns, descent = trajectory_columns(config, spec), update.descent
     return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, descent.towers.in_one_place)

@@ -46,7 +46,7 @@ class A3CConfig(
 ):
     """Workers compute gradients, each from a fragment of its own; the learner applies them as they arrive."""
 
-    train_batch_size: Whole | None = key(
+    train_batch_size: Whole | None = key(  # pyright: ignore[reportIncompatibleVariableOverride]: null is of A3C alone
         None,
         "Env steps of one gradient: always those of one fragment, num_envs_per_worker x rollout_fragment_length, which null "
         "stands for.",

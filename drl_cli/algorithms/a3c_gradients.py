@@ -44,11 +44,8 @@ class NumpyGradients:
         streams, steps = batch["mask"].shape
         obs = batch["obs"].reshape(streams * steps, *spec.stacked_shape)
         heads, for_policy = nets[0](policy.given(obs))
-        if len(nets) == 1:
-            value = heads.pop("value")
-        else:
-            of_value_net, for_value = nets[1](policy.given(obs))
-            value = of_value_net["value"]
+        of_value_net, for_value = nets[1](policy.given(obs)) if len(nets) > 1 else (heads, for_policy)
+        value = of_value_net.pop("value")
         if spec.mask:
             heads["allowed"] = policy.allowed(obs)
         value = value[:, 0]

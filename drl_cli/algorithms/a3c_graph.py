@@ -1,6 +1,6 @@
 """A3C in the graph: its learner applies gradients here, and workers compute them here where NumPy cannot.
 
-The loss is that of ``algorithms.a3c_gradients``, which see. Sources: Mnih et al. 2016 (arXiv 1602.01783), algorithm S3.
+The loss is that of ``algorithms.a3c_gradients``. Sources: Mnih et al. 2016 (arXiv 1602.01783), algorithm S3.
 """
 
 from collections.abc import Mapping

@@ -61,9 +61,9 @@ def policy_spec(config: OnPolicyKeys, spaces: Mapping[str, Any]) -> PolicySpec:
         sde=action.kind == "Box" and isinstance(config, StateDependentKeys) and config.use_sde,
         **seen,
     )
-    judging = NetSpec(name="value", layers=net_builders.layers(model), heads=(VALUE_HEAD,), **seen)
+    value = NetSpec(name="value", layers=net_builders.layers(model), heads=(VALUE_HEAD,), **seen)
     return PolicySpec(
-        nets=(acting,) if is_shared else (acting, judging),
+        nets=(acting,) if is_shared else (acting, value),
         distribution=DISTRIBUTIONS[action.kind],
         action=action,
         state=acting.state_shapes + tuple((size,) for _, size in extra),

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from drl_cli.algorithms.impala import APPOConfig
-from drl_cli.algorithms.impala_graph import Evaluation, OffPolicyUpdate, evaluated, mean
+from drl_cli.algorithms.impala_graph import OffPolicyUpdate, PolicyOutputs, evaluated, mean
 from drl_cli.algorithms.losses.policy_gradient import adapted, clip_fraction, surrogate_loss
 from drl_cli.algorithms.losses.vtrace import ratio_of
 from drl_cli.policies.actor_critic_tf import ActorCritic
@@ -36,7 +36,7 @@ MOST_RATIO = 2.0  # of the behaviour policy over the target
 def build(config: APPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str) -> BatchGraph:
     """Build the variables in the current graph and return the BatchGraph; arguments as for ``impala_graph.build``."""
     del seed
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
     return OffPolicyUpdate(config, spec, net, scope, ClippedSurrogate(config, net, initial, scope)).graph()
 
 
@@ -50,7 +50,7 @@ class TargetOutputs(NamedTuple):
 class ClippedSurrogate:
     """APPO's objective: PPO's clipped surrogate against the target policy."""
 
-    stats = ("mean_ratio", "clip_fraction", "kl", "kl_coeff")
+    stats: tuple[str, ...] = ("mean_ratio", "clip_fraction", "kl", "kl_coeff")
 
     def __init__(self, config: APPOConfig, net: ActorCritic, initial: Mapping[str, np.ndarray], scope: str) -> None:
         self._config, self._net = config, net
@@ -73,12 +73,12 @@ class ClippedSurrogate:
         heads = {head: tf.stop_gradient(y) for head, y in found.heads.items()}  # [E·T, size] each
         return TargetOutputs(heads, tf.stop_gradient(found.logp))
 
-    def log_rho(self, now: Evaluation, batch: Batch, before: TargetOutputs) -> Tensor:
+    def log_rho(self, now: PolicyOutputs, batch: Batch, before: TargetOutputs) -> Tensor:
         """See Objective: V-trace is that of the target policy."""
         return before.logp - batch["logp"]  # [E, T]
 
     def policy_loss(
-        self, now: Evaluation, batch: Batch, before: TargetOutputs, advantage: Tensor
+        self, now: PolicyOutputs, batch: Batch, before: TargetOutputs, advantage: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """See Objective: the clipped surrogate, and with ``use_kl_loss`` the divergence from the target."""
         config, mask = self._config, batch["mask"]

@@ -10,11 +10,11 @@ from drl_cli.config.sections.recorded import RECORDED
 
 
 class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False)}):
-    """SAC from recorded experience, whose critics are held down where the data is silent."""
+    """SAC from recorded experience, whose critics are held down on actions that the data does not show."""
 
     bc_iters: Whole = key(
         1000,
-        "Updates at the start in which the policy clones the recorded actions instead of climbing the critics.",
+        "Updates at the start in which the policy clones the recorded actions instead of maximising Q.",
         "updates",
         ge=0,
         rllib=20_000,

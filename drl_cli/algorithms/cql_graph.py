@@ -30,8 +30,9 @@ import numpy as np
 
 from drl_cli.algorithms import sac
 from drl_cli.algorithms.cql import CQLConfig
+from drl_cli.algorithms.learner_graph import action_bounds
 from drl_cli.algorithms.losses.conservative import multiplier_loss, sampled_soft_maximum, soft_maximum
-from drl_cli.algorithms.max_entropy_actor_graph import Actor, Choice, CurrentPolicy, every_action, reparametrized
+from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, every_action, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, Critics, DiscreteTwinCritics, TwinCritics
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
 from drl_cli.policies.distributions_tf import SquashedGaussian
@@ -115,7 +116,9 @@ class ConservativeCritics:
         stats |= {"alpha_prime_value": multiplier, "alpha_prime_loss": tf.reduce_mean(dual) * copies}
         return found._replace(losses=found.losses + 0.5 * multiplier * weighted + dual, stats=stats)
 
-    def policy_value(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: Choice) -> Tensor:
+    def policy_value(
+        self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: ActionChoice
+    ) -> Tensor:
         """See Critics: for the first ``bc_iters`` updates how likely the recorded action is, then Q."""
         q = self._critics.policy_value(values, batch, policy, choice)  # [C, B], or [C, B, n]
         if not self._config.bc_iters:
@@ -136,7 +139,7 @@ class SampledActions:
         """``seed`` keys the samples."""
         self._count, self._temperature, self._seed = config.num_actions, config.temperature, seed
         self._critics, self._size = critics, spec.action.size
-        self._distribution = SquashedGaussian(*spec.action.policy_bounds())
+        self._distribution = SquashedGaussian(*action_bounds(spec))
 
     def soft_maximum(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy) -> Tensor:
         """Return the soft maximum of Q over all actions, [C, B], from three times ``num_actions`` of them."""

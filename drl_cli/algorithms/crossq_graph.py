@@ -21,7 +21,7 @@ import numpy as np
 
 from drl_cli.algorithms import crossq
 from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
-from drl_cli.algorithms.max_entropy_actor_graph import Actor, Choice, CurrentPolicy, reparametrized
+from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, first, head_of, with_copies
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
 from drl_cli.policies.forward_tf import Net, values_of, variables_of
@@ -76,7 +76,9 @@ class BatchNormalizedCritics:
         error = td_error(q, target)  # [C, B]
         return CriticLosses(squared(error), q, error, tuple(net.statistics[name] for name in self._running))
 
-    def policy_value(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: Choice) -> Tensor:
+    def policy_value(
+        self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: ActionChoice
+    ) -> Tensor:
         """See Critics: by the running statistics."""
         return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
 

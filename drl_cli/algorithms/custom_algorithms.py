@@ -1,8 +1,8 @@
-"""``register_algorithm``: rows of others beside those of the table, so that ``--run`` and everything else take them too.
+"""``register_algorithm``: rows of plug-ins beside those of the table, so that ``--run`` and everything else take them too.
 
-What a developer brings is what a row names: the schema of the keys, the nets as plain data, what happens to experience before
-it is learnt from, the graph that learns, and the loop that says who waits for whom. Each may be a dotted name of a module of
-``drl_cli`` or of one's own, or the object itself. Used by ``drl_cli`` (the public face), modules of ``--import`` and plug-ins.
+A plug-in brings what a row names: the schema of the keys, the nets as plain data, what happens to experience before it is
+learnt from, the graph of the update, and the loop. Each may be a dotted name of a module of ``drl_cli`` or of one's own, or
+the object itself. Used by ``drl_cli`` (the public face), modules of ``--import`` and plug-ins.
 """
 
 import re

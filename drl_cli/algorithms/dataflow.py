@@ -9,17 +9,17 @@ DATAFLOW = {
     "replay": (
         "replay",
         "Workers fill a replay, the learner draws from it, side by side. training_intensity is kept from both sides: the "
-        "learner makes no more updates than are owed, workers are only a small lead ahead.",
+        "learner makes no more updates than it allows, and workers stay only a small lead ahead.",
     ),
     "sync": (
         "synchronous",
-        "All workers sample with one version of the weights, then the learner learns from all of it, and nobody samples "
-        "meanwhile.",
+        "All workers sample with one version of the weights, then the learner learns from all of it, and no worker "
+        "samples meanwhile.",
     ),
     "stream": (
         "stream",
-        "Workers sample without waiting, with the newest weights they have heard of; the learner takes the oldest batch of a "
-        "bounded queue and corrects for how old it is (V-trace).",
+        "Workers sample without waiting, with the newest weights that they have received; the learner takes the oldest batch "
+        "of a bounded queue and corrects for how old it is (V-trace).",
     ),
     "gradients": (
         "gradients",
@@ -33,8 +33,8 @@ DATAFLOW = {
     ),
     "reading": (
         "files",
-        "Recorded experience is read from files into a replay, which the learner draws from; nobody samples, unless input "
-        "names a mix of both.",
+        "Recorded experience is read from files into a replay, which the learner draws from; no worker samples, unless "
+        "input names a mix of both.",
     ),
 }
 """Name of a loop's module, "reading" for what learns from files → (its short name, a sentence or two)."""

@@ -64,8 +64,8 @@ class ActorCriticNets(Section):
     critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
     layer_norm: bool = key(
         False,
-        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
-        "it makes equal noise on the weights of different layers do about as much.",
+        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise needs it: "
+        "with it equal noise on the weights of different layers has about as much effect.",
     )
     actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
     critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
@@ -157,7 +157,7 @@ class ApexDDPGConfig(
 def policy_spec(config: DDPGConfig, spaces: Mapping[str, Any]) -> PolicySpec:
     """Return the PolicySpec of a deterministic policy for ``spaces`` (see ``envs.make.describe``).
 
-    Where workers compute the initial priorities, the critics travel with it as judging nets.
+    Where workers compute the initial priorities, the critics travel with it.
     """
     from drl_cli.policies import net_builders
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec

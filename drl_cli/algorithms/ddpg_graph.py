@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from drl_cli.algorithms import ddpg
-from drl_cli.algorithms.learner_graph import counter, learner_graph
+from drl_cli.algorithms.learner_graph import action_bounds, counter, learner_graph
 from drl_cli.algorithms.losses.value import huber, squared, td_error, td_target
 from drl_cli.policies import net_builders
 from drl_cli.policies.distributions_tf import Deterministic
@@ -47,7 +47,7 @@ def build(
     ``initial``: {name: array} of ``ddpg.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
     variable's name.
     """
-    update = Update(config, spec, initial, seed, scope, negative_q)
+    update = DeterministicUpdate(config, spec, initial, seed, scope, negative_q)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
@@ -57,7 +57,7 @@ def negative_q(q: Tensor, action: Tensor, batch: Batch) -> Tensor:
     return -q  # [B]
 
 
-class Update:
+class DeterministicUpdate:
     """The variables and the two halves of an update over them."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Update:
         self._policy_net, self._critic_net = spec.nets[0], ddpg.critic_spec(config, spec)
         self._target_policy_net = net_builders.target_of(self._policy_net)
         self._target_critic_net = net_builders.target_of(self._critic_net)
-        self._distribution = Deterministic(*spec.action.policy_bounds())
+        self._distribution = Deterministic(*action_bounds(spec))
         policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
         self._acting = self._policy = variables_of(policy, initial, scope)
         if config.policy_average:
@@ -156,7 +156,7 @@ class Update:
 
     def _smoothed(self, action: Tensor, number: Tensor) -> Tensor:
         """Return the target policy's action with clipped noise, inside the bounds (Fujimoto et al. 2018, eq. 14)."""
-        low, high = self._spec.action.policy_bounds()
+        low, high = action_bounds(self._spec)
         half = (high - low) / 2
         noise = stateless_normal(action.shape, self._seed, number, TARGET_NOISE) * self._config.target_noise  # [B, A]
         most = self._config.target_noise_clip

@@ -48,7 +48,7 @@ class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsi
 
 
 class ValueNetwork(
-    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers behind it")}
+    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers after it")}
 ):
     """The network in front of the action values."""
 
@@ -66,7 +66,9 @@ class ValueKeys(Section):
         rllib=[256],
         why="as wide as the layers of model in front of it",
     )
-    double_q: bool = key(True, "The online network chooses the action whose target value is believed.")
+    double_q: bool = key(
+        True, "Double Q-learning: the online network chooses the next action, the target network values it."
+    )
     noisy: bool = key(
         False,
         "Explore by noise on the weights of these layers instead of random actions: epsilon is 0 unless "
@@ -141,7 +143,7 @@ class DQNConfig(
         "timesteps_per_iteration": default(1000),
     },
 ):
-    """Deep Q-learning: double, dueling, distributional, noisy, prioritized and with n-step returns, as wished."""
+    """Deep Q-learning, optionally double, dueling, distributional, noisy, prioritized and with n-step returns."""
 
     num_atoms: Whole = key(
         1,
@@ -166,9 +168,7 @@ class SimpleQConfig(
         "double_q": default(False),
         "dueling": default(False),
         "hiddens": default(()),
-        "compress_observations": default(
-            False, rllib=True, why="it pays for images only; those that have them ask for it"
-        ),
+        "compress_observations": default(False, rllib=True, why="it pays for images only; set it to true for them"),
         "n_step": default(1),
         "prioritized_replay": default(False),
     },
@@ -207,12 +207,12 @@ def values_spec(config: ValueKeys, spaces: Mapping[str, Any], value: ValueSpec, 
 
     action = net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
-    heads = (("value", value.atoms), ("advantage", action.n * value.atoms))
+    heads = (("value", value.atoms), ("advantage", action.size * value.atoms))
     streams = (Dense(units, STREAM_ACTIVATION, config.model.layer_norm, config.noisy) for units in config.hiddens)
     net = NetSpec(
         name="q",
         layers=net_builders.layers(config.model),
-        heads=heads if config.dueling else (("q", action.n * value.atoms),),
+        heads=heads if config.dueling else (("q", action.size * value.atoms),),
         head_layers=tuple(streams),
         noisy_heads=config.noisy,
         lstm=lstm,

@@ -122,6 +122,8 @@ class _Update:
         seed: int,
         scope: str,
     ) -> None:
+        if spec.value is None:
+            raise TypeError("a policy over action values is needed")
         self._config, self._seed, self._value = config, seed, spec.value
         self._values = ActionValues(spec)
         self._losses = LOSSES[spec.value.kind]

@@ -46,11 +46,11 @@ def build(
     ``scope`` (ending in "/") goes before every variable's name.
     """
     del seed
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
     return OffPolicyUpdate(config, spec, net, scope, PolicyGradient()).graph()
 
 
-class Evaluation(NamedTuple):
+class PolicyOutputs(NamedTuple):
     """The outputs of a policy and its value on a batch."""
 
     heads: dict[str, Tensor]  # of the distribution, {name: [E·T, size]}
@@ -70,12 +70,12 @@ class Objective(Protocol):
         """Return what all passes over a batch share."""
         ...
 
-    def log_rho(self, now: Evaluation, batch: Batch, before: Any) -> Tensor:
+    def log_rho(self, now: PolicyOutputs, batch: Batch, before: Any) -> Tensor:
         """Return the log-ratio of the policy whose values are learnt to the behaviour policy, [E, T]."""
         ...
 
     def policy_loss(
-        self, now: Evaluation, batch: Batch, before: Any, advantage: Tensor
+        self, now: PolicyOutputs, batch: Batch, before: Any, advantage: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return (the loss of each step [E, T], {name: scalar} of ``stats``)."""
         ...
@@ -94,12 +94,12 @@ class PolicyGradient:
     def before(self, batch: Batch) -> None:
         """See Objective."""
 
-    def log_rho(self, now: Evaluation, batch: Batch, before: None) -> Tensor:
+    def log_rho(self, now: PolicyOutputs, batch: Batch, before: None) -> Tensor:
         """See Objective: of the present policy."""
         return now.logp - batch["logp"]  # [E, T]
 
     def policy_loss(
-        self, now: Evaluation, batch: Batch, before: None, advantage: Tensor
+        self, now: PolicyOutputs, batch: Batch, before: None, advantage: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """See Objective."""
         return policy_gradient_loss(now.logp, advantage), {}  # [E, T]
@@ -165,7 +165,7 @@ class OffPolicyUpdate:
 
         return stats, tf.cond(tf.math.is_finite(loss + stats["grad_norm"]), apply, lambda: tf.constant(False))
 
-    def _loss(self, now: Evaluation, batch: Batch, rates: Rates, before: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss(self, now: PolicyOutputs, batch: Batch, rates: Rates, before: Any) -> tuple[Tensor, dict[str, Tensor]]:
         config, mask = self._config, batch["mask"]
         log_rho = self._objective.log_rho(now, batch, before)  # [E, T]
         estimated = self._estimated(log_rho, batch, now)
@@ -189,7 +189,7 @@ class OffPolicyUpdate:
         }
         return loss, stats
 
-    def _estimated(self, log_rho: Tensor, batch: Batch, now: Evaluation) -> VTrace:
+    def _estimated(self, log_rho: Tensor, batch: Batch, now: PolicyOutputs) -> VTrace:
         if self._config.vtrace:
             return vtrace(log_rho, batch, now.value, now.next_value, self._clips)
         advantage = gae(batch, now.value, now.next_value, self._clips.lambda_)  # [E, T]
@@ -197,14 +197,14 @@ class OffPolicyUpdate:
         return VTrace(target, advantage, tf.stop_gradient(ratio_of(log_rho, batch["mask"]) * batch["mask"]))
 
 
-def evaluated(net: ActorCritic, values: Mapping[str, Tensor], batch: Batch) -> Evaluation:
-    """Return the Evaluation of ``batch`` by ``net`` with the weights ``values``."""
+def evaluated(net: ActorCritic, values: Mapping[str, Tensor], batch: Batch) -> PolicyOutputs:
+    """Return the outputs on ``batch`` of ``net`` with the weights ``values``."""
     heads, value, next_value = look_at(net, values, batch)
     shape = batch["mask"].shape
     action = tf.reshape(batch["action"], [-1, *batch["action"].shape[2:].as_list()])  # [E·T, …]
     logp = tf.reshape(net.distribution.logp(heads, action), shape)  # [E, T]
     entropy = tf.reshape(net.distribution.entropy(heads), shape)  # [E, T]
-    return Evaluation(heads, logp, value, next_value, entropy)
+    return PolicyOutputs(heads, logp, value, next_value, entropy)
 
 
 def mean(rows: Tensor, mask: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def _merged(name: str, old: Tensor, new: Tensor) -> Tensor:
 
 
 def _lambda(config: IMPALAConfig) -> float:
-    """Return how far traces reach: whole returns where no estimate of advantages is asked for."""
+    """Return how far traces reach: to the end of the episode where use_gae is false."""
     return config.lambda_ if config.use_gae else 1.0
 
 

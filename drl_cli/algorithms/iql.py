@@ -45,7 +45,7 @@ class IQLConfig(
         ),
     },
 ):
-    """Q-learning that never asks what actions are worth that nobody took; the policy clones the better ones of the data."""
+    """Q-learning from recorded actions alone, without values of any others; the policy clones the better ones."""
 
     expectile: float = key(
         0.7,
@@ -62,7 +62,7 @@ class IQLConfig(
         ge=0,
         le=1e6,
         rllib=0.1,
-        why="the paper's for its locomotion tasks; returns are to be of the order of 1, see reward_scaling",
+        why="the paper's for its locomotion tasks; returns must be of the order of 1, see reward_scaling",
     )
     max_advantage_weight: float = key(
         100.0, "Largest weight of a recorded action, so that no single one drowns the others.", ge=1, le=1e9
@@ -99,13 +99,13 @@ def critic_spec(config: IQLConfig, spec: PolicySpec) -> NetSpec:
     For Box actions the value of the state and an action, for Discrete ones the value of every action in the state.
     """
     if spec.distribution == "categorical":
-        return _critic(config, spec, "critic", (), ("q", spec.action.n), 2 if config.twin_q else 1)
-    return _critic(config, spec, "critic", (("action", spec.action.size),), ("q", 1), 2 if config.twin_q else 1)
+        return _net_of_critics(config, spec, "critic", (), ("q", spec.action.size), 2 if config.twin_q else 1)
+    return _net_of_critics(config, spec, "critic", (("action", spec.action.size),), ("q", 1), 2 if config.twin_q else 1)
 
 
 def value_spec(config: IQLConfig, spec: PolicySpec) -> NetSpec:
     """Return the NetSpec of the value of a state, with the critics' layers."""
-    return _critic(config, spec, "value", (), ("value", 1), 1)
+    return _net_of_critics(config, spec, "value", (), ("value", 1), 1)
 
 
 def initial_weights(config: IQLConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
@@ -119,7 +119,7 @@ def initial_weights(config: IQLConfig, spec: PolicySpec, seed: int) -> dict[str,
     return policy | value_spec(config, spec).initial_weights(rng) | net_builders.with_targets(critics)
 
 
-def _critic(
+def _net_of_critics(
     config: IQLConfig,
     spec: PolicySpec,
     name: str,
@@ -127,7 +127,7 @@ def _critic(
     head: tuple[str, int],
     copies: int,
 ) -> NetSpec:
-    """A net that sees what the policy sees, and ``more`` inputs."""
+    """Return the spec of a net with the policy's inputs and ``more``."""
     from drl_cli.policies import net_builders
     from drl_cli.policies.policy_spec import NetSpec
 

@@ -154,6 +154,6 @@ class _Update:
         q = Net(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
         if is_discrete:
             # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
-            q = q * tf.one_hot(batch["action"], self._spec.action.n)  # [(C,) B, n]
+            q = q * tf.one_hot(batch["action"], self._spec.action.size)  # [(C,) B, n]
         q = tf.reduce_sum(q, axis=-1)  # [(C,) B]
         return q if net.copies > 1 else tf.expand_dims(q, 0)  # [C, B]

@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 
 from drl_cli.policies import filters_tf
-from drl_cli.policies.policy_spec import PolicySpec
+from drl_cli.policies.policy_spec import ActionSpec, PolicySpec
 from drl_cli.tf1.graph import Batch, Columns, Gradients, LearnerGraph, Parts, Rates
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
-class Update(Protocol):
+class ReplayUpdate(Protocol):
     """An update in two halves over variables that exist once; see LearnerGraph for what they take and return."""
 
     number: Variable  # counts updates
@@ -32,7 +32,7 @@ class Update(Protocol):
 
 
 def learner_graph(
-    columns: Columns, rates: tuple[str, ...], update: Update, spec: PolicySpec, scope: str
+    columns: Columns, rates: tuple[str, ...], update: ReplayUpdate, spec: PolicySpec, scope: str
 ) -> LearnerGraph:
     """Return the LearnerGraph of ``update``, with the filters of the policy ``spec`` applied.
 
@@ -53,6 +53,13 @@ def learner_graph(
 def counter(scope: str) -> Variable:
     """Create the variable that counts updates, int64; ``scope`` (ending in "/") goes before its name."""
     return tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+
+
+def action_bounds(spec: PolicySpec) -> tuple[np.ndarray, np.ndarray]:
+    """Return (low, high), float32 [A] each, of a policy over Box actions; TypeError for another one."""
+    if not isinstance(spec.action, ActionSpec):
+        raise TypeError(f"a policy over Box actions is needed, not over {spec.action.kind} ones")
+    return spec.action.policy_bounds()
 
 
 def row_mean(values: Tensor, batch: Batch) -> Tensor:

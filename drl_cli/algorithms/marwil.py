@@ -52,7 +52,7 @@ class ImitationKeys(
         "training_intensity": default(1.0),
         "updates_per_call": default(100),
         "timesteps_per_iteration": default(
-            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is looked at after each"
+            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is checked after each"
         ),
         "rollout_fragment_length": default(200),
         "evaluation_interval": default(
@@ -139,8 +139,8 @@ def policy_spec(config: MARWILConfig | BCConfig, spaces: Mapping[str, Any]) -> P
     is_box = action.kind == "Box"
     heads = (("mean", action.size), ("log_std", action.size)) if is_box else (("logits", action.size),)
     layers = net_builders.layers(model)
-    is_judged = config.beta > 0
-    is_shared = isinstance(config, MARWILConfig) and is_judged and config.vf_share_layers
+    has_value = config.beta > 0
+    is_shared = isinstance(config, MARWILConfig) and has_value and config.vf_share_layers
     acting = NetSpec(
         name="policy",
         layers=layers,
@@ -148,12 +148,12 @@ def policy_spec(config: MARWILConfig | BCConfig, spaces: Mapping[str, Any]) -> P
         free_heads=("log_std",) if is_box and model.free_log_std else (),
         **seen,
     )
-    judging = NetSpec(name="value", layers=layers, heads=(VALUE_HEAD,), **seen)
+    value = NetSpec(name="value", layers=layers, heads=(VALUE_HEAD,), **seen)
     return PolicySpec(
-        nets=(acting, judging) if is_judged and not is_shared else (acting,),
+        nets=(acting, value) if has_value and not is_shared else (acting,),
         distribution=DISTRIBUTIONS[action.kind],
         action=action,
-        scored=is_judged,
+        scored=has_value,
         mask=net_builders.mask(spaces),
         **about,
     )

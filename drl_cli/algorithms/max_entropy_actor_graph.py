@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from drl_cli.algorithms.crossq import CrossQConfig
+from drl_cli.algorithms.learner_graph import action_bounds
 from drl_cli.algorithms.losses.entropy import expectation
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.algorithms.tqc import TQCConfig
@@ -34,7 +35,7 @@ MaxEntropyConfig: TypeAlias = SACConfig | TQCConfig | CrossQConfig  # CQL's is a
 NEXT_ACTION, ACTION = 0, 1  # streams of random numbers within an update
 
 
-class Choice(NamedTuple):
+class ActionChoice(NamedTuple):
     """What a policy does in B states: one sampled action each, or a probability for every action."""
 
     action: Tensor  # [B, A]; None where the choice is over all n actions
@@ -47,29 +48,29 @@ class Choice(NamedTuple):
         return values if self.probabilities is None else expectation(self.probabilities, values)
 
 
-Choose = Callable[[Mapping[str, Tensor], Tensor, int], Choice]
+Choose = Callable[[Mapping[str, Tensor], Tensor, int], ActionChoice]
 """``choose(heads, number, stream)``: how the heads of a policy become actions."""
 
 
 def reparametrized(spec: PolicySpec, seed: int) -> Choose:
     """Return the ``Choose`` of a squashed Gaussian: one reparametrized sample a row.
 
-    ``spec``: PolicySpec with an ActionSpec; the noise depends on ``seed``, the update ``number`` and the ``stream`` alone.
+    ``spec``: of a policy over Box actions; the noise depends on ``seed``, the update ``number`` and the ``stream`` alone.
     """
-    distribution, size = SquashedGaussian(*spec.action.policy_bounds()), spec.action.size
+    distribution, size = SquashedGaussian(*action_bounds(spec)), spec.action.size
 
-    def choose(heads: Mapping[str, Tensor], number: Tensor, stream: int) -> Choice:
+    def choose(heads: Mapping[str, Tensor], number: Tensor, stream: int) -> ActionChoice:
         noise = stateless_normal([heads["mean"].shape[0], size], seed, number, stream)  # [B, A]
-        return Choice(*distribution.sample(heads, noise))  # [B, A], [B]
+        return ActionChoice(*distribution.sample(heads, noise))  # [B, A], [B]
 
     return choose
 
 
-def every_action(heads: Mapping[str, Tensor], number: Tensor, stream: int) -> Choice:
-    """Return the Choice of a categorical policy: all actions [B, n] with their probabilities; nothing is sampled."""
+def every_action(heads: Mapping[str, Tensor], number: Tensor, stream: int) -> ActionChoice:
+    """Return the ActionChoice of a categorical policy: all actions [B, n] with their probabilities; nothing is sampled."""
     del number, stream
     logp = tf.nn.log_softmax(heads["logits"])  # [B, n]
-    return Choice(None, logp, tf.exp(logp))
+    return ActionChoice(None, logp, tf.exp(logp))
 
 
 class Actor:
@@ -115,8 +116,8 @@ class Actor:
 
     def choice(
         self, values: Mapping[str, Tensor], obs: Tensor, draw: tuple[Tensor, int], training: bool = False
-    ) -> Choice:
-        """Return the Choice in ``obs`` [B, …] of the policy with the weights ``values``.
+    ) -> ActionChoice:
+        """Return the ActionChoice in ``obs`` [B, …] of the policy with the weights ``values``.
 
         ``draw``: (update number, stream) of the noise; ``training`` as for ``heads``.
         """
@@ -146,10 +147,10 @@ class CurrentPolicy:
         """Return {head: [B, size]} in ``obs`` [B, …]."""
         return self._actor.heads(self._values, obs)[0]
 
-    def next_choice(self, batch: Mapping[str, Tensor]) -> Choice:
-        """Return the Choice in the batch's next states."""
+    def next_choice(self, batch: Mapping[str, Tensor]) -> ActionChoice:
+        """Return the ActionChoice in the batch's next states."""
         return self._actor.choice(self._values, batch["next_obs"], (self.number, NEXT_ACTION))
 
-    def choice(self, batch: Mapping[str, Tensor]) -> Choice:
-        """Return the Choice in the batch's states, batch normalisation in training mode."""
+    def choice(self, batch: Mapping[str, Tensor]) -> ActionChoice:
+        """Return the ActionChoice in the batch's states, batch normalisation in training mode."""
         return self._actor.choice(self._values, batch["obs"], (self.number, ACTION), training=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from drl_cli.algorithms.losses.value import expected_soft_td_target, soft_td_target, squared, td_error
-from drl_cli.algorithms.max_entropy_actor_graph import Choice, CurrentPolicy
+from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, CurrentPolicy
 from drl_cli.config.sections.off_policy import TargetKeys
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward_tf import Net, values_of, variables_of
@@ -51,7 +51,7 @@ class Critics(Protocol):
         ...
 
     def policy_value(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: Choice
+        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: ActionChoice
     ) -> Tensor:
         """Return what the actor maximises with its ``choice`` in the batch's states.
 
@@ -123,7 +123,7 @@ class TwinCritics:
         return first(with_copies(self._net, Net(self._net, values).several(obs, action)["q"]))  # [C, B, M]
 
     def policy_value(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: Choice
+        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: ActionChoice
     ) -> Tensor:
         """See Critics."""
         return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
@@ -169,7 +169,7 @@ class DiscreteTwinCritics:
         return head_of(self._net, values, "q", obs)  # [C, B, n]
 
     def policy_value(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: Choice
+        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: ActionChoice
     ) -> Tensor:
         """See Critics."""
         return self.every(values, batch["obs"])  # [C, B, n]

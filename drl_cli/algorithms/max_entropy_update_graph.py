@@ -47,7 +47,7 @@ def target_entropy(config: MaxEntropyConfig, spec: PolicySpec) -> float:
     if config.target_entropy not in (None, "auto"):
         return float(config.target_entropy)
     if isinstance(config, SACConfig) and spec.distribution == "categorical":
-        return config.target_entropy_fraction * float(np.log(spec.action.n))
+        return config.target_entropy_fraction * float(np.log(spec.action.size))
     return -float(spec.action.size)
 
 

@@ -89,7 +89,7 @@ class Descent:
     def __init__(self, config: OnPolicyKeys, net: ActorCritic, scope: str) -> None:
         """``scope`` (ending in "/") goes before every variable's name."""
         self._net, self._clip = net, config.grad_clip
-        self.towers = Towers(devices_of(config), config.xla)
+        self.towers = Towers(devices_of(config), bool(config.xla))
         self.trained = {name: net.variables[name] for name in net.trained}
         self._adam = Adam(scope + "policy", self.trained, epsilon=config.adam_epsilon)
         self.number = counter(scope)
@@ -108,7 +108,7 @@ class Descent:
         trained = {name: values[name] for name in self.trained}
 
         def of_trained(weights: Mapping[str, Tensor], piece: Rows) -> Sums:
-            return loss(values | weights, piece)
+            return loss({**values, **weights}, piece)
 
         return self.towers.gradients(of_trained, trained, minibatch)
 
@@ -128,7 +128,7 @@ class Descent:
 
         finite = tf.cond(tf.math.is_finite(total + norm), apply, lambda: tf.constant(False))
         means = {name: value / count for name, value in sums.stats.items()}
-        return means | sums.tops | {"total_loss": total, "grad_norm": norm}, finite
+        return {**means, **sums.tops} | {"total_loss": total, "grad_norm": norm}, finite
 
 
 def summed(loss: Tensor, stats: Mapping[str, Tensor], mask: Tensor, tops: Mapping[str, Tensor] | None = None) -> Sums:

@@ -53,7 +53,7 @@ class _Update:
         self, config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
     ) -> None:
         self._config, self._seed = config, seed
-        self.net = ActorCritic(spec, initial, scope, looped=config.xla)
+        self.net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
         self.descent = Descent(config, self.net, scope)
         self._kl_coeff = tf.Variable(
             np.float32(config.kl_coeff), name=scope + "kl_coeff", use_resource=True, trainable=False

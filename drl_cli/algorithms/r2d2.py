@@ -58,7 +58,7 @@ class R2D2Config(
         "timesteps_per_iteration": default(1000),
     },
 ):
-    """Recurrent replay: DQN that remembers its episode, double, dueling, with n-step returns of rescaled values."""
+    """Recurrent replay: DQN with an LSTM, double, dueling, with n-step returns of rescaled values."""
 
     model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")
     exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
@@ -120,7 +120,9 @@ class R2D2Config(
         if not self.model.use_lstm:
             raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
         if self.worker_side_prioritization:
-            raise MisfitError("worker_side_prioritization", "workers cannot judge sequences yet; leave it out")
+            raise MisfitError(
+                "worker_side_prioritization", "workers compute no priorities of sequences yet; leave it out"
+            )
         if reads(self):
             raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
         return self

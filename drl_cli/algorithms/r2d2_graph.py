@@ -121,7 +121,9 @@ class _Update:
             for index, shape in enumerate(self._state_shapes)
         )
         built = Net(net, weights, layer_noise(net, self._seed, *draw))
-        heads, _ = built.sequence(batch["obs"], state, batch["begins"], self._config.burn_in, looped=self._config.xla)
+        heads, _ = built.sequence(
+            batch["obs"], state, batch["begins"], self._config.burn_in, looped=bool(self._config.xla)
+        )
         rows = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·(L + n), size]
         atoms = self._values.atoms(rows)  # [B·(L + n), A, 1]
         return tf.reshape(atoms, [batch_size, -1, atoms.shape[1]])  # [B, L + n, A]

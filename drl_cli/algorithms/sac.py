@@ -7,7 +7,7 @@ Christodoulou 2019, arXiv:1910.07207); where a default differs, the key's ``why`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import default, key
@@ -17,6 +17,7 @@ from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetK
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.config.sections.model import FullyConnected
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
 __all__ = ["SAC", "SACConfig", "critic_spec", "initial_weights", "online_weights", "policy_spec", "target_updates"]
@@ -59,7 +60,21 @@ def policy_spec(config: SoftKeys, spaces: Mapping[str, Any]) -> PolicySpec:
     return PolicySpec((net,), "squashed_gaussian", action=action, **about)
 
 
-def critic_spec(config: SACConfig, spec: PolicySpec) -> NetSpec:
+class TwinCriticKeys(Protocol):
+    """The keys that twin critics are made of; CrossQ has them too."""
+
+    @property
+    def Q_model(self) -> FullyConnected:
+        """The network of each critic."""
+        ...
+
+    @property
+    def twin_q(self) -> bool:
+        """Whether there are two."""
+        ...
+
+
+def critic_spec(config: TwinCriticKeys, spec: PolicySpec) -> NetSpec:
     """Return the NetSpec of the critics (two copies with ``twin_q``) that fit ``spec``.
 
     For Box actions the value of the state and an action, for Discrete ones the value of every action in the state.
@@ -68,7 +83,7 @@ def critic_spec(config: SACConfig, spec: PolicySpec) -> NetSpec:
     from drl_cli.policies.policy_spec import NetSpec
 
     if spec.distribution == "categorical":
-        inputs, heads = spec.nets[0].inputs, (("q", spec.action.n),)
+        inputs, heads = spec.nets[0].inputs, (("q", spec.action.size),)
     else:
         inputs, heads = (*spec.nets[0].inputs, ("action", spec.action.size)), (("q", 1),)
     layers, copies = net_builders.layers(config.Q_model), 2 if config.twin_q else 1

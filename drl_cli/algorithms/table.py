@@ -1,6 +1,6 @@
 """The algorithms by name: where the row of each stands, and what runs in place of RLlib's others.
 
-``ROWS`` is all that help, completion and a misspelt name need; a row is imported when it is looked at, with the schema of
+``ROWS`` is all that help, completion and a misspelt name need; a row is imported when it is used, with the schema of
 its keys, but without NumPy or TensorFlow. Names are RLlib's. Rows of others (``algorithms.custom_algorithms``) follow them.
 """
 
@@ -95,7 +95,7 @@ class Rows:
 class Fitting(Mapping[str, str]):
     """{kind of space: the names of the algorithms that take it, as a string}, for the kinds that the rows name.
 
-    Made when it is looked at, as it imports every row.
+    Made when it is read, as that imports every row.
     """
 
     def __getitem__(self, kind: str) -> str:

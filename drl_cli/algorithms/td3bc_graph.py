@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from drl_cli.algorithms import ddpg_graph
-from drl_cli.algorithms.learner_graph import learner_graph
+from drl_cli.algorithms.learner_graph import action_bounds, learner_graph
 from drl_cli.algorithms.losses.imitation import cloned_gain_loss
 from drl_cli.algorithms.td3bc import TD3BCConfig
 from drl_cli.policies.policy_spec import PolicySpec
@@ -25,10 +25,10 @@ def build(
     config: TD3BCConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
 ) -> LearnerGraph:
     """Build TD3+BC's variables in the current graph and return its LearnerGraph; arguments as for ``ddpg_graph.build``."""
-    low, high = spec.action.policy_bounds()
+    low, high = action_bounds(spec)
 
     def policy_loss(q: Tensor, action: Tensor, batch: Batch) -> Tensor:
         return cloned_gain_loss(q, (action - batch["action"]) / ((high - low) / 2), config.alpha)  # [B]
 
-    update = ddpg_graph.Update(config, spec, initial, seed, scope, policy_loss)
+    update = ddpg_graph.DeterministicUpdate(config, spec, initial, seed, scope, policy_loss)
     return learner_graph(transition_columns(config, spec), ddpg_graph.RATES, update, spec, scope)

@@ -19,7 +19,7 @@ import numpy as np
 from drl_cli.algorithms import tqc
 from drl_cli.algorithms.losses.quantile import kept_shares, shared_quantile_huber, soft_target_quantiles
 from drl_cli.algorithms.losses.value import td_error
-from drl_cli.algorithms.max_entropy_actor_graph import Actor, Choice, CurrentPolicy, reparametrized
+from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, Targets, head_of
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
 from drl_cli.policies.forward_tf import values_of, variables_of
@@ -72,7 +72,9 @@ class TruncatedQuantileCritics:
         kept = tf.reduce_sum(target * shares, axis=-1) / float(pooled.shape[-1] - self._dropped)  # [B]
         return CriticLosses(shared_quantile_huber(quantiles, target, shares), q, td_error(q, kept))
 
-    def policy_value(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: Choice) -> Tensor:
+    def policy_value(
+        self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: ActionChoice
+    ) -> Tensor:
         """See Critics: one value, the mean over all critics and quantiles."""
         quantiles = head_of(self._net, values, "quantiles", batch["obs"], choice.action)  # [C, B, M]
         return tf.reduce_mean(quantiles, axis=[0, 2])[None]  # [1, B]

@@ -55,7 +55,7 @@ class TRPOConfig(
     )
     fisher_fraction: float = key(
         0.25,
-        "Share of the batch over which Fisher products are taken; gradient and line search see all of it.",
+        "Share of the batch over which Fisher products are taken; gradient and line search take all of it.",
         "share",
         gt=0,
         le=1,
@@ -78,7 +78,7 @@ class TRPOConfig(
 
     @model_validator(mode="after")
     def _keeps_policy_and_value_apart(self) -> TRPOConfig:
-        """Refuse layers that two masters train, and what has no effect for that reason."""
+        """Refuse layers that two updates would train, and keys that have no effect for that reason."""
         if self.vf_share_layers:
             raise MisfitError(
                 "vf_share_layers",
@@ -92,9 +92,7 @@ class TRPOConfig(
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
             raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
         if self.num_gpus > 1:
-            raise MisfitError(
-                "num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less"
-            )
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; take 1 or less")
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size",

@@ -31,7 +31,7 @@ from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.epochs import Passed, Plan, epochs
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
-from drl_cli.tf1.natural_gradient import Found, Step, fisher_product, flat, full_step, line_search, shaped
+from drl_cli.tf1.natural_gradient import LineSearchResult, Step, fisher_product, flat, full_step, line_search, shaped
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr", "entropy_coeff", "max_kl")
@@ -45,7 +45,7 @@ def build(config: TRPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray
     ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
     value_head = f"{spec.nets[0].name}/value/"  # of a net that both share
     policy = [name for name in net.policy_names if not name.startswith(value_head)]
     region = _TrustRegion(config, net, policy)
@@ -76,11 +76,11 @@ class _TrustRegion:
         """``names``: the weights that it moves."""
         self._config, self._net, self._names = config, net, names
 
-    def improve(self, rows: Rows, rates: Rates, number: Tensor) -> tuple[Found, dict[str, Tensor], Tensor]:
+    def improve(self, rows: Rows, rates: Rates, number: Tensor) -> tuple[LineSearchResult, dict[str, Tensor], Tensor]:
         """Take the step, or leave every bit of the policy as it was.
 
         ``rows``: of ``estimates``; ``rates``: {name: scalar}; ``number``: int64 scalar that moves the subsample on. Returns
-        (Found, {name: scalar}, whether all was finite, bool scalar).
+        (LineSearchResult, {name: scalar}, whether all was finite, bool scalar).
         """
         config, values, max_kl = self._config, self._net.values(), rates["max_kl"]
         entropy_coeff = rates["entropy_coeff"]
@@ -111,7 +111,7 @@ class _TrustRegion:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return, for a policy of ``weights``, (surrogate to be maximised, mean KL from the old one, mean entropy)."""
         distribution = self._net.distribution
-        seen, steps = evaluated(self._net, values | dict(zip(self._names, weights, strict=True)), rows)  # [B, …]
+        seen, steps = evaluated(self._net, {**values, **dict(zip(self._names, weights, strict=True))}, rows)  # [B, …]
         mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
         # Padding holds anything: without the mask its ratio may be infinite, and 0 times that is not a number.
         ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
@@ -172,7 +172,7 @@ def _mean(steps: Tensor, mask: Tensor) -> Tensor:
     return tf.reduce_sum(steps * mask) / tf.maximum(tf.reduce_sum(mask), 1.0)
 
 
-def _stats(step: Step, found: Found, gradient: Tensor) -> dict[str, Tensor]:
+def _stats(step: Step, found: LineSearchResult, gradient: Tensor) -> dict[str, Tensor]:
     kl, gain, entropy = found.measures
     return {
         "kl": kl,

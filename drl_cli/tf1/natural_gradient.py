@@ -34,7 +34,7 @@ class Step(NamedTuple):
     iterations: Tensor  # int32 scalar, products that finding it took
 
 
-class Found(NamedTuple):
+class LineSearchResult(NamedTuple):
     """Where a line search ended; ``vector`` is the start, bit for bit, where ``accepted`` is false."""
 
     vector: Tensor  # [P]
@@ -128,8 +128,8 @@ def line_search(
     full: Tensor,
     ladder: tuple[int | Tensor, float],
     nothing: tuple[Tensor, ...],
-) -> Found:
-    """Try ``start`` + shrinkⁱ·``full``, i = 0, 1, … below ``most``, and return the first that is acceptable, as Found.
+) -> LineSearchResult:
+    """Try ``start`` + shrinkⁱ·``full``, i = 0, 1, … below ``most``, and return the first that is acceptable.
 
     ``measured(vector [P])`` returns (acceptable, bool scalar, and a tuple of float32 scalars worth reporting); ``start``,
     ``full`` [P]; ``ladder``: (most, int or int32 scalar, shrink, float in (0, 1)); ``nothing``: the measures to report where
@@ -153,7 +153,7 @@ def line_search(
 
     first = (tf.constant(0), start, tf.constant(False), tf.constant(0.0), tuple(nothing))
     tried, vector, accepted, fraction, measures = tf.while_loop(go_on, attempt, first, parallel_iterations=1)
-    return Found(vector, accepted, fraction, tried, tuple(measures))
+    return LineSearchResult(vector, accepted, fraction, tried, tuple(measures))
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

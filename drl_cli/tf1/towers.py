@@ -11,7 +11,7 @@ Deviation: XLA compiles a function for one device. With several, the towers are 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from drl_cli.config.sections.resources import ResourceKeys
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.tf1.tensorflow import Tensor, function, tf
 
 
@@ -27,7 +27,7 @@ class Sums(NamedTuple):
 TowerLoss: TypeAlias = Callable[[dict[str, Tensor], Mapping[str, Tensor]], Sums]  # (weights, minibatch)
 
 
-def devices_of(config: ResourceKeys) -> list[str]:
+def devices_of(config: OnPolicyKeys) -> list[str]:
     """Return the names of the devices of the towers: one, or as many as ``num_gpus``."""
     count = max(1, int(config.num_gpus))
     if config.fake_gpus:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from machine import RATES
-from soft_machine import N, block, config, machine
+from max_entropy_machine import N, block, config, machine
 
 from drl_cli.algorithms import sac
 from drl_cli.policies.forward import Forward

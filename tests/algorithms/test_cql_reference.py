@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from machine import spaces
+from max_entropy_machine import ACTION, OBS, SEED, block, config, machine
 from slow import SlowUpdate, affine, compare, follow_targets, hidden, weighted
 from slow_sac import DiscreteLosses, Losses
-from soft_machine import ACTION, OBS, SEED, block, config, machine
 
 from drl_cli.algorithms.cql_graph import NEXT, OWN, UNIFORM
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from machine import SCOPE, spaces
+from max_entropy_machine import ACTION, OBS, block, config, machine
 from slow import SlowUpdate, affine, compare, copy_of, squashed, trained, weighted
-from soft_machine import ACTION, OBS, block, config, machine
 
 from drl_cli.algorithms import crossq
 from drl_cli.policies.forward import Forward

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from machine import SCOPE, discrete_spaces
+from max_entropy_machine import N, block, config, machine
 from slow import SlowUpdate, compare, follow_targets
 from slow_sac import DiscreteLosses
-from soft_machine import N, block, config, machine
 
 from drl_cli.algorithms import sac
 from drl_cli.algorithms.max_entropy_update_graph import target_entropy

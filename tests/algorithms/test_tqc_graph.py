@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from machine import spaces
+from max_entropy_machine import ACTION, block, config, machine
 from slow import SlowUpdate, affine, compare, copy_of, follow_targets, hidden, squashed, weighted
-from soft_machine import ACTION, block, config, machine
 
 from drl_cli.algorithms import tqc
 from drl_cli.policies.forward import Forward

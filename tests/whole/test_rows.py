@@ -114,7 +114,7 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("TRPO", "CartPole-v1", ["vf_share_layers=true"], "vf_share_layers: TRPO needs false"),
         ("PG", "CartPole-v1", ["use_critic=false"], "false needs batch_mode complete_episodes"),
         ("PPO", "CartPole-v1", ["exploration_config.type=EpsilonGreedy"], "exploration_config.type: "),
-        ("IMPALA", "CartPole-v1", ["num_gpus=2"], "only a batch that all wait for is split"),
+        ("IMPALA", "CartPole-v1", ["num_gpus=2"], "only the batches of synchronous loops"),
         ("PPO", "CartPole-v1", ["use_sde=true"], "use_sde"),
         ("PPO", "Odd-image-v0", ["observation_filter=MeanStdFilter"], "observation_filter"),
         ("DQN", "CartPole-v1", ["exploration_config.stddev=0.2"], "EpsilonGreedy does not use it; it takes"),

@@ -1,4 +1,4 @@
-"""The soft actor-critics in sessions of their own, for tests: ``machine(kind, keys)``, ``block(made)``, ``KINDS``."""
+"""The maximum-entropy algorithms in sessions of their own, for tests: ``machine(kind, keys)``, ``block(made)``, ``KINDS``."""
 
 import numpy as np
 from machine import RATES, Machine, discrete_spaces, spaces
