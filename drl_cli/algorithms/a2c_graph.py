@@ -39,12 +39,12 @@ def build(
     """
     del seed
     net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
-    update = _Update(config, net, Descent(config, net, scope))
+    update = _A2CUpdate(config, net, Descent(config, net, scope))
     columns, descent = trajectory_columns(config, spec), update.descent
     return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, descent.towers.in_one_place)
 
 
-class _Update:
+class _A2CUpdate:
     """What is learnt from a batch."""
 
     def __init__(self, config: A2CConfig | PGConfig, net: ActorCritic, descent: Descent) -> None:

@@ -27,7 +27,7 @@ from drl_cli.policies.forward_tf import values_of, variables_of
 from drl_cli.policies.net_builders import target_name
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import Batch, BatchGraph
-from drl_cli.tf1.polyak import every, follow
+from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 MOST_RATIO = 2.0  # of the behaviour policy over the target
@@ -101,7 +101,7 @@ class ClippedSurrogate:
 
         def copy() -> None:
             targets = [self._target[name] for name in self._names]
-            follow(targets, [self._net.variables[name] for name in self._names], 1.0)
+            polyak_update(targets, [self._net.variables[name] for name in self._names], 1.0)
             if self._config.use_kl_loss:
                 present = self._kl_coeff.read_value()
                 self._kl_coeff.assign(adapted(present, stats["kl"], self._config.kl_target))

@@ -27,7 +27,7 @@ from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
 from drl_cli.policies.forward_tf import Net, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.graph import Batch, LearnerGraph
-from drl_cli.tf1.polyak import follow
+from drl_cli.tf1.polyak import polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
@@ -84,4 +84,4 @@ class BatchNormalizedCritics:
 
     def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
         """See Critics: the running statistics move towards the batch's."""
-        follow([self._weights[name] for name in self._running], statistics, self._share)
+        polyak_update([self._weights[name] for name in self._running], statistics, self._share)

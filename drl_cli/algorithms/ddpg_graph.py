@@ -27,7 +27,7 @@ from drl_cli.policies.forward_tf import Net, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
-from drl_cli.tf1.polyak import every, follow
+from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
@@ -175,12 +175,12 @@ class DeterministicUpdate:
         every(delay, number, lambda: self._adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
         every(self._target_every, number, self._move_targets, self._target_every - 1)
         if self._policy is not self._acting:
-            follow(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
+            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
 
     def _move_targets(self) -> None:
         online = self._policy | self._critic
         targets = [self._target[net_builders.target_name(name)] for name in online]
-        follow(targets, list(online.values()), self._config.tau)
+        polyak_update(targets, list(online.values()), self._config.tau)
 
     def _q(self, net: NetSpec, weights: Weights, obs: Tensor, action: Tensor) -> Tensor:
         q = Net(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic

@@ -36,7 +36,7 @@ from drl_cli.policies.noisy_layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
-from drl_cli.tf1.polyak import every, follow
+from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr",)
@@ -52,7 +52,7 @@ def build(
     ``initial``: {name: array} of ``dqn.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
     variable's name.
     """
-    update = _Update(config, spec, initial, seed, scope)
+    update = _DQNUpdate(config, spec, initial, seed, scope)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
@@ -104,14 +104,14 @@ class ValueNet:
         online = list(self.online.values())
 
         def move_target() -> None:
-            follow(list(self.target.values()), online, self._config.tau)
+            polyak_update(list(self.target.values()), online, self._config.tau)
 
         every(self._target_every, number, move_target, phase=self._target_every - 1)
         if self.online is not self._acting:
-            follow(list(self._acting.values()), online, 1.0 - self._config.policy_average)
+            polyak_update(list(self._acting.values()), online, 1.0 - self._config.policy_average)
 
 
-class _Update:
+class _DQNUpdate:
     """The variables and the two halves of an update over them."""
 
     def __init__(

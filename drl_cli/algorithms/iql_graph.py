@@ -28,7 +28,7 @@ from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.policies.scored_distributions_tf import BY_NAME, allowed, masked
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
-from drl_cli.tf1.polyak import every, follow
+from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("actor_lr", "critic_lr", "value_lr")
@@ -46,11 +46,11 @@ def build(
     every variable's name.
     """
     del seed
-    update = _Update(config, spec, initial, scope)
+    update = _IQLUpdate(config, spec, initial, scope)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
-class _Update:
+class _IQLUpdate:
     """The variables and the two halves of an update over them."""
 
     def __init__(self, config: iql.IQLConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
@@ -132,11 +132,11 @@ class _Update:
             deviation.assign(tf.maximum(deviation.read_value(), LEAST_LOG_STD))
 
         def move_targets() -> None:
-            follow(list(self._target.values()), list(self._critic.values()), self._config.tau)
+            polyak_update(list(self._target.values()), list(self._critic.values()), self._config.tau)
 
         every(self._target_every, number, move_targets, self._target_every - 1)
         if self._policy is not self._acting:
-            follow(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
+            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
 
     def _heads(self, weights: Mapping[str, Tensor], obs: Tensor) -> dict[str, Tensor]:
         heads = Net(self._policy_net, weights)(obs)  # [B, size] each

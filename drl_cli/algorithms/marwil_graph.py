@@ -45,14 +45,14 @@ def build(
     every variable's name.
     """
     del seed
-    update = _Update(config, spec, initial, scope)
+    update = _MARWILUpdate(config, spec, initial, scope)
     columns = transition_columns(config, spec)
     if not config.beta:
         columns = {name: columns[name] for name in ("obs", "action")}
     return learner_graph(columns, RATES, update, spec, scope)
 
 
-class _Update:
+class _MARWILUpdate:
     """The variables and the two halves of an update over them."""
 
     def __init__(

@@ -26,7 +26,7 @@ from drl_cli.policies.distributions_tf import SquashedGaussian
 from drl_cli.policies.forward_tf import Net, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.policies.scored_distributions_tf import allowed, masked
-from drl_cli.tf1.polyak import follow
+from drl_cli.tf1.polyak import polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
@@ -126,14 +126,16 @@ class Actor:
 
     def move_statistics(self, statistics: Sequence[Tensor], share: float) -> None:
         """Move the running statistics by ``share`` of the way to ``statistics`` of a batch (tensors, in their order)."""
-        follow([self._online[name] for name in self._running], statistics, share)
+        polyak_update([self._online[name] for name in self._running], statistics, share)
 
     def average(self) -> None:
         """Let the copy that acts follow the online policy."""
         if self._acting is self._online:
             return
-        follow([self._acting[name] for name in self.trained], list(self.trained.values()), 1.0 - self._kept)
-        follow([self._acting[name] for name in self._running], [self._online[name] for name in self._running], 1.0)
+        polyak_update([self._acting[name] for name in self.trained], list(self.trained.values()), 1.0 - self._kept)
+        polyak_update(
+            [self._acting[name] for name in self._running], [self._online[name] for name in self._running], 1.0
+        )
 
 
 class CurrentPolicy:

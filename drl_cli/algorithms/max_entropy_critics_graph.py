@@ -17,7 +17,7 @@ from drl_cli.config.sections.off_policy import TargetKeys
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward_tf import Net, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec
-from drl_cli.tf1.polyak import every, follow
+from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
@@ -85,7 +85,7 @@ class Targets:
         """Move the targets by tau, when update ``number`` (int64 scalar) is one of those after which they move."""
 
         def act() -> None:
-            follow(list(self.weights.values()), list(self._online.values()), self._share)
+            polyak_update(list(self.weights.values()), list(self._online.values()), self._share)
 
         every(self._every, number, act, phase=self._every - 1)
 

@@ -39,14 +39,14 @@ def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray]
     ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    update = _Update(config, spec, initial, seed, scope)
+    update = _PPOUpdate(config, spec, initial, seed, scope)
     columns = trajectory_columns(config, spec)
     return BatchGraph(
         columns, RATES, update.variables(), update.net.published, update.learn, update.descent.towers.in_one_place
     )
 
 
-class _Update:
+class _PPOUpdate:
     """The variables, and what is learnt from a batch."""
 
     def __init__(

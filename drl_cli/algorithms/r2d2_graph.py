@@ -44,7 +44,7 @@ def build(
     ``spec``: PolicySpec with a state; ``initial``: {name: array} of ``r2d2.initial_weights``; ``seed`` keys the noise;
     ``scope`` (ending in "/") goes before every variable's name.
     """
-    update = _Update(config, spec, initial, seed, scope)
+    update = _R2D2Update(config, spec, initial, seed, scope)
     return learner_graph(_columns(config, spec), RATES, update, spec, scope)
 
 
@@ -67,7 +67,7 @@ def _columns(config: R2D2Config, spec: PolicySpec) -> Columns:
     return columns
 
 
-class _Update:
+class _R2D2Update:
     """The variables and the two halves of an update over them."""
 
     def __init__(

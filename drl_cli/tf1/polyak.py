@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
-def follow(targets: Sequence[Variable], sources: Sequence[Variable | Tensor], share: float) -> None:
+def polyak_update(targets: Sequence[Variable], sources: Sequence[Variable | Tensor], share: float) -> None:
     """Move each target by ``share`` (the papers' τ) of the way to its source, in the same order; 1 copies."""
     for target, source in zip(targets, sources, strict=True):
         target.assign((1.0 - share) * target + share * source)
