@@ -9,8 +9,7 @@ from drl_cli.actors.estimator import Estimator
 from drl_cli.envs import callbacks, make
 from drl_cli.envs.actions import as_action
 from drl_cli.envs.callback_episodes import Watch
-from drl_cli.envs.env_batch import FOREIGN
-from drl_cli.envs.env_reuse import KeptEnvs
+from drl_cli.envs.env_reuse import FOREIGN, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.numbers import as_number, is_finite
 from drl_cli.envs.preprocessors import frames_of

@@ -19,8 +19,7 @@ from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
-from drl_cli.envs import custom_envs, rllib_envs
-from drl_cli.envs import preprocessors as preparing
+from drl_cli.envs import custom_envs, preprocessors, rllib_envs
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
@@ -132,7 +131,7 @@ def registered_ids(with_games=False):
 
 def is_game(env_id):
     """Whether a registered id is that of an Atari game."""
-    return preparing.is_atari(_spec(env_id))
+    return preprocessors.is_atari(_spec(env_id))
 
 
 def make_raw(env_id, env_config, render_mode=None):
@@ -165,7 +164,7 @@ def make(env_id, env_config, render_mode=None, preprocessing=None):
     """
     env = make_raw(env_id, env_config, render_mode)
     try:
-        return preparing.wrap(env, preprocessing)
+        return preprocessors.wrap(env, preprocessing)
     except Exception as error:
         close(env)
         if isinstance(error, EnvError):
@@ -201,7 +200,7 @@ def check(env_id, env_config, needs, preprocessing=None, fitting=None):
     """
     env = make(env_id, env_config, preprocessing=preprocessing)
     try:
-        spaces = describe(env) | {"frames": preparing.frames_of(preprocessing)}
+        spaces = describe(env) | {"frames": preprocessors.frames_of(preprocessing)}
         problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
@@ -306,14 +305,14 @@ def _registered():
 
 def _unknown(env_id, namespace, name):
     text = f"There is no environment {env_id[:120]!r}."
-    games = {spec.name.lower() for spec in gymnasium.registry.values() if preparing.is_atari(spec)}
+    games = {spec.name.lower() for spec in gymnasium.registry.values() if preprocessors.is_atari(spec)}
     looks_atari = namespace == "ALE" or name.endswith(_ATARI_ENDINGS) or name.lower() in games
     if looks_atari and not find_spec("ale_py"):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
     # Hundreds of games resemble anything, so they are proposed to nobody else.
     known = gymnasium.registry.items()
     real = [(known_id, spec) for known_id, spec in known if not _is_stub(known_id)]
-    candidates = [known_id for known_id, spec in real if looks_atari or not preparing.is_atari(spec)]
+    candidates = [known_id for known_id, spec in real if looks_atari or not preprocessors.is_atari(spec)]
     close = nearest(env_id, candidates)
     for ending in _ATARI_ENDINGS if looks_atari else ():
         close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)

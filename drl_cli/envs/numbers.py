@@ -16,3 +16,8 @@ def is_finite(obs, reward):
         return math.isfinite(reward)
     flat = obs.ravel()
     return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))
+
+
+def not_finite_error(reward: float) -> FloatingPointError:
+    """Return the error of a step whose observation or ``reward`` is not finite."""
+    return FloatingPointError(f"observation or reward is not finite (reward {reward})")

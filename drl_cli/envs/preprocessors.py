@@ -16,10 +16,8 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from drl_cli.envs.remote_env import RemoteEnv
 from drl_cli.envs.spaces import is_image
 from drl_cli.errors import CheckpointError, EnvError
-from drl_cli.extras import load
 
 NOTHING = {"frames": 1, "dim": None, "grayscale": False, "atari": None, "scale_bytes": False, "fresh_after": 0}
 """The plan that leaves images and vectors as they are.
@@ -43,9 +41,10 @@ _FRESH_AFTER = 5000  # seeding a game loads its ROM: 0.1 s, as long as 250 steps
 
 def plan(config, env_id):
     """Return what is done for an algorithm's ``config`` and the registered environment ``env_id``, as ``NOTHING``."""
-    # An algorithm without the section sees no images, but may play an Atari game from its memory. Loaded by name, since
-    # playing a checkpoint needs this file and no schema.
-    model = getattr(config, "model", None) or load("drl_cli.config.sections.model:Vision")()
+    from drl_cli.config.sections.model import Vision  # playing a checkpoint needs this file and no schema
+
+    # An algorithm without the section sees no images, but may play an Atari game from its memory.
+    model = getattr(config, "model", None) or Vision()
     atari = is_atari(gymnasium.spec(env_id.rpartition(":")[2]))
     pixels = atari and config.env_config.get("obs_type") != "ram" and not config.env_config.get("sound_obs")
     deepmind = pixels and config.preprocessor_pref == "deepmind"
@@ -129,7 +128,7 @@ def wrap(env, given=None):
 
 def goes_on(env):
     """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
-    return isinstance(env, (AtariGame, RemoteEnv)) and env.goes_on
+    return isinstance(env, AtariGame) and env.goes_on
 
 
 def _image(env, given):

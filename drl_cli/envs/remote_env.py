@@ -8,35 +8,19 @@ A message is a letter and bytes, over a socket that only these two hold; nothing
 """
 
 import json
-import math
 import os
 import socket
-import struct
 import subprocess
 import sys
 from multiprocessing.connection import Connection
 
 import numpy as np
 
+from drl_cli.envs import remote_env_process
+from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
 from drl_cli.errors import EnvError
 
-PROCESS = "drl_cli.envs.remote_env_process"
-STEPPED = struct.Struct("<d???")  # reward, terminated, truncated, whether the episode was a life of a game that goes on
 PATIENCE_S = 5.0  # of an end in good order
-
-
-def pack(array):
-    """Return an array as bytes that say its dtype and shape."""
-    header = f"{array.dtype.str} {','.join(map(str, array.shape))}\n".encode("ascii")
-    return header + np.ascontiguousarray(array).tobytes()
-
-
-def unpack(data):
-    """Return the array of ``pack``, its own copy."""
-    header, _, body = bytes(data).partition(b"\n")
-    kind, _, shape = header.decode("ascii").partition(" ")
-    sizes = [int(size) for size in shape.split(",") if size]
-    return np.frombuffer(body, np.dtype(kind), math.prod(sizes)).reshape(sizes).copy()
 
 
 class RemoteEnv:
@@ -53,7 +37,7 @@ class RemoteEnv:
         ours, theirs = socket.socketpair()
         # The process finds what this one finds: modules of the current folder too.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-m", PROCESS, str(theirs.fileno())]
+        command = [sys.executable, "-m", remote_env_process.__name__, str(theirs.fileno())]
         try:
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=2, env=environ
@@ -135,17 +119,6 @@ class RemoteEnv:
         except subprocess.TimeoutExpired:
             return ""
         return f" by signal {-code}" if code < 0 else f" with code {code}"
-
-
-def renewed(env, name, spaces):
-    """Return a RemoteEnv that has been made anew: ``env`` itself while its process lives, else another one."""
-    if env is not None and env.is_alive():
-        if not env.is_new:
-            env.renew()
-        return env
-    if env is not None:
-        env.close()
-    return RemoteEnv(name, spaces)
 
 
 def misfits(config):

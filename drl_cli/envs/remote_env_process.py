@@ -5,7 +5,9 @@ what is wanted: M make, R reset, S step, C close; an answer begins with O, or wi
 """
 
 import json
+import math
 import signal
+import struct
 import sys
 from multiprocessing.connection import Connection
 
@@ -15,8 +17,23 @@ from drl_cli.envs import make, preprocessors
 from drl_cli.envs.actions import as_action
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.numbers import as_number
-from drl_cli.envs.remote_env import STEPPED, pack, unpack
 from drl_cli.errors import place_of
+
+STEPPED = struct.Struct("<d???")  # reward, terminated, truncated, whether the episode was a life of a game that goes on
+
+
+def pack(array):
+    """Return an array as bytes that say its dtype and shape."""
+    header = f"{array.dtype.str} {','.join(map(str, array.shape))}\n".encode("ascii")
+    return header + np.ascontiguousarray(array).tobytes()
+
+
+def unpack(data):
+    """Return the array of ``pack``, its own copy."""
+    header, _, body = bytes(data).partition(b"\n")
+    kind, _, shape = header.decode("ascii").partition(" ")
+    sizes = [int(size) for size in shape.split(",") if size]
+    return np.frombuffer(body, np.dtype(kind), math.prod(sizes)).reshape(sizes).copy()
 
 
 class Host:

@@ -9,16 +9,14 @@ import os
 import sys
 from pathlib import Path
 
-from drl_cli.envs import make as envs
-from drl_cli.extras import load
+from drl_cli.envs.make import make as make_env
 
-VIDEO = "drl_cli.envs.video"
 CUBES_BELOW = 1000
 DEFAULT_FPS = 30.0  # where an environment does not say
 
 
-class Unseen:
-    """Nobody looks."""
+class Viewer:
+    """Shows nothing: what all environments but the first one have."""
 
     render_mode = None
 
@@ -31,17 +29,17 @@ class Unseen:
     def ended(self, notes):
         """The episode is over."""
 
-    def spoilt(self):
+    def broken(self):
         """The episode broke."""
 
 
-class Window(Unseen):
+class LiveWindow(Viewer):
     """A window: the environment draws into it by itself."""
 
     render_mode = "human"
 
 
-class Films(Unseen):
+class EpisodeVideos(Viewer):
     """One mp4 file for each filmed episode, ``episode-000008.mp4``."""
 
     render_mode = "rgb_array"
@@ -53,10 +51,12 @@ class Films(Unseen):
         self._given_up = False
 
     def began(self, env, number, notes):
-        """See ``Unseen``."""
+        """See ``Viewer``."""
         if self._given_up or not is_filmed(number):
             return
-        video, fps = load(VIDEO), (env.metadata or {}).get("render_fps") or DEFAULT_FPS
+        from drl_cli.envs import video  # its ffmpeg takes time to find, and only films need it
+
+        fps = (env.metadata or {}).get("render_fps") or DEFAULT_FPS
 
         def begin():
             folder = video.video_folder(self._folder)
@@ -66,18 +66,18 @@ class Films(Unseen):
         self._guarded(begin, notes)
 
     def stepped(self, env, notes):
-        """See ``Unseen``."""
+        """See ``Viewer``."""
         if self._film is not None:
             self._guarded(lambda: self._film.add(env.render()), notes)
 
     def ended(self, notes):
-        """See ``Unseen``."""
+        """See ``Viewer``."""
         if self._film is not None:
             self._guarded(self._film.close, notes)
             self._film = None
 
-    def spoilt(self):
-        """See ``Unseen``; nothing is left of the film."""
+    def broken(self):
+        """See ``Viewer``; nothing is left of the film."""
         film, self._film = self._film, None
         if film is not None:
             film.abort()
@@ -88,17 +88,17 @@ class Films(Unseen):
         except Exception as error:  # an environment draws by foreign code, and a film is not worth a run
             self._given_up = True
             notes.append(f"record_env: no more films of this run: {error}")
-            self.spoilt()
+            self.broken()
 
 
 def make(config, env, index):
     """Return who looks at the environments of worker ``index``; ``env``: dict(videos: folder for films, or None)."""
     if index:
-        return Unseen()
+        return Viewer()
     if config.render_env:
-        return Window()
+        return LiveWindow()
     folder = config.record_env if isinstance(config.record_env, str) else env.get("videos")
-    return Films(folder) if config.record_env and folder else Unseen()
+    return EpisodeVideos(folder) if config.record_env and folder else Viewer()
 
 
 def is_filmed(number):
@@ -112,7 +112,7 @@ def misfits(config, env_id, preprocessing=None):
     wishes = [(name, mode) for name, mode in wishes if getattr(config, name, None)]
     if not wishes:
         return []
-    env = envs.make(env_id, config.env_config, preprocessing=preprocessing)
+    env = make_env(env_id, config.env_config, preprocessing=preprocessing)
     modes = tuple((env.metadata or {}).get("render_modes") or ())
     env.close()
     has = ", ".join(modes) or "nothing"

@@ -8,8 +8,19 @@ import dataclasses
 import json
 
 from drl_cli.errors import CheckpointError
-from drl_cli.policies import policy_spec as specs
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+from drl_cli.policies.policy_spec import (
+    MAX_LAYERS,
+    MAX_OUTPUTS,
+    MAX_PIXELS,
+    MAX_UNITS,
+    ActionSpec,
+    DiscreteSpec,
+    MultiBinarySpec,
+    MultiDiscreteSpec,
+    PolicySpec,
+    ValueSpec,
+)
 
 _LATER = {
     "obs_dtype": "float32",
@@ -30,17 +41,17 @@ def policy_spec(data):
     """
     try:
         whole = _completed(data)
-        spec = specs.PolicySpec(
+        spec = PolicySpec(
             nets=tuple(_net(net) for net in whole["nets"]),
             distribution=str(whole["distribution"]),
-            obs_shape=_sizes(whole["obs_shape"], specs.MAX_PIXELS),
+            obs_shape=_sizes(whole["obs_shape"], MAX_PIXELS),
             action=_action(whole["action"]),
             state=tuple(_sizes(shape) for shape in whole["state"]),
             obs_dtype=str(whole["obs_dtype"]),
             frames=_sizes([whole["frames"]])[0],
             value=_value(whole["value"]),
             scored=bool(whole["scored"]),
-            mask=_sizes(whole["mask"], specs.MAX_PIXELS, least=0),
+            mask=_sizes(whole["mask"], MAX_PIXELS, least=0),
             filter=bool(whole["filter"]),
             scaled=bool(whole["scaled"]),
             previous=bool(whole["previous"]),
@@ -75,22 +86,22 @@ def _defaults(kind):
 
 def _action(data):
     if data["kind"] == "Discrete":
-        return specs.DiscreteSpec(int(data["n"]), int(data["start"]))
+        return DiscreteSpec(int(data["n"]), int(data["start"]))
     if data["kind"] == "MultiDiscrete":
-        return specs.MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
+        return MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
     if data["kind"] == "MultiBinary":
-        return specs.MultiBinarySpec(_sizes([data["n"]])[0])
+        return MultiBinarySpec(_sizes([data["n"]])[0])
     bounds = [tuple(float(x) for x in data[side]) for side in ("low", "high")]
-    return specs.ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
+    return ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
 
 
 def _value(data):
     if data is None:
         return None
-    return specs.ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
+    return ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
 
 
-def _sizes(values, most=specs.MAX_UNITS, least=1):
+def _sizes(values, most=MAX_UNITS, least=1):
     sizes = tuple(int(value) for value in values)
     if any(not least <= size <= most for size in sizes):
         raise ValueError(f"sizes {sizes} are not between {least} and {most}")
@@ -98,11 +109,11 @@ def _sizes(values, most=specs.MAX_UNITS, least=1):
 
 
 def _net(data):
-    if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > specs.MAX_LAYERS:
-        raise ValueError(f"more layers than the {specs.MAX_LAYERS} that are allowed")
+    if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > MAX_LAYERS:
+        raise ValueError(f"more layers than the {MAX_LAYERS} that are allowed")
     inputs, heads = (
         tuple((str(name), _sizes([size], most)[0]) for name, size in data[key])
-        for key, most in (("inputs", specs.MAX_PIXELS), ("heads", specs.MAX_OUTPUTS))
+        for key, most in (("inputs", MAX_PIXELS), ("heads", MAX_OUTPUTS))
     )
     flags = {name: bool(data[name]) for name in ("zero_mean", "noisy_heads", "batch_norm", "sde")}
     net = NetSpec(

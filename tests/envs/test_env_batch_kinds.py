@@ -26,7 +26,7 @@ def _batch(name, count=2, horizon=None, **plan):
 
 def _again(batch, count=2, horizon=None):
     arrays, facts = batch.state()
-    other = EnvBatch(batch._name, count, (7, 3), horizon)
+    other = EnvBatch(batch._setup, count, (7, 3), horizon)
     other.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)))
     return other
 

@@ -14,8 +14,6 @@ from drl_cli.experience.recorded.json_lines import JsonFile
 from drl_cli.extras import load
 from drl_cli.randomness import generator
 
-MINARI = "drl_cli.experience.recorded.minari_dataset:MinariDataset"
-
 
 class Source:
     """An iterator of Pieces over all episodes of some files; endless unless ``passes`` is given."""
@@ -105,7 +103,10 @@ class Source:
         if file.kind == "json":
             return JsonFile(file, self._layout, mark)
         rng = generator(self._seed, "files", self.passed, self._order[self._place])
-        return load(MINARI)(file, self._layout, mark, rng)
+        load("h5py")  # says what to install where it is missing
+        from drl_cli.experience.recorded.minari_dataset import MinariDataset
+
+        return MinariDataset(file, self._layout, mark, rng)
 
     def _next_file(self):
         self.close()
