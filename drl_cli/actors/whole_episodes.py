@@ -13,11 +13,10 @@ import math
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.actions import as_action, as_actions
 from drl_cli.envs.env_reuse import FOREIGN, MAX_FAILURES, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.numbers import as_number, is_finite, not_finite_error
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import as_action, as_actions, as_number, is_finite, not_finite_error
 from drl_cli.errors import WorkersFailed, failure
 from drl_cli.randomness import number
 

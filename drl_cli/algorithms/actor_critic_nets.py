@@ -9,7 +9,7 @@ dense layers (RLlib: behind them, in front of the LSTM).
 """
 
 from drl_cli.policies import net_builders
-from drl_cli.policies.initial_weights import orthogonal_weights
+from drl_cli.policies.nets import orthogonal_weights
 from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
 from drl_cli.randomness import generator
 

@@ -14,7 +14,7 @@ from drl_cli.algorithms.losses.conservative import soft_maximum
 from drl_cli.algorithms.max_entropy_actor_graph import Actor
 from drl_cli.algorithms.max_entropy_update_graph import SoftUpdate
 from drl_cli.algorithms.sac_discrete_graph import LowestOfAll, weighed
-from drl_cli.policies.scored_distributions_tf import allowed, masked
+from drl_cli.policies.distributions_tf import allowed, masked
 from drl_cli.tf1.tensorflow import tf
 
 

@@ -17,7 +17,7 @@ from drl_cli.algorithms.losses.conservative import sampled_soft_maximum
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, drawn
 from drl_cli.algorithms.max_entropy_critics_graph import LowestOf
 from drl_cli.algorithms.max_entropy_update_graph import SoftUpdate
-from drl_cli.policies.distributions_tf import SquashedGaussian
+from drl_cli.policies.distributions_tf import TFSquashedGaussian
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import tf
 
@@ -45,7 +45,7 @@ class BoxActions:
         """``critics``: a LowestOf; ``seed`` keys the draws."""
         self._count, self._temperature, self._seed = config.num_actions, config.temperature, seed
         self._critics, self._size = critics, spec.action.size
-        self._distribution = SquashedGaussian(*spec.action.policy_bounds())
+        self._distribution = TFSquashedGaussian(*spec.action.policy_bounds())
 
     def soft_maximum(self, values, batch, acting):
         """Return the soft maximum of Q over all actions, [C, B], from three times ``num_actions`` of them."""

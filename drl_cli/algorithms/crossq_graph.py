@@ -20,7 +20,7 @@ from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, drawn
 from drl_cli.algorithms.max_entropy_critics_graph import Judgement, first, head_of, with_copies
 from drl_cli.algorithms.max_entropy_update_graph import SoftUpdate
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.polyak import follow
 from drl_cli.tf1.tensorflow import tf
 
@@ -57,7 +57,7 @@ class JointlyNormalised:
     def judge(self, values, batch, acting, alpha):
         """See ``soft_critics``: the squared TD error, both halves of it from one pass."""
         following = acting.following(batch)
-        net = Net(self._net, values, training=True)
+        net = TFNet(self._net, values, training=True)
         obs = tf.concat([batch["obs"], batch["next_obs"]], axis=0)  # [2B, …]
         action = tf.concat([batch["action"], following.action], axis=0)  # [2B, A]
         both = first(with_copies(self._net, net(obs, action)["q"]))  # [C, 2B]

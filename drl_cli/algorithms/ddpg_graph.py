@@ -19,8 +19,8 @@ from drl_cli.algorithms import ddpg_nets
 from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses.value import huber, squared, td_error, td_target
 from drl_cli.policies import net_builders
-from drl_cli.policies.distributions_tf import Deterministic
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.distributions_tf import TFDeterministic
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Gradients, transition_columns
 from drl_cli.tf1.polyak import every, follow
@@ -55,7 +55,7 @@ class Update:
         self._policy_net, self._critic_net = spec.nets[0], ddpg_nets.critic_spec(config, spec)
         self._target_policy_net = net_builders.target_of(self._policy_net)
         self._target_critic_net = net_builders.target_of(self._critic_net)
-        self._distribution = Deterministic(*spec.action.policy_bounds())
+        self._distribution = TFDeterministic(*spec.action.policy_bounds())
         policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
         self._acting = self._policy = variables_of(policy, initial, scope)
         if config.policy_average:
@@ -98,7 +98,7 @@ class Update:
 
     def _critic_gradients(self, batch, number, critic, weight):
         # inputs: what the target policy does next, smoothed
-        heads = Net(self._target_policy_net, self._target)(batch["next_obs"])
+        heads = TFNet(self._target_policy_net, self._target)(batch["next_obs"])
         next_action = self._distribution.greedy(heads)  # [B, A]
         if self._config.smooth_target_policy:
             next_action = self._smoothed(next_action, number)  # [B, A]
@@ -123,7 +123,7 @@ class Update:
         return gradients, stats, tf.reduce_mean(tf.abs(error), axis=0)  # [B]
 
     def _actor_gradients(self, batch, policy, critic, weight):
-        action = self._distribution.greedy(Net(self._policy_net, policy)(batch["obs"]))  # [B, A]
+        action = self._distribution.greedy(TFNet(self._policy_net, policy)(batch["obs"]))  # [B, A]
         q = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
         loss = tf.reduce_mean(weight * self._policy_loss(q, action, batch))  # scalar
         gradients, norm = clipped(
@@ -159,7 +159,7 @@ class Update:
         follow([self._target[net_builders.target_name(name)] for name in leaders], leaders.values(), self._config.tau)
 
     def _q(self, net, weights, obs, action):
-        q = Net(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
+        q = TFNet(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
         return q if net.copies > 1 else tf.expand_dims(q, 0)
 
 

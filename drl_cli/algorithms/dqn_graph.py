@@ -23,9 +23,9 @@ from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses import action_value as losses
 from drl_cli.algorithms.losses.value import huber
 from drl_cli.algorithms.value_net_graph import RATES, ValueNet
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net, values_of
-from drl_cli.policies.noisy_layers_tf import layer_noise
+from drl_cli.policies.distributions_tf import TFActionValues
+from drl_cli.policies.forward_tf import TFNet, values_of
+from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.tf1.adam import clipped
 from drl_cli.tf1.graph import Gradients, transition_columns
 from drl_cli.tf1.tensorflow import tf
@@ -49,7 +49,7 @@ class _Update:
 
     def __init__(self, config, spec, initial, seed, scope):
         self._config, self._seed, self._value = config, seed, spec.value
-        self._values = ActionValues(spec)
+        self._values = TFActionValues(spec)
         self._losses = {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
         self._nets = ValueNet(config, spec, initial, scope)
         self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
@@ -92,7 +92,7 @@ class _Update:
 
     def _atoms(self, net, weights, obs, draw):
         """The values of all actions, [B, n, atoms]; ``draw``: (update number, stream) of the noise."""
-        return self._values.atoms(Net(net, weights, layer_noise(net, self._seed, *draw))(obs))  # [B, n, atoms]
+        return self._values.atoms(TFNet(net, weights, layer_noise(net, self._seed, *draw))(obs))  # [B, n, atoms]
 
 
 # What each kind of value learns: (its loss [B], priority [B], error of the expectation [B], more statistics).

@@ -21,8 +21,8 @@ from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses.imitation import advantage_weight, weighted_imitation_loss
 from drl_cli.algorithms.losses.value import expectile_loss, squared, td_error
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
-from drl_cli.policies.scored_distributions_tf import BY_NAME, allowed, masked
+from drl_cli.policies.distributions_tf import BY_NAME, allowed, masked
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Gradients, transition_columns
 from drl_cli.tf1.polyak import every, follow
@@ -131,19 +131,19 @@ class _Update:
             follow(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
 
     def _heads(self, weights, obs):
-        heads = Net(self._policy_net, weights)(obs)  # [B, size] each
+        heads = TFNet(self._policy_net, weights)(obs)  # [B, size] each
         if self._spec.mask:
             heads["logits"] = masked(heads["logits"], allowed(self._spec.mask, obs))  # [B, n]
         return heads
 
     def _worth(self, weights, obs):
-        return Net(self._value_net, weights)(obs)["value"][:, 0]  # [B]
+        return TFNet(self._value_net, weights)(obs)["value"][:, 0]  # [B]
 
     def _q(self, net, weights, batch):
         """Q of the recorded actions by every critic, [C, B]."""
         is_discrete = self._spec.distribution == "categorical"
         inputs = (batch["obs"],) if is_discrete else (batch["obs"], batch["action"])
-        q = Net(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
+        q = TFNet(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
         if is_discrete:
             # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
             q = q * tf.one_hot(batch["action"], self._spec.action.n)  # [(C,) B, n]

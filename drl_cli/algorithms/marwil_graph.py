@@ -21,8 +21,8 @@ from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses.imitation import advantage_weight, weighted_imitation_loss
 from drl_cli.algorithms.losses.policy_gradient import explained_variance
 from drl_cli.algorithms.losses.value import squared
-from drl_cli.policies import scored_distributions_tf
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies import distributions_tf
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Gradients, transition_columns
 from drl_cli.tf1.tensorflow import tf
@@ -49,7 +49,7 @@ class _Update:
 
     def __init__(self, config, spec, initial, scope):
         self._config, self._spec = config, spec
-        self._distribution = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+        self._distribution = distributions_tf.BY_NAME[spec.distribution](spec)
         self._parts = {net.name: variables_of(net.weight_shapes(), initial, scope) for net in spec.nets}
         self._adam = {part: Adam(scope + part, weights) for part, weights in self._parts.items()}
         self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
@@ -70,8 +70,8 @@ class _Update:
         weights = {part: values_of(variables) for part, variables in self._parts.items()}
         heads = self._seen(weights, batch["obs"])
         if self._spec.mask:
-            heads["logits"] = scored_distributions_tf.masked(
-                heads["logits"], scored_distributions_tf.allowed(self._spec.mask, batch["obs"])
+            heads["logits"] = distributions_tf.masked(
+                heads["logits"], distributions_tf.allowed(self._spec.mask, batch["obs"])
             )  # [B, n]
         logp = self._distribution.logp(heads, batch["action"])  # [B]
         judged, vf_loss, stats = self._judged(weights, heads, batch, number) if self._config.beta else (1.0, 0.0, {})
@@ -90,7 +90,7 @@ class _Update:
 
     def _seen(self, weights, obs):
         """The heads of all nets, the value's with them, {name: [B, size]}."""
-        return {name: y for net in self._spec.nets for name, y in Net(net, weights[net.name])(obs).items()}
+        return {name: y for net in self._spec.nets for name, y in TFNet(net, weights[net.name])(obs).items()}
 
     def _judged(self, weights, heads, batch, number):
         """(The weight of each step [B], the value's part of the loss, statistics and among them the new mean ``square``)."""

@@ -6,7 +6,7 @@ is judged, and there is no value.
 
 from drl_cli.algorithms.actor_critic_nets import DISTRIBUTIONS, target_updates
 from drl_cli.policies import net_builders
-from drl_cli.policies.initial_weights import orthogonal_weights
+from drl_cli.policies.nets import orthogonal_weights
 from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
 from drl_cli.randomness import generator
 

@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from drl_cli.algorithms.losses.entropy import expectation
-from drl_cli.policies.distributions_tf import SquashedGaussian
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
-from drl_cli.policies.scored_distributions_tf import allowed, masked
+from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.polyak import follow
 from drl_cli.tf1.stateless_random import stateless_normal
 
@@ -44,7 +43,7 @@ def drawn(spec, seed):
 
     ``spec``: PolicySpec with an ActionSpec; the noise depends on ``seed``, the update ``number`` and the ``stream`` alone.
     """
-    distribution, size = SquashedGaussian(*spec.action.policy_bounds()), spec.action.size
+    distribution, size = TFSquashedGaussian(*spec.action.policy_bounds()), spec.action.size
 
     def choose(heads, number, stream):
         noise = stateless_normal([heads["mean"].shape[0], size], seed, number, stream)  # [B, A]
@@ -103,7 +102,7 @@ class Actor:
 
         ``training``: batch normalisation by the statistics of this batch, which are returned in the order of the running ones.
         """
-        net = Net(self._net, values, training=training)
+        net = TFNet(self._net, values, training=training)
         heads = net(obs)  # [B, size] each
         if self._mask:
             heads["logits"] = masked(heads["logits"], allowed(self._mask, obs))  # [B, n]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.polyak import every, follow
 from drl_cli.tf1.tensorflow import tf
 
@@ -78,7 +78,7 @@ class LowestOf:
 
     def several(self, values, obs, action):
         """Return Q of several actions in each of ``obs`` [B, …], [C, B, M], for ``action`` [B, M, A]."""
-        return first(with_copies(self._net, Net(self._net, values).several(obs, action)["q"]))  # [C, B, M]
+        return first(with_copies(self._net, TFNet(self._net, values).several(obs, action)["q"]))  # [C, B, M]
 
     def worth(self, values, batch, acting, choice):
         """See the module."""
@@ -91,7 +91,7 @@ class LowestOf:
 
 def head_of(net, weights, head, *inputs):
     """Return a head of critics, [C, B, size], with the axis of the copies for a single one too."""
-    return with_copies(net, Net(net, weights)(*inputs)[head])  # [C, B, size]
+    return with_copies(net, TFNet(net, weights)(*inputs)[head])  # [C, B, size]
 
 
 def with_copies(net, values):

@@ -21,7 +21,7 @@ import numpy as np
 from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.algorithms.max_entropy_actor_graph import Acting
-from drl_cli.policies.scored_distributions_tf import allowed
+from drl_cli.policies.distributions_tf import allowed
 from drl_cli.tf1.adam import BETA_1, Adam, clipped
 from drl_cli.tf1.graph import Gradients, transition_columns
 from drl_cli.tf1.polyak import every

@@ -21,9 +21,9 @@ from drl_cli.algorithms.losses.value import huber
 from drl_cli.algorithms.losses.value_rescale import squeezed, stretched
 from drl_cli.algorithms.value_net_graph import RATES, ValueNet
 from drl_cli.config.sections.replay import learnt_steps
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net, values_of
-from drl_cli.policies.noisy_layers_tf import layer_noise
+from drl_cli.policies.distributions_tf import TFActionValues
+from drl_cli.policies.forward_tf import TFNet, values_of
+from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.tf1.adam import clipped
 from drl_cli.tf1.graph import Gradients
 from drl_cli.tf1.tensorflow import tf
@@ -62,7 +62,7 @@ class _Update:
 
     def __init__(self, config, spec, initial, seed, scope):
         self._config, self._seed, self._state_shapes = config, seed, spec.state
-        self._values, self._learnt_steps = ActionValues(spec), learnt_steps(config)
+        self._values, self._learnt_steps = TFActionValues(spec), learnt_steps(config)
         self._nets = ValueNet(config, spec, initial, scope)
         self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
 
@@ -107,7 +107,7 @@ class _Update:
             batch[f"state_{index}"] if f"state_{index}" in batch else tf.zeros([batch_size, *shape])
             for index, shape in enumerate(self._state_shapes)
         )
-        built = Net(net, weights, layer_noise(net, self._seed, *draw))
+        built = TFNet(net, weights, layer_noise(net, self._seed, *draw))
         heads, _ = built.sequence(batch["obs"], state, batch["begins"], self._config.burn_in, looped=self._config.xla)
         rows = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·(L + n), size]
         atoms = self._values.atoms(rows)  # [B·(L + n), A, 1]

@@ -13,7 +13,7 @@ OWN_HISTS = ("episode_reward", "episode_lengths")  # names in hist_stats that ar
 FIXED = ("terminated", "truncated", "cut", "length")  # columns that say how a fragment hangs together
 
 
-class WatchedEpisode:
+class CallbackEpisode:
     """One episode, from its reset to its end; what hooks are given as ``episode``.
 
     ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's (0 of a
@@ -48,21 +48,21 @@ class WatchedEpisode:
         self._look = lambda: obs
 
 
-class Watch:
+class CallbackEpisodes:
     """Calls the hooks of one object of callbacks for the episodes of one batch of environments."""
 
     def __init__(self, hooks, worker_index=0, in_evaluation=False):
         """``hooks``: a ``callbacks.Hooks``."""
         self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
         self.is_replaying = False
-        self._running = {}  # environment's index -> WatchedEpisode
+        self._running = {}  # environment's index -> CallbackEpisode
         self._told = []  # (custom_metrics, hist_data) of the episodes that have ended
         self._rows = {}  # environment's index -> the episode of each of its steps in the fragment that is being made
         self._keeps_rows = hooks.has("on_postprocess") and not in_evaluation
 
     def began(self, index, env, look):
         """An episode has begun in ``env``; ``look()`` returns its newest observation."""
-        self._running[index] = episode = WatchedEpisode(self, index, env, look)
+        self._running[index] = episode = CallbackEpisode(self, index, env, look)
         self.hooks.call("on_episode_start", episode=episode)
 
     def stepped(self, index, action, reward, info):

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
-from drl_cli.envs.actions import as_action
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.spaces import MASK
+from drl_cli.envs.steps import as_action
 
 STEPS, SECONDS = 300, 2.0  # that are compared, and that a resumed run takes for each half
 _DEPTH, _ITEMS = 4, 10_000  # how far attributes of attributes are followed, and how much of a list is read

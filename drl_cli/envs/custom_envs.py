@@ -58,7 +58,7 @@ class Creator:
         return first.name in _MAPPING or (first.default is inspect.Parameter.empty and first.name not in env_config)
 
 
-class Registered(NamedTuple):
+class RegisteredEnv(NamedTuple):
     """A ``creator`` and the ``spec``, the keywords of gymnasium's registration."""
 
     creator: Creator
@@ -89,7 +89,7 @@ def register_env(name, creator, **spec):
         raise InputError(
             f"register_env: {name} is the name of another environment ({known.entry_point}); take another one."
         )
-    plugins.ENVIRONMENTS.add(name, Registered(Creator(name, creator), spec))
+    plugins.ENVIRONMENTS.add(name, RegisteredEnv(Creator(name, creator), spec))
     _register(name)
     return name
 

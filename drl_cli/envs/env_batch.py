@@ -25,16 +25,15 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs import preprocessors
-from drl_cli.envs.actions import ActionLogs, as_action, as_actions
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_reuse import FOREIGN, EnvMaker, EpisodeSeeds
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.numbers import as_number, is_finite, not_finite_error
 from drl_cli.envs.remote_env import RemoteEnv
 from drl_cli.envs.render import Viewer
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import ActionLogs, as_action, as_actions, as_number, is_finite, not_finite_error
 from drl_cli.errors import CheckpointError, PluginFailed
 
 
@@ -57,7 +56,7 @@ class EnvBatch:
         horizon: int | None = None,
         soft: bool = False,
         viewer: Viewer | None = None,
-        watch: Watch | None = None,
+        watch: CallbackEpisodes | None = None,
     ) -> None:
         """``setup``: which environments; ``count``: N; ``key``: (seed, worker index); ``horizon``: steps.
 

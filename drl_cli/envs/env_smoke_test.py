@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from drl_cli.envs.actions import as_action
+from drl_cli.envs.steps import as_action
 from drl_cli.errors import EnvError, failure
 
 SIGNATURE = (

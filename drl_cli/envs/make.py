@@ -19,18 +19,12 @@ from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
-from drl_cli.envs import custom_envs, preprocessors, rllib_envs
+from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.extras import load
 
-gymnasium.register(
-    id="drl/StatelessCartPole-v1",
-    entry_point="drl_cli.envs.bundled_envs:StatelessCartPole",
-    max_episode_steps=500,
-    reward_threshold=475.0,
-)
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 _OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
 _FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
@@ -101,12 +95,12 @@ def resolve(env_id, strict=False, trusted=False):
         plugins.discover()
     if _is_known(bare) and not _is_stub(bare):
         return EnvName(env_id, env_id, _RESTORED.get(bare))
-    same = rllib_envs.stands_for(bare)
+    same = bundled_envs.stands_for(bare)
     if same:
         return EnvName(same, env_id, f"{bare} is {same} here.")
     namespace, name, version = _parsed(bare)
-    if version is None and rllib_envs.refusal(bare):
-        raise EnvError(rllib_envs.refusal(bare))
+    if version is None and bundled_envs.refusal(bare):
+        raise EnvError(bundled_envs.refusal(bare))
     newest = max((v for n, b, v in _registered() if (n, b) == (namespace, name) and v is not None), default=None)
     if newest is None or (version is not None and version > newest):
         raise EnvError(_unknown(bare, namespace, name))

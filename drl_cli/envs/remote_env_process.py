@@ -14,9 +14,8 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.actions import as_action
 from drl_cli.envs.env_smoke_test import close
-from drl_cli.envs.numbers import as_number
+from drl_cli.envs.steps import as_action, as_number
 from drl_cli.errors import place_of
 
 STEPPED = struct.Struct("<d???")  # reward, terminated, truncated, whether the episode was a life of a game that goes on

@@ -12,7 +12,7 @@ from drl_cli.evolution.directions import rank_weights
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
-class Update:
+class ESUpdate:
     """Adam's moments, and one step of it per round."""
 
     def __init__(self, config, size):
@@ -41,3 +41,6 @@ class Update:
         """Continue from ``state``."""
         self._m, self._v = arrays["es_adam/m"].copy(), arrays["es_adam/v"].copy()
         self._count = int(arrays["es_adam/count"])
+
+
+Update = ESUpdate  # by this name a learner finds the update in the module that the row names

@@ -1,12 +1,15 @@
-"""The policy of ES and ARS as plain data: one net that names one action, without anything that judges.
+"""The policy of ES and ARS: one net that names one action, without a critic, and its weights as one vector.
 
 Sources: Salimans et al. 2017 (arXiv 1703.03864), section 3; Mania et al. 2018 (arXiv 1803.07055), who begin with zeros.
 """
 
+import math
+
+import numpy as np
+
 from drl_cli.errors import ConfigError
 from drl_cli.evolution import noise_table
 from drl_cli.policies import net_builders
-from drl_cli.policies.flat_weights import Flat
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.randomness import generator
 
@@ -45,3 +48,22 @@ def initial_weights(config, spec, seed):
 def target_updates(config, updates):
     """Return how often targets have moved after ``updates`` updates: there are none."""
     return 0
+
+
+class Flat:
+    """The order in which weights of ``shapes`` {name: shape} lie in a vector of ``size`` numbers."""
+
+    def __init__(self, shapes):
+        """``shapes``: as of ``NetSpec.weight_shapes``, with one copy."""
+        ends = np.cumsum([math.prod(shape) for shape in shapes.values()]).tolist()
+        self.shapes, self.size = dict(shapes), ends[-1]
+        self._parts = {name: slice(end - math.prod(shapes[name]), end) for name, end in zip(shapes, ends, strict=True)}
+
+    def vector(self, weights):
+        """Return the weights {name: array} as one vector, float32 [size]."""
+        return np.concatenate([np.asarray(weights[name], np.float32).ravel() for name in self.shapes])
+
+    def weights(self, vectors):
+        """Return {name: array of its shape} of one vector [size], or {name: [N, *shape]} of N of them [N, size]."""
+        lead = vectors.shape[:-1]
+        return {name: vectors[..., part].reshape(*lead, *self.shapes[name]) for name, part in self._parts.items()}

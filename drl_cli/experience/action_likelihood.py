@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from drl_cli.config.sections.exploration import exploration_settings
-from drl_cli.policies.exploration.levels import scheduled
+from drl_cli.policies.exploration.interface import scheduled
 
 ROWS = 1024  # observations in one forward pass: stacks of images are large
 
@@ -52,7 +52,7 @@ def refusal(policy):
     )
 
 
-class Following:
+class EpisodeLikelihood:
     """A policy that follows one recorded episode, part by part, and says how likely it would have done the same."""
 
     def __init__(self, policy, drawing=None):

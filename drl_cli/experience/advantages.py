@@ -1,11 +1,40 @@
-"""Returns and advantages of trajectories in NumPy: the twin of ``algorithms.losses.returns`` for workers, which load no
-TensorFlow.
+"""Returns and advantages in NumPy, for workers, which load no TensorFlow: n-step returns, GAE, returns to go.
 
-Arrays are [E, T], float32, the columns of ``experience.trajectories``. Source: Schulman et al. 2016 (arXiv 1506.02438), eq. 11
-and 16. Used by ``algorithms.a3c_gradients``; ``tests/data/test_advantages.py`` holds it together with its twin.
+``n_step`` works on a fragment [T, N] and serves first priorities (``actors.fragment``); the others work on trajectories [E, T]
+(float32, the columns of ``experience.trajectories``), serve ``algorithms.a3c_gradients``, and are those of
+``algorithms.losses.returns``: ``tests/experience/test_advantages.py`` compares them.
+Source: Schulman et al. 2016 (arXiv 1506.02438), eq. 11 and 16.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+
+
+class NStepWindows(NamedTuple):
+    """One window from every step on, all [T, N]."""
+
+    reward: np.ndarray  # float32, Σ γ^i r_i over its k steps
+    discount: np.ndarray  # float32, γ^k · (1 − terminated)
+    last: np.ndarray  # int64, the index of its last step
+
+
+def n_step(columns, gamma, steps):
+    """Return the Windows of up to ``steps`` steps of a fragment's ``columns`` (reward, terminated, truncated, [T, N])."""
+    reward, terminated = columns["reward"], columns["terminated"]
+    ended = terminated | columns["truncated"]
+    length = len(reward)
+    total, discount = reward.copy(), np.full(reward.shape, gamma, np.float32)
+    last = np.repeat(np.arange(length)[:, None], reward.shape[1], axis=1)
+    goes_on = ~ended
+    for step in range(1, min(steps, length)):
+        goes_on = goes_on[: length - step]  # the windows that begin at t < length − step have a step more to take
+        total[: length - step] += np.where(goes_on, discount[: length - step] * reward[step:], 0.0)
+        discount[: length - step][goes_on] *= np.float32(gamma)
+        last[: length - step] += goes_on
+        goes_on = goes_on & ~ended[step:]
+    discount[np.take_along_axis(terminated, last, 0)] = 0.0
+    return NStepWindows(total, discount, last)
 
 
 def next_values(values, end_values, end_at):

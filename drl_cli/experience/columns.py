@@ -91,7 +91,7 @@ class Meta(NamedTuple):
     version: int  # weights that acted; 0: none yet, uniform actions
 
 
-class Reading(NamedTuple):
+class ReadProgress(NamedTuple):
     """What the driver learns of a fragment that was read from files."""
 
     pieces: int  # parts of episodes in it, each of which ends in it
@@ -112,5 +112,5 @@ class Token(NamedTuple):
     seen: dict | None = (
         None  # what its observations and returns add to the filters' statistics (``actors.running_filters``)
     )
-    reading: Reading | None = None  # where it was read, not sampled
+    reading: ReadProgress | None = None  # where it was read, not sampled
     told: tuple = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any

@@ -31,7 +31,7 @@ LEAST_EFFECTIVE = 30  # effective sample size below which intervals are much too
 _LOST = 1e-290  # a sum of weights below it has lost its precision
 
 
-class Episode(NamedTuple):
+class RecordedEpisode(NamedTuple):
     """A whole episode: rewards, and how likely each action was to the policy that took it, and to the one in question."""
 
     reward: np.ndarray  # [T]

@@ -7,8 +7,8 @@ observations and actions nothing is kept: an episode is its rewards and two log-
 import numpy as np
 
 from drl_cli.errors import ExperienceError
-from drl_cli.experience.action_likelihood import Following
-from drl_cli.experience.off_policy_estimates import Episode, estimate
+from drl_cli.experience.action_likelihood import EpisodeLikelihood
+from drl_cli.experience.off_policy_estimates import RecordedEpisode, estimate
 from drl_cli.experience.recorded.pieces import Layout
 
 HELP = (
@@ -26,7 +26,7 @@ def layout_of_policy(spec, normalized=False):
     return Layout(tuple(spec.obs_shape), spec.obs_dtype, action, (), spec.frames, normalized)
 
 
-class Recollection:
+class EpisodeCollector:
     """The whole episodes among the pieces that it is given; the others are counted."""
 
     def __init__(self, policy, drawing=None):
@@ -50,7 +50,7 @@ class Recollection:
         if piece.start == 0:
             if before:
                 self._lost.add((*key, len(self._lost)))  # the same number, but an episode of its own
-            before = (Following(self._policy, self._drawing), [], 0)
+            before = (EpisodeLikelihood(self._policy, self._drawing), [], 0)
         if before is None or before[2] != piece.start:
             self._lost.add(key)
             return
@@ -61,7 +61,7 @@ class Recollection:
         elif any(part is None for part in parts):
             self.without_logp += 1
         else:
-            self.episodes.append(Episode(*map(np.concatenate, zip(*parts, strict=True))))
+            self.episodes.append(RecordedEpisode(*map(np.concatenate, zip(*parts, strict=True))))
 
     def _part(self, following, piece):
         if piece.logp is None:
@@ -69,7 +69,7 @@ class Recollection:
             return None
         if not np.isfinite(piece.logp).all():
             raise ExperienceError(f"{piece.source}: holds a log-probability of an action that is not finite.")
-        return Episode(piece.reward, piece.logp, following.logp(piece.obs, piece.action, piece.reward))
+        return RecordedEpisode(piece.reward, piece.logp, following.logp(piece.obs, piece.action, piece.reward))
 
     def estimate(self, gamma):
         """Return ``experience.off_policy_estimates.estimate`` of the episodes. Raises ExperienceError where nothing can

@@ -6,8 +6,8 @@ filter and mask included. ``look_at`` looks at a whole trajectory batch (``exper
 
 from typing import NamedTuple
 
-from drl_cli.policies import filters_tf, scored_distributions_tf
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies import distributions_tf, filters_tf
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
 from drl_cli.tf1.tensorflow import tf
 
 
@@ -31,7 +31,7 @@ class ActorCritic:
     def __init__(self, spec, initial, scope="", looped=False):
         """``spec``: PolicySpec with ``scored``; ``initial``: {name: array}; ``scope`` (ending in "/") goes before each name.
 
-        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.lstm_tf``).
+        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.layers_tf``).
         """
         self.spec, self._looped = spec, looped
         self.policy_names = tuple(spec.nets[0].trainable())
@@ -41,7 +41,7 @@ class ActorCritic:
         learnt = variables_of({name: shapes[name] for name in self.trained}, initial, scope)
         self.variables = learnt | filters_tf.variables(spec, scope)
         self.published = tuple(scope + name for name in shapes)
-        self.distribution = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+        self.distribution = distributions_tf.BY_NAME[spec.distribution](spec)
 
     def values(self):
         """Return {name: tensor} of all variables, read once: to look with, and to differentiate by."""
@@ -59,16 +59,16 @@ class ActorCritic:
         if acting.lstm:
             beside = state[-1:] if self.spec.previous else ()  # [B, L, size]
             cells = state[: len(acting.state_shapes)]  # [B, cells] each
-            heads, _ = Net(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
+            heads, _ = TFNet(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
             heads = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·L, size]
         else:
-            heads = Net(acting, values)(given)  # [B, size]
-        judged = Net(judging[0], values)(given) if judging else heads
+            heads = TFNet(acting, values)(given)  # [B, size]
+        judged = TFNet(judging[0], values)(given) if judging else heads
         heads = {head: y for head, y in heads.items() if head != "value"}
         if self.spec.mask:
             rows = tf.reshape(obs, [-1, obs.shape[-1]])  # [B(·L), size]
-            heads["logits"] = scored_distributions_tf.masked(
-                heads["logits"], scored_distributions_tf.allowed(self.spec.mask, rows)
+            heads["logits"] = distributions_tf.masked(
+                heads["logits"], distributions_tf.allowed(self.spec.mask, rows)
             )  # [B(·L), n]
         return Seen(heads, judged["value"][:, 0])
 

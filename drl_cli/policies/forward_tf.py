@@ -5,7 +5,7 @@ variables have a leading axis and one batched matmul runs every copy.
 """
 
 from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
-from drl_cli.policies.lstm_tf import lstm, one_step
+from drl_cli.policies.layers_tf import lstm, one_step
 from drl_cli.tf1.tensorflow import tf
 
 ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
@@ -32,7 +32,7 @@ def values_of(variables):
     return {name: variable.read_value() for name, variable in variables.items()}
 
 
-class Net:
+class TFNet:
     """The forward pass of ``net`` (NetSpec) with the given {name: variable or tensor}."""
 
     def __init__(self, net, weights, noise=None, training=False):

@@ -8,9 +8,8 @@ with NumPy's.
 import numpy as np
 
 from drl_cli.policies import distributions_tf, filters_tf
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net
-from drl_cli.policies.scored_distributions_tf import allowed, masked
+from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
+from drl_cli.policies.forward_tf import TFNet
 from drl_cli.tf1.tensorflow import tf
 
 
@@ -22,7 +21,7 @@ class Greedy:
         self._spec = spec
         names = [*spec.nets[0].weight_shapes(), *(name for name in weights if name.startswith("filter/"))]
         self._weights = {name: tf.constant(weights[name], name=name) for name in names}
-        self._net = Net(spec.nets[0], self._weights)
+        self._net = TFNet(spec.nets[0], self._weights)
 
     def __call__(self, obs, state=(), reward=None):
         """Return (action, next state) for ``obs`` [B, *stacked_shape] and what ``spec.state`` lists, [B, …] each.
@@ -51,14 +50,14 @@ class Greedy:
         spec = self._spec
         if spec.distribution in ("squashed_gaussian", "deterministic"):
             kinds = {
-                "squashed_gaussian": distributions_tf.SquashedGaussian,
-                "deterministic": distributions_tf.Deterministic,
+                "squashed_gaussian": distributions_tf.TFSquashedGaussian,
+                "deterministic": distributions_tf.TFDeterministic,
             }
             return kinds[spec.distribution](*spec.action.policy_bounds()).greedy(heads)  # [B, A]
         if spec.distribution == "gaussian":
             return heads["mean"]  # [B, A]
         if spec.distribution == "q":
-            values = ActionValues(spec)
+            values = TFActionValues(spec)
             return values.greedy(values.atoms(heads), obs)  # [B]
         logits = heads["logits"]  # [B, size]
         if spec.distribution == "multi_bernoulli":

@@ -1,14 +1,16 @@
-"""Nets as plain data: layers, inputs, heads, and the names and shapes of their weights.
+"""Nets as plain data: layers, inputs, heads, the names and shapes of their weights, and the initial weights.
 
 ``policies.forward`` runs a net in NumPy, ``policies.forward_tf`` makes it of graph variables; the names of
 ``weight_shapes`` are the wire protocol between the two. Used by the algorithms (which describe nets) and
-``policies.policy_spec`` (policies made
-of them).
+``policies.policy_spec`` (policies made of them).
 
 Sources: noisy layers, Fortunato et al. 2018 (arXiv 1706.10295), factorised form; batch normalisation of every layer's
 input, Bhatt et al. 2024, "CrossQ" (arXiv 1902.05605); state-dependent exploration, Raffin et al. 2020 (arXiv 2005.05719);
 initial kernels, Glorot & Bengio 2010, eq. 16; LSTM, Gers et al. 2000 (no peepholes), whose forget gates begin open with a
-bias of 1 (Jozefowicz et al. 2015, section 2.2).
+bias of 1 (Jozefowicz et al. 2015, section 2.2). Orthogonal initial weights of actor-critics: Saxe et al. 2014 (arXiv
+1312.6120); the gains √2 after hidden layers, 0.01 at the policy's heads and 1 at the value's, Engstrom et al. 2020 (arXiv
+2005.12729) and Andrychowicz et al. 2021 (arXiv 2006.05990, section 3.2: the policy's last layer a hundred times smaller). An
+LSTM's kernels are orthogonal gate by gate.
 """
 
 import dataclasses
@@ -21,6 +23,9 @@ from drl_cli.policies import custom_models
 ACTIVATIONS = ("relu", "tanh", "elu", "swish", "linear")
 RUNNING = ("mean", "var")  # running statistics of batch normalisation: not trained, but part of the weights
 _ONES = ("norm_scale", "scale", "var")
+
+
+HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN = math.sqrt(2.0), 0.01, 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,3 +233,33 @@ class NetSpec:
         each = [self.own.initial_weights(rng) for _ in range(self.copies)]
         names = self.own_names().items()
         return {name: np.stack([one[v] for one in each]) if self.copies > 1 else each[0][v] for name, v in names}
+
+
+def orthogonal_weights(net, rng, log_std=-3.0):
+    """Return {name: float32 array} for ``net`` (NetSpec) of one copy: orthogonal kernels, else as its ``initial_weights``.
+
+    ``rng``: a ``numpy.random.Generator``. Layers without an activation have gain 1, free heads begin at 0.
+    ``log_std`` fills state-dependent deviations.
+    """
+    weights = net.initial_weights(rng, log_std=log_std)
+    activations = [(f"{net.name}/conv_{index}", conv.activation) for index, conv in enumerate(net.convs)]
+    activations += [(f"{net.name}/dense_{index}", layer.activation) for index, layer in enumerate(net.layers)]
+    gains = {scope: 1.0 if activation == "linear" else HIDDEN_GAIN for scope, activation in activations}
+    gains |= {f"{net.name}/{head}": VALUE_GAIN if head == "value" else POLICY_GAIN for head, _ in net.affine_heads()}
+    for scope, gain in gains.items():
+        kernel = weights[f"{scope}/kernel"]
+        weights[f"{scope}/kernel"] = orthogonal(rng, kernel.shape, gain)
+    if net.lstm:
+        rows, cells = weights[f"{net.name}/lstm/kernel"].shape[0], net.lstm
+        gates = [[orthogonal(rng, (size, cells), 1.0) for size in (rows - cells, cells)] for _ in range(4)]
+        weights[f"{net.name}/lstm/kernel"] = np.concatenate([np.concatenate(gate) for gate in gates], axis=1)
+    return weights
+
+
+def orthogonal(rng, shape, gain):
+    """Return float32 of ``shape`` […, units], as a matrix of the rest by units: orthogonal, of length ``gain`` each way."""
+    rows, units = math.prod(shape[:-1]), shape[-1]
+    drawn = rng.standard_normal((max(rows, units), min(rows, units)))
+    q, r = np.linalg.qr(drawn)
+    q = q * np.sign(np.diag(r))  # so that all orthogonal matrices are equally likely
+    return (gain * (q if rows >= units else q.T)).reshape(shape).astype(np.float32)

@@ -1,7 +1,7 @@
 """Log-probability and entropy of what a policy drew, and how both change with its heads, in NumPy.
 
 Used by ``algorithms.a3c_gradients``, behind ``policies.backward``. N rows; the heads are those of
-``policies.scored_distributions``, whose log-probabilities and entropies these are; here they come with their slopes,
+``policies.distributions``, whose log-probabilities and entropies these are; here they come with their slopes,
 computed once. Each class maps (heads,
 action) to a Scored, whose ``gradients(of_logp, of_entropy)`` returns {head: float32 [N, size]}: the gradient of
 Σ of_logp·logp + of_entropy·H over the rows. Logits that a mask has filled get none.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drl_cli.policies.scored_distributions import LOG_STD_MAX, LOG_STD_MIN, fill
+from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN, fill
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -29,7 +29,7 @@ class Scored(NamedTuple):
     gradients: Callable  # (of_logp [N], of_entropy [N]) -> {head: [N, size]}
 
 
-class Categorical:
+class CategoricalScore:
     """A softmax over n actions, of which ``heads["allowed"]`` may forbid some; actions int32 [N]."""
 
     def __init__(self, spec):
@@ -42,7 +42,7 @@ class Categorical:
         return Scored(logp, entropy, lambda of_logp, of_entropy: {"logits": back(of_logp, of_entropy)})
 
 
-class MultiCategorical:
+class MultiCategoricalScore:
     """Several independent softmaxes, their logits side by side; actions int32 [N, k]."""
 
     def __init__(self, spec):
@@ -60,7 +60,7 @@ class MultiCategorical:
         return Scored(sum(logp for logp, _, _ in choices), sum(entropy for _, entropy, _ in choices), gradients)
 
 
-class MultiBernoulli:
+class MultiBernoulliScore:
     """n independent switches; actions int32 [N, n], 1 with the probability σ(logit)."""
 
     def __init__(self, spec):
@@ -81,7 +81,7 @@ class MultiBernoulli:
         return Scored((action * logits - softplus).sum(axis=-1), (softplus - on * logits).sum(axis=-1), gradients)
 
 
-class Gaussian:
+class GaussianScore:
     """A diagonal Gaussian whose log standard deviations are bounded; actions float32 [N, A] as they were drawn."""
 
     def __init__(self, spec):
@@ -127,8 +127,8 @@ def _choice(logits, action):
 
 
 BY_NAME = {
-    "categorical": Categorical,
-    "multi_categorical": MultiCategorical,
-    "multi_bernoulli": MultiBernoulli,
-    "gaussian": Gaussian,
+    "categorical": CategoricalScore,
+    "multi_categorical": MultiCategoricalScore,
+    "multi_bernoulli": MultiBernoulliScore,
+    "gaussian": GaussianScore,
 }

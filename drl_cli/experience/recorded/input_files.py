@@ -17,7 +17,7 @@ _ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 _DIGITS = re.compile(r"(\d+)")
 
 
-class Found(NamedTuple):
+class InputFile(NamedTuple):
     """A file, or a dataset: ``kind`` "json" or "minari", ``name`` and ``size`` [bytes] to know it again by."""
 
     kind: str
@@ -82,7 +82,7 @@ def _file(path):
         raise ExperienceError(f"input: {path} is an archive. Unpack it, and name the *.json files.")
     if str(path).endswith((".h5", ".hdf5")):
         raise ExperienceError(f"input: {path}: HDF5 files are read as Minari datasets; write {SCHEME}FOLDER.")
-    return Found("json", Path(path), os.path.basename(path), status.st_size)
+    return InputFile("json", Path(path), os.path.basename(path), status.st_size)
 
 
 def _minari(text):
@@ -98,7 +98,7 @@ def _minari(text):
         folder = os.path.join(os.path.expanduser(root), name)
     path = Path(folder, "data", "main_data.hdf5")
     if path.is_file():
-        return [Found("minari", path, name, path.stat().st_size)]
+        return [InputFile("minari", path, name, path.stat().st_size)]
     if path.parent.is_dir():
         raise ExperienceError(f"input: {text}: only datasets in HDF5 are read, and {path} is missing.")
     raise ExperienceError(

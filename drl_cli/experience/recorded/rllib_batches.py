@@ -15,8 +15,7 @@ import numpy as np
 
 from drl_cli.errors import suggestion
 from drl_cli.experience.recorded.decode import Reader
-from drl_cli.experience.recorded.episode_parts import Part
-from drl_cli.experience.recorded.pieces import Piece
+from drl_cli.experience.recorded.pieces import Part, Piece
 
 POLICY = "default_policy"
 LOOK_AHEAD = 20  # rows within which the observation of an n-step transition is looked for

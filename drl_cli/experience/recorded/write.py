@@ -67,7 +67,7 @@ class LineFile:
         os.close(self._file)
 
 
-class Output:
+class OutputFiles:
     """The files of one worker in a folder: ``output-<time>_worker-<index>_<part>.json``, the first with its first line."""
 
     def __init__(self, folder, worker, most):

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z]\w{0,59}")
 _KINDS = {bool: bool, int: Whole, float: float, str: str, dict: PlainMapping}
 
 
-class Registered(NamedTuple):
+class RegisteredExploration(NamedTuple):
     """What makes an exploration, the ``schema`` of its keys, and the kinds of actions that it can choose."""
 
     make: object
@@ -72,7 +72,7 @@ def register_exploration(name, make, keys=None, actions=ACTIONS):
     if taken:
         raise InputError(f"{where}: the key {taken[0]} is there for every exploration; leave it out.")
     schema = type(f"{name}Keys", (own, OwnExplorationKeys), {"__doc__": own.__doc__, "__module__": __name__})
-    plugins.EXPLORATIONS.add(name, Registered(make, schema, tuple(actions)))
+    plugins.EXPLORATIONS.add(name, RegisteredExploration(make, schema, tuple(actions)))
     return name
 
 
@@ -92,7 +92,7 @@ def _schema(name, keys, where):
     return type(f"{name}OwnKeys", (Section,), {**fields, "__annotations__": notes, "__module__": __name__})
 
 
-class OwnExploration:
+class CustomExploration:
     """A registered exploration as the worker wants it: what it lacks is filled in, what it returns is checked."""
 
     def __init__(self, settings, spec, count):

@@ -13,11 +13,10 @@ import numpy as np
 
 from drl_cli.config.sections.exploration import TYPES, exploration_settings
 from drl_cli.policies.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise
-from drl_cli.policies.exploration.custom_exploration import OwnExploration
-from drl_cli.policies.exploration.draws import EpsilonGreedy, Random, SoftQ, StochasticSampling
+from drl_cli.policies.exploration.custom_exploration import CustomExploration
+from drl_cli.policies.exploration.draws import EpsilonGreedy, HeldActions, Random, SoftQ, StochasticSampling
 from drl_cli.policies.exploration.gsde import StateDependentNoise, StateDependentSampling
-from drl_cli.policies.exploration.held_actions import HeldActions
-from drl_cli.policies.exploration.levels import ladder, scheduled
+from drl_cli.policies.exploration.interface import ladder, scheduled
 from drl_cli.policies.exploration.parameter_noise import ParameterNoise
 
 ALL = slice(None)
@@ -33,7 +32,7 @@ def make(config, spec, place):
     settings = exploration_settings(config)
     count = config.num_envs_per_worker
     kind = _kind(settings, spec, place, count)
-    return Exploration(config.explore, place, _held(settings, spec, count), kind)
+    return WorkerExploration(config.explore, place, _held(settings, spec, count), kind)
 
 
 def _held(settings, spec, count):
@@ -43,7 +42,7 @@ def _held(settings, spec, count):
 def _kind(settings, spec, place, count):
     name = settings["type"]
     if name not in TYPES:
-        return OwnExploration(settings, spec, count)
+        return CustomExploration(settings, spec, count)
     if name == "StochasticSampling" and spec.nets[0].sde:
         return StateDependentSampling(spec, count, settings["sde_sample_freq"])
     if name == "StochasticSampling":
@@ -66,7 +65,7 @@ def _kind(settings, spec, place, count):
     return StateDependentNoise(spec, count, level, settings)
 
 
-class Exploration:
+class WorkerExploration:
     """Chooses the actions of training for the environments of one worker.
 
     What the next action depends on beside weights and generator stands in ``memory`` dicts of arrays, which every part

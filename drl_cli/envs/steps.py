@@ -1,4 +1,9 @@
-"""Actions on their way to environments, and those of the running episodes, kept so that these can be replayed."""
+"""What goes into a step of an environment and what comes out: conversions, checks, and the actions since the last seed.
+
+Used by all that step environments. The actions of running episodes are kept so that these can be replayed.
+"""
+
+import math
 
 import numpy as np
 
@@ -63,3 +68,21 @@ class ActionLogs:
     def fits(self, actions):
         """Whether ``actions`` is what ``taken`` of such logs returns."""
         return actions.shape[1:] == self._rows.shape[2:] and actions.dtype == self._rows.dtype
+
+
+def as_number(reward):
+    """Return a reward as a float; an array of one element is one too (``float`` refuses it from NumPy 2.4 on)."""
+    return float(reward) if isinstance(reward, float) else float(np.asarray(reward, np.float64).item())
+
+
+def is_finite(obs, reward):
+    """Whether every element of ``obs`` and ``reward`` is finite; the sum of squares settles nearly every case at once."""
+    if obs.dtype == np.uint8:
+        return math.isfinite(reward)
+    flat = obs.ravel()
+    return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))
+
+
+def not_finite_error(reward: float) -> FloatingPointError:
+    """Return the error of a step whose observation or ``reward`` is not finite."""
+    return FloatingPointError(f"observation or reward is not finite (reward {reward})")

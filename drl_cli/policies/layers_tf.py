@@ -1,13 +1,17 @@
-"""An LSTM over sequences as a graph: the twin of ``policies.forward``'s single step, for learning.
+"""Layers of a graph that are more than a product: an LSTM over sequences, and the noise of noisy layers.
 
-Used by ``policies.forward_tf``. Source: Gers et al. 2000, "Learning to Forget", without peepholes; the gates are
-columns of one kernel in the order input, forget, output, candidate.
+Used by ``policies.forward_tf`` and the graphs of DQN and R2D2. Sources: Gers et al. 2000, "Learning to Forget", without
+peepholes; the gates are columns of one kernel in the order input, forget, output, candidate. Fortunato et al. 2018
+(arXiv 1706.10295), section 3.1: factorised noise with f(ε) = sign(ε)·√|ε|.
 
 Unrolled, a sequence is a chain of small operations, which TensorFlow runs in a third of the time of its own loop (32 × 43
 steps, 64 cells, one core: 15 ms an update against 46). XLA compiles such a chain for 23 s into something slower still, and a
 loop in 2 s into something as fast as the chain. Hence both.
 """
 
+import math
+
+from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
 
@@ -62,3 +66,33 @@ def _looped(entering, state, kernel, kept, cells):
     # The bound is what lets XLA differentiate a loop.
     _, *state, outputs = tf.while_loop(lambda index, *_: index < steps, step, start, maximum_iterations=steps)
     return outputs.stack(), tuple(state)  # [S, B, H]
+
+
+def layer_noise(net, seed, number, stream):
+    """Return ``noise(shape)`` for one pass of ``net`` (NetSpec) through ``policies.forward_tf.TFNet``, or None when no
+    layer is noisy.
+
+    ``seed``, ``number`` and ``stream`` as in ``stateless_normal``: passes of other streams or updates draw independently.
+    One long draw cut into pieces takes one stream for any number of layers.
+    """
+    # a layer of p inputs and q outputs takes p and q numbers
+    sizes = [shape for name, shape in net.weight_shapes().items() if name.endswith("/kernel_sigma")]
+    total = sum(math.prod(shape[:-2]) * (shape[-2] + shape[-1]) for shape in sizes)
+    if not total:
+        return None
+
+    def draw():
+        normal = stateless_normal([total], seed, number, stream)  # [total]
+        return tf.sign(normal) * tf.sqrt(tf.abs(normal))  # [total]
+
+    # A conditional, though always true: what it returns is stored. XLA would else fuse the draw into the layers' weights
+    # and compute it anew for every element of them: 260 µs of CPU instead of 370 for a dueling update of 2x64, batch 64.
+    drawn = tf.cond(number >= 0, draw, lambda: tf.zeros([total]))  # [total]
+    used = 0
+
+    def noise(shape):
+        nonlocal used
+        begin, used = used, used + math.prod(shape)
+        return tf.reshape(drawn[begin:used], shape)  # shape
+
+    return noise
