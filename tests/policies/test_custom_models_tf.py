@@ -136,7 +136,7 @@ WRONG = {
     "nothing": ({"graph": lambda self, tf, w, x: None}, "failed in graph: ValueError: None values not supported"),
     "shapes that do not fit": (
         {"graph": lambda self, tf, w, x: tf.matmul(x, w["mean"])},
-        r"failed in graph: ValueError: .* \(test_custom.py, line \d+\)\.$",
+        r"failed in graph: ValueError: .* \(test_custom_models_tf.py, line \d+\)\.$",
     ),
     "a variable that is missing": (
         {"graph": lambda self, tf, w, x: tf.matmul(x, w["kernel"])},

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from drl_cli.policies import distributions as numpy_distributions
-from drl_cli.policies import distributions_tf as graph_distributions
+from drl_cli.policies import distributions, distributions_tf
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.forward_tf import ACTIVATION, TFNet, variables_of
 from drl_cli.policies.policy_spec import ACTIVATIONS, ActionSpec, Conv, Dense, NetSpec, PolicySpec
@@ -79,9 +78,9 @@ def test_greedy_action_is_the_same_in_both():
     low, high = np.float32([-2.0, 0.0, -1.0]), np.float32([2.0, 10.0, 0.5])
     heads = {"mean": ROWS[:, :3], "log_std": np.zeros((6, 3), np.float32)}
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(graph_distributions.SquashedGaussian(low, high).greedy(heads))
+        found = session.run(distributions_tf.TFSquashedGaussian(low, high).greedy(heads))
     spec = PolicySpec((), "squashed_gaussian", (5,), ActionSpec(tuple(low), tuple(high), normalize=False))
-    np.testing.assert_allclose(found, numpy_distributions.SquashedGaussian(spec).greedy(heads), atol=1e-5)
+    np.testing.assert_allclose(found, distributions.SquashedGaussian(spec).greedy(heads), atol=1e-5)
 
 
 FEATURES = {
