@@ -3,7 +3,10 @@
 Registered here, for ``envs.make``. Source: the examples of RLlib 0.8 to 2.4.
 """
 
+from __future__ import annotations
+
 import re
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -24,13 +27,13 @@ class StatelessCartPole(gymnasium.ObservationWrapper):
 
     metadata = CartPoleEnv.metadata  # gymnasium reads the class's, and a wrapper has it only once it is made
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         """Arguments are CartPole's."""
         super().__init__(CartPoleEnv(**kwargs))
         low, high = (bound[list(SEEN)] for bound in (self.env.observation_space.low, self.env.observation_space.high))
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
 
-    def observation(self, observation):
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Return [position, angle], float32."""
         return observation[list(SEEN)]
 
@@ -43,12 +46,12 @@ gymnasium.register(
 )
 
 
-def stands_for(env_id):
+def stands_for(env_id: str) -> str | None:
     """Return the id of the environment that a class path of RLlib's examples means, or None."""
     return HERE.get(env_id.rpartition(".")[2]) if env_id.startswith(_EXAMPLES) else None
 
 
-def refusal(env_id):
+def refusal(env_id: str) -> str | None:
     """Return why the path of a class is no environment here and what to do, or None where it is no such path."""
     if not _CLASS_PATH.fullmatch(env_id):
         return None

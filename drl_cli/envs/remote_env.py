@@ -7,18 +7,27 @@ here under its own name; a process that dies costs the running episode. The othe
 A message is a letter and bytes, over a socket that only these two hold; nothing is pickled. Arrays go as dtype, shape, bytes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import socket
 import subprocess
 import sys
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.envs import remote_env_process
 from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
 from drl_cli.errors import EnvError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.envs.env_spec import EnvSetup
 
 PATIENCE_S = 5.0  # of an end in good order
 
@@ -30,7 +39,7 @@ class RemoteEnv:
     episode that has just ended was a life of a game that goes on. is_new: whether it has not been reset yet.
     """
 
-    def __init__(self, name, spaces):
+    def __init__(self, name: EnvSetup, spaces: tuple[gymnasium.Space, gymnasium.Space]) -> None:
         self.observation_space, self.action_space = spaces
         self.goes_on = False
         self._name, self._begun, self._is_made = name, False, False
@@ -48,30 +57,30 @@ class RemoteEnv:
         self.is_new = False
         self.renew()
 
-    def renew(self):
+    def renew(self) -> None:
         """Make the environment anew; nobody waits for it yet."""
         told = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
         self._is_made = False
         self.is_new, self.goes_on = True, False
         self._send(b"M" + json.dumps(told).encode("utf-8"))
 
-    def is_alive(self):
+    def is_alive(self) -> bool:
         """Whether its process is there."""
         return self._process.poll() is None
 
-    def reset(self, seed=None):
+    def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode; returns (observation, {})."""
         self.await_made()
         self.is_new = False
         self._send(b"R" + json.dumps(seed).encode("ascii"))
         return unpack(self._answer()), {}
 
-    def begin(self, action):
+    def begin(self, action: np.ndarray) -> None:
         """Send an action; the answer is that of the next ``step``."""
         self._send(b"S" + pack(np.asarray(action)))
         self._begun = True
 
-    def step(self, action):
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Return (observation, reward, terminated, truncated, {}) of ``action``, or of the one that was begun."""
         if not self._begun:
             self.begin(action)
@@ -80,7 +89,7 @@ class RemoteEnv:
         reward, terminated, truncated, self.goes_on = STEPPED.unpack_from(answer)
         return unpack(answer[STEPPED.size :]), reward, terminated, truncated, {}
 
-    def close(self):
+    def close(self) -> None:
         """End the environment and its process."""
         self._send(b"C")
         try:
@@ -90,20 +99,20 @@ class RemoteEnv:
             self._process.wait()
         self._line.close()
 
-    def await_made(self):
+    def await_made(self) -> None:
         """Wait until the environment is made. Raises what making it raised."""
         if not self._is_made:
             self.is_new = False  # where it cannot be made, it is to be made again
             self._answer()
             self._is_made = self.is_new = True
 
-    def _send(self, message):
+    def _send(self, message: bytes) -> None:
         try:
             self._line.send_bytes(message)
         except OSError:
             return  # it has died, which who waits for the answer is told
 
-    def _answer(self):
+    def _answer(self) -> bytes:
         try:
             answer = self._line.recv_bytes()
         except (EOFError, OSError):
@@ -113,7 +122,7 @@ class RemoteEnv:
             raise type(told["type"], (Exception,), {"drl_place": told["place"]})(told["text"])
         return answer[1:]
 
-    def _how(self):
+    def _how(self) -> str:
         try:
             code = self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -121,7 +130,7 @@ class RemoteEnv:
         return f" by signal {-code}" if code < 0 else f" with code {code}"
 
 
-def misfits(config):
+def misfits(config: CommonKeys) -> list[str]:
     """Return one line for each key that asks for something of an environment that stays in its process."""
     if not getattr(config, "remote_worker_envs", False) or config.num_envs_per_worker < 2:
         return []

@@ -6,9 +6,14 @@
 Source: Schulman et al. 2016 (arXiv 1506.02438), eq. 11 and 16.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from drl_cli.experience.columns import Columns
 
 
 class NStepWindows(NamedTuple):
@@ -19,7 +24,7 @@ class NStepWindows(NamedTuple):
     last: np.ndarray  # int64, the index of its last step
 
 
-def n_step(columns, gamma, steps):
+def n_step(columns: Columns, gamma: float, steps: int) -> NStepWindows:
     """Return the Windows of up to ``steps`` steps of a fragment's ``columns`` (reward, terminated, truncated, [T, N])."""
     reward, terminated = columns["reward"], columns["terminated"]
     ended = terminated | columns["truncated"]
@@ -37,7 +42,7 @@ def n_step(columns, gamma, steps):
     return NStepWindows(total, discount, last)
 
 
-def next_values(values, end_values, end_at):
+def next_values(values: np.ndarray, end_values: np.ndarray, end_at: np.ndarray) -> np.ndarray:
     """Return the value of the observation behind each step, [E, T]; arguments as for
     ``algorithms.losses.returns.next_values``."""
     flat = np.zeros(values.size + 1, np.float32)  # one place more takes what is padding
@@ -46,7 +51,7 @@ def next_values(values, end_values, end_at):
     return flat[:-1].reshape(values.shape)
 
 
-def gae(columns, values, following, lambda_):
+def gae(columns: Columns, values: np.ndarray, following: np.ndarray, lambda_: float) -> np.ndarray:
     """Return the generalised advantage estimates, [E, T]: ``columns`` of reward, discount, trace, mask.
 
     ``following``: ``next_values``. Padding gives 0. The value's target is this plus ``values``.
@@ -56,13 +61,13 @@ def gae(columns, values, following, lambda_):
     return _backward(deltas * mask, discount * trace * np.float32(lambda_) * mask)
 
 
-def returns_to_go(columns):
+def returns_to_go(columns: Columns) -> np.ndarray:
     """Return the discounted rewards from each step to the end of its episode, [E, T]; nothing stands in for what was cut."""
     reward, discount, trace, mask = (columns[name] for name in ("reward", "discount", "trace", "mask"))
     return _backward(reward * mask, discount * trace * mask)
 
 
-def _backward(deltas, factors):
+def _backward(deltas: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Return x with x_t = deltas_t + factors_t·x_{t+1}, and nothing behind the last step."""
     found, behind = np.empty_like(deltas), np.zeros(len(deltas), np.float32)
     for step in range(deltas.shape[1] - 1, -1, -1):

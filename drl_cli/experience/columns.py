@@ -69,13 +69,22 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
     end_state_<i>  [M, …] float32   the state with which end_obs is to be looked at
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 FRAGMENT = ("obs", "action", "reward", "terminated", "truncated", "end_obs", "tail_obs", "cut")
 BATCH = ("obs", "action", "reward", "discount", "next_obs")
+Columns: TypeAlias = dict[str, np.ndarray]
+"""The columns of a fragment, by name."""
+Batch: TypeAlias = dict[str, np.ndarray]
+"""The columns of a batch, of a sequence batch or of a trajectory batch, by name."""
 
 
-def expect(name, arrays, shape, dtype):
+def expect(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise ValueError unless ``arrays`` (of a checkpoint) has ``name`` with exactly this shape and dtype."""
     found = (arrays[name].shape, arrays[name].dtype) if name in arrays else "nothing"
     if found != (shape, dtype):

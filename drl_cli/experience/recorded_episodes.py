@@ -4,6 +4,10 @@ Used by ``actors.estimator`` (while learning) and ``analysis.checkpoint_estimate
 observations and actions nothing is kept: an episode is its rewards and two log-probabilities a step.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from drl_cli.errors import ExperienceError
@@ -11,13 +15,19 @@ from drl_cli.experience.action_likelihood import EpisodeLikelihood
 from drl_cli.experience.off_policy_estimates import RecordedEpisode, estimate
 from drl_cli.experience.recorded.pieces import Layout
 
+if TYPE_CHECKING:
+    from drl_cli.experience.action_likelihood import Drawing
+    from drl_cli.experience.recorded.pieces import Piece
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+    from drl_cli.policies.policy_spec import PolicySpec
+
 HELP = (
     "Record with output: …, or drl rollout --explore --out FILE.json, a policy that draws its actions anew at every step (on "
     "DQN: SoftQ, or epsilon-greedy without hold_steps)."
 )
 
 
-def layout_of_policy(spec, normalized=False):
+def layout_of_policy(spec: PolicySpec, normalized: bool = False) -> Layout:
     """Return the Layout of what the policy of ``spec`` (PolicySpec) sees and does; ``normalized``: as Layout's."""
     action = {"kind": spec.action.kind, "shape": spec.action.shape}
     for name in ("n", "nvec", "start", "low", "high"):
@@ -29,7 +39,7 @@ def layout_of_policy(spec, normalized=False):
 class EpisodeCollector:
     """The whole episodes among the pieces that it is given; the others are counted."""
 
-    def __init__(self, policy, drawing=None):
+    def __init__(self, policy: NumpyPolicy, drawing: Drawing | None = None) -> None:
         """``policy``: NumpyPolicy that ``is_drawn_from``; ``drawing``: the Drawing of one over action values."""
         self._policy, self._drawing = policy, drawing
         self._open = {}  # (file, episode) -> (Following, [Episode], steps): long episodes come in several pieces
@@ -39,11 +49,11 @@ class EpisodeCollector:
         self.without_logp = 0  # episodes
 
     @property
-    def incomplete(self):
+    def incomplete(self) -> int:
         """How many episodes are not there from their beginning to their end."""
         return len(self._lost) + len(self._open)
 
-    def add(self, piece):
+    def add(self, piece: Piece) -> None:
         """Take the next Piece of what was recorded. Raises ExperienceError for a log-probability that is no number."""
         key = (piece.source.rpartition(":")[0], piece.episode)
         before = self._open.pop(key, None)
@@ -63,7 +73,7 @@ class EpisodeCollector:
         else:
             self.episodes.append(RecordedEpisode(*map(np.concatenate, zip(*parts, strict=True))))
 
-    def _part(self, following, piece):
+    def _part(self, following: EpisodeLikelihood, piece: Piece) -> RecordedEpisode | None:
         if piece.logp is None:
             self._without = self._without or piece.source
             return None
@@ -71,7 +81,7 @@ class EpisodeCollector:
             raise ExperienceError(f"{piece.source}: holds a log-probability of an action that is not finite.")
         return RecordedEpisode(piece.reward, piece.logp, following.logp(piece.obs, piece.action, piece.reward))
 
-    def estimate(self, gamma):
+    def estimate(self, gamma: float) -> dict[str, Any]:
         """Return ``experience.off_policy_estimates.estimate`` of the episodes. Raises ExperienceError where nothing can
         be estimated."""
         if not self.episodes:

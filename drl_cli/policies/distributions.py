@@ -14,9 +14,16 @@ values with atoms, Bellemare et al. 2017 (arXiv 1707.06887) and Dabney et al. 20
 et al. 2016 (arXiv 1511.06581), eq. 9.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import Heads
+    from drl_cli.policies.policy_spec import PolicySpec
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # the bounds that the SAC authors' code uses
 FILL = np.float32(-1e9)
@@ -29,33 +36,33 @@ _NEAREST = 1.0 - 2.0**-24  # to 1 that a float32 comes; tanh reaches it at 8.66,
 class Gaussian:
     """A diagonal Gaussian in the policy's bounds or beyond: clipping is ``to_env``'s; actions float32 [N, A]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the mean, float32 [N, A]."""
         return heads["mean"]
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return one draw per row, float32 [N, A]; ``rng`` is a ``numpy.random.Generator``."""
         noise = rng.standard_normal(heads["mean"].shape, dtype=np.float32)
         return heads["mean"] + np.exp(_bounded(heads["log_std"])) * noise
 
-    def displaced(self, heads, noise):
+    def displaced(self, heads: Heads, noise: np.ndarray) -> np.ndarray:
         """Return the mean with ``noise`` [N, A] added, float32 [N, A]."""
         return heads["mean"] + noise
 
-    def logp(self, heads, action):
+    def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-density of ``action`` float32 [N, A], float32 [N]."""
         log_std = _bounded(heads["log_std"])
         distance = (action - heads["mean"]) * np.exp(-log_std)
         return (-0.5 * np.square(distance) - log_std - np.float32(_HALF_LOG_2PI)).sum(axis=-1)
 
-    def entropy(self, heads):
+    def entropy(self, heads: Heads) -> np.ndarray:
         """Return the differential entropy, float32 [N]."""
         return (_bounded(heads["log_std"]) + np.float32(_HALF_LOG_2PI + 0.5)).sum(axis=-1)
 
-    def kl(self, old, new):
+    def kl(self, old: Heads, new: Heads) -> np.ndarray:
         """Return KL(old ‖ new), float32 [N]."""
         log_old, log_new = _bounded(old["log_std"]), _bounded(new["log_std"])
         distance = (old["mean"] - new["mean"]) * np.exp(-log_new)
@@ -66,27 +73,27 @@ class Gaussian:
 class Categorical:
     """A softmax over n actions; actions int32 [N]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a DiscreteSpec."""
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the likeliest action, int32 [N]."""
         return np.argmax(fill(heads["logits"], heads), axis=-1).astype(np.int32)
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return one draw per row, int32 [N]."""
         return drawn(fill(heads["logits"], heads), rng)
 
-    def logp(self, heads, action):
+    def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-probability of ``action`` int32 [N], float32 [N]."""
         return log_softmax(fill(heads["logits"], heads))[np.arange(len(action)), action]
 
-    def entropy(self, heads):
+    def entropy(self, heads: Heads) -> np.ndarray:
         """Return the entropy, float32 [N]."""
         logp = log_softmax(fill(heads["logits"], heads))
         return -(np.exp(logp) * logp).sum(axis=-1)
 
-    def kl(self, old, new):
+    def kl(self, old: Heads, new: Heads) -> np.ndarray:
         """Return KL(old ‖ new), float32 [N]."""
         one, other = (log_softmax(fill(heads["logits"], heads)) for heads in (old, new))
         return (np.exp(one) * (one - other)).sum(axis=-1)
@@ -95,37 +102,37 @@ class Categorical:
 class MultiCategorical:
     """Independent softmaxes, ``nvec[i]`` actions wide; their logits stand side by side; actions int32 [N, k]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiDiscreteSpec."""
         nvec = np.asarray(spec.action.nvec)
         ends, widest = np.cumsum(nvec), np.arange(nvec.max())
         # The column of each choice's actions, and behind the last one a column of FILL for narrower choices.
         self._columns = np.where(widest < nvec[:, None], (ends - nvec)[:, None] + widest, ends[-1])  # [k, widest]
 
-    def _logits(self, heads):
+    def _logits(self, heads: Heads) -> np.ndarray:
         """One row for each choice, float32 [N, k, widest]."""
         logits = heads["logits"]
         return np.concatenate([logits, np.full((len(logits), 1), FILL)], axis=-1)[:, self._columns]
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the likeliest actions, int32 [N, k]."""
         return np.argmax(self._logits(heads), axis=-1).astype(np.int32)
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return one draw per row and choice, int32 [N, k]."""
         return drawn(self._logits(heads), rng)
 
-    def logp(self, heads, action):
+    def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-probability of ``action`` int32 [N, k], the sum over its choices, float32 [N]."""
         logp = log_softmax(self._logits(heads))
         return np.take_along_axis(logp, action[..., None].astype(np.int64), axis=-1)[..., 0].sum(axis=-1)
 
-    def entropy(self, heads):
+    def entropy(self, heads: Heads) -> np.ndarray:
         """Return the entropy, the sum over the choices, float32 [N]."""
         logp = log_softmax(self._logits(heads))
         return -(np.exp(logp) * logp).sum(axis=(-2, -1))
 
-    def kl(self, old, new):
+    def kl(self, old: Heads, new: Heads) -> np.ndarray:
         """Return KL(old ‖ new), the sum over the choices, float32 [N]."""
         one, other = log_softmax(self._logits(old)), log_softmax(self._logits(new))
         return (np.exp(one) * (one - other)).sum(axis=(-2, -1))
@@ -134,34 +141,34 @@ class MultiCategorical:
 class MultiBernoulli:
     """Independent switches, on with the probability σ(logit); actions int32 [N, n]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiBinarySpec."""
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return for each switch what is likelier (off at ½), int32 [N, n]."""
         return (heads["logits"] > 0.0).astype(np.int32)
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return one draw per row and switch, int32 [N, n]."""
         logits = heads["logits"]
         return (rng.logistic(size=logits.shape) < logits).astype(np.int32)
 
-    def logp(self, heads, action):
+    def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-probability of ``action`` int32 [N, n], the sum over its switches, float32 [N]."""
         return -_softplus(np.where(action > 0, -heads["logits"], heads["logits"])).sum(axis=-1)
 
-    def entropy(self, heads):
+    def entropy(self, heads: Heads) -> np.ndarray:
         """Return the entropy, the sum over the switches, float32 [N]."""
         logits = heads["logits"]
         return (_softplus(logits) - logits * _sigmoid(logits)).sum(axis=-1)
 
-    def kl(self, old, new):
+    def kl(self, old: Heads, new: Heads) -> np.ndarray:
         """Return KL(old ‖ new), the sum over the switches, float32 [N]."""
         one, other = old["logits"], new["logits"]
         return (_sigmoid(one) * (one - other) - _softplus(one) + _softplus(other)).sum(axis=-1)
 
 
-def fill(values, heads):
+def fill(values: np.ndarray, heads: Heads) -> np.ndarray:
     """Return ``values`` float32 [N, n] with ``FILL`` where ``heads`` has "allowed" and it says no."""
     if "allowed" not in heads:
         return values
@@ -169,42 +176,42 @@ def fill(values, heads):
     return np.where(allowed | ~allowed.any(axis=-1, keepdims=True), values, FILL)
 
 
-def drawn(logits, rng):
+def drawn(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return one draw per row from the softmax of ``logits`` […, n], int32 […] (the Gumbel-max trick)."""
     return np.argmax(logits + rng.gumbel(size=logits.shape), axis=-1).astype(np.int32)
 
 
-def log_softmax(logits):
+def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Return the logarithm of the softmax over the last axis, of the shape and dtype of ``logits``."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def _bounded(log_std):
+def _bounded(log_std: np.ndarray) -> np.ndarray:
     return np.minimum(
         np.maximum(log_std, np.float32(LOG_STD_MIN)), np.float32(LOG_STD_MAX)
     )  # np.clip costs twice as much
 
 
-def _softplus(x):
+def _softplus(x: np.ndarray) -> np.ndarray:
     return np.logaddexp(np.float32(0.0), x)
 
 
-def _sigmoid(x):
+def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
 class _Stretched:
     """From (-1, 1) to the policy's bounds."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         low, high = spec.action.policy_bounds()
         self._half, self._middle = (high - low) / 2, (high + low) / 2
 
-    def __call__(self, x):
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         return np.tanh(x) * self._half + self._middle
 
-    def undone(self, action):
+    def undone(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (x, log of the slope at x) of ``action`` [N, A], float64; of one at a bound, those a hair inside."""
         unit = (np.asarray(action, np.float64) - self._middle) / self._half
         unit = np.minimum(np.maximum(unit, -_NEAREST), _NEAREST)
@@ -214,21 +221,21 @@ class _Stretched:
 class SquashedGaussian:
     """tanh of a diagonal Gaussian, rescaled from (-1, 1) to the policy's bounds; actions float32 [N, A]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
         self._squashed = _Stretched(spec)
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the squashed mean, float32 [N, A]."""
         return self._squashed(heads["mean"])
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return one draw per row, float32 [N, A]; ``rng`` is a ``numpy.random.Generator``."""
         std = np.exp(np.minimum(np.maximum(heads["log_std"], LOG_STD_MIN), LOG_STD_MAX))  # np.clip costs twice as much
         noise = rng.standard_normal(std.shape, dtype=np.float32)
         return self._squashed(heads["mean"] + std * noise)
 
-    def logp(self, heads, action):
+    def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-density of ``action`` [N, A] in the policy's bounds, float64 [N] (appendix C, eq. 21).
 
         It is that of the number as it stands in ``action``: near the bounds float32 is coarse, and what the draw was
@@ -239,7 +246,7 @@ class SquashedGaussian:
         distance = (raw - heads["mean"]) * np.exp(-log_std)
         return (-0.5 * np.square(distance) - log_std - 0.5 * math.log(2.0 * math.pi) - log_slope).sum(axis=-1)
 
-    def displaced(self, heads, noise):
+    def displaced(self, heads: Heads, noise: np.ndarray) -> np.ndarray:
         """Return the squashed mean with ``noise`` [N, A] added before squashing, float32 [N, A]."""
         return self._squashed(heads["mean"] + noise)
 
@@ -247,15 +254,15 @@ class SquashedGaussian:
 class Deterministic:
     """tanh of the mean, rescaled to the policy's bounds; exploration adds its noise outside; actions float32 [N, A]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
         self._squashed = _Stretched(spec)
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the action, float32 [N, A]."""
         return self._squashed(heads["mean"])
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return the action: there is nothing to draw."""
         return self._squashed(heads["mean"])
 
@@ -263,12 +270,12 @@ class Deterministic:
 class ActionValues:
     """Values of n actions; the greedy action has the largest; actions int32 [N]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a DiscreteSpec and a ValueSpec."""
         self._n, self._value = spec.action.n, spec.value
         self._support = spec.value.support() if spec.value.kind == "categorical" else None
 
-    def atoms(self, heads):
+    def atoms(self, heads: Heads) -> np.ndarray:
         """Return what is known of every action's value, float32 [N, n, atoms]: dueling streams joined (eq. 9)."""
         atoms = self._value.atoms
         if "q" in heads:
@@ -276,7 +283,7 @@ class ActionValues:
         advantage = heads["advantage"].reshape(-1, self._n, atoms)
         return heads["value"].reshape(-1, 1, atoms) + advantage - advantage.mean(axis=1, keepdims=True)
 
-    def values(self, heads):
+    def values(self, heads: Heads) -> np.ndarray:
         """Return the action values, float32 [N, n]: expectations over the atoms, ``FILL`` for what is not allowed."""
         atoms = self.atoms(heads)
         if self._support is not None:
@@ -285,15 +292,17 @@ class ActionValues:
             values = atoms.mean(axis=-1) if self._value.kind == "quantile" else atoms[..., 0]
         return fill(values, heads)
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the best action, int32 [N]."""
         return np.argmax(self.values(heads), axis=-1).astype(np.int32)
 
-    def sample(self, heads, rng):
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return the best action: exploration is what departs from it."""
         return self.greedy(heads)
 
-    def logp(self, heads, action, epsilon=0.0, temperature=None):
+    def logp(
+        self, heads: Heads, action: np.ndarray, epsilon: float | np.ndarray = 0.0, temperature: float | None = None
+    ) -> np.ndarray:
         """Return the log-probability of ``action`` int32 [N], float64 [N]; -inf for what is never taken.
 
         With the share ``epsilon`` (a number or [N]) any allowed action is drawn, the best one too; else the best action
@@ -310,7 +319,7 @@ class ActionValues:
             return np.logaddexp(uniform, np.log1p(-np.asarray(epsilon, np.float64)) + chosen)
 
 
-def softmax(x):
+def softmax(x: np.ndarray) -> np.ndarray:
     """Return the softmax over the last axis, float32."""
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)

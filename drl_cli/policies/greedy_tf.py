@@ -5,6 +5,11 @@ filter, mask, nets, memory, distribution, scaling and clipping are all in it. Us
 with NumPy's.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from drl_cli.policies import distributions_tf, filters_tf
@@ -12,18 +17,26 @@ from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
 from drl_cli.policies.forward_tf import TFNet
 from drl_cli.tf1.tensorflow import tf
 
+if TYPE_CHECKING:
+    from drl_cli.policies.forward_tf import Tensors
+    from drl_cli.policies.nets import Weights
+    from drl_cli.policies.policy_spec import PolicySpec
+    from drl_cli.tf1.tensorflow import Tensor
+
 
 class Greedy:
     """``Greedy(spec, weights)(obs, state, reward) → action, next state``, in the current graph."""
 
-    def __init__(self, spec, weights):
+    def __init__(self, spec: PolicySpec, weights: Weights) -> None:
         """``spec``: PolicySpec; ``weights``: {name: float32 array}, of which the acting net and the filter are taken."""
         self._spec = spec
         names = [*spec.nets[0].weight_shapes(), *(name for name in weights if name.startswith("filter/"))]
         self._weights = {name: tf.constant(weights[name], name=name) for name in names}
         self._net = TFNet(spec.nets[0], self._weights)
 
-    def __call__(self, obs, state=(), reward=None):
+    def __call__(
+        self, obs: Tensor, state: Sequence[Tensor] = (), reward: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return (action, next state) for ``obs`` [B, *stacked_shape] and what ``spec.state`` lists, [B, …] each.
 
         ``reward`` float32 [B]: what came of the last action, where the spec has ``previous``. Actions are float32 [B, A], or
@@ -45,7 +58,7 @@ class Greedy:
             state = (*cells, self._noted(action))
         return self._to_env(action), tuple(state)
 
-    def _chosen(self, heads, obs):
+    def _chosen(self, heads: Tensors, obs: Tensor) -> Tensor:
         """The greedy action as the policy counts it: float32 [B, A] in its bounds, or int32 [B] or [B, k]."""
         spec = self._spec
         if spec.distribution in ("squashed_gaussian", "deterministic"):
@@ -68,7 +81,7 @@ class Greedy:
         logits = masked(logits, allowed(spec.mask, obs)) if spec.mask else logits  # [B, n]
         return tf.argmax(logits, axis=-1, output_type=tf.int32)  # [B]
 
-    def _noted(self, action):
+    def _noted(self, action: Tensor) -> Tensor:
         """What the next step sees of ``action``: as numbers, and a reward of 0 to be filled in, [B, size + 1]."""
         kind = self._spec.action.kind
         if kind == "Box":
@@ -84,7 +97,7 @@ class Greedy:
             encoded = tf.concat(each, axis=-1)  # [B, Σ n]
         return tf.concat([encoded, tf.zeros_like(encoded[:, :1])], axis=-1)  # [B, size + 1]
 
-    def _to_env(self, action):
+    def _to_env(self, action: Tensor) -> Tensor:
         given = self._spec.action
         if given.kind == "MultiBinary":
             return tf.cast(action, tf.int8)  # [B, n]

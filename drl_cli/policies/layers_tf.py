@@ -9,13 +9,25 @@ steps, 64 cells, one core: 15 ms an update against 46). XLA compiles such a chai
 loop in 2 s into something as fast as the chain. Hence both.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import NetSpec
+    from drl_cli.tf1.tensorflow import Tensor
 
-def lstm(x, state, weights, begins=None, looped=False):
+Noise: TypeAlias = Callable[[Sequence[int]], Tensor]  # fresh f(ε) float32 of a shape
+
+
+def lstm(
+    x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], begins: Tensor | None = None, looped: bool = False
+) -> tuple[Tensor, Sequence[Tensor]]:
     """Run an LSTM over ``x`` [S, B, F], time first; return (outputs [S, B, H], next state).
 
     ``state``: (output, cell) before the first step, [B, H] each; ``weights``: (kernel [F + H, 4H], bias [4H]); ``begins``:
@@ -37,14 +49,16 @@ def lstm(x, state, weights, begins=None, looped=False):
     return tf.stack(outputs), state  # [S, B, H]
 
 
-def one_step(x, state, weights):
+def one_step(x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Run one step for ``x`` [B, F], where the number of rows need not be known; arguments as for ``lstm``; the next state."""
     kernel, bias = weights
     rows = x.shape[-1]
     return _step(tf.matmul(x, kernel[:rows]) + bias, state, kernel[rows:], None, state[0].shape[-1])
 
 
-def _step(gates, state, kernel, kept, cells):
+def _step(
+    gates: Tensor, state: Sequence[Tensor], kernel: Tensor, kept: Tensor | None, cells: int
+) -> tuple[Tensor, Tensor]:
     """One step: ``gates`` [B, 4H] as far as the input makes them, ``kept`` [B, 1]: 0 where the state is forgotten."""
     output, cell = state if kept is None else (part * kept for part in state)  # [B, H], [B, H]
     gates = gates + tf.matmul(output, kernel)  # [B, 4H]
@@ -53,11 +67,13 @@ def _step(gates, state, kernel, kept, cells):
     return out * tf.tanh(cell), cell
 
 
-def _looped(entering, state, kernel, kept, cells):
+def _looped(
+    entering: Tensor, state: Sequence[Tensor], kernel: Tensor, kept: Tensor | None, cells: int
+) -> tuple[Tensor, Sequence[Tensor]]:
     steps = entering.shape[0]
     outputs = tf.TensorArray(tf.float32, steps, element_shape=state[0].shape)
 
-    def step(index, output, cell, outputs):
+    def step(index: Tensor, output: Tensor, cell: Tensor, outputs: Any) -> tuple[Tensor, ...]:
         factor = None if kept is None else kept[index]
         output, cell = _step(entering[index], (output, cell), kernel, factor, cells)
         return index + 1, output, cell, outputs.write(index, output)
@@ -68,7 +84,7 @@ def _looped(entering, state, kernel, kept, cells):
     return outputs.stack(), tuple(state)  # [S, B, H]
 
 
-def layer_noise(net, seed, number, stream):
+def layer_noise(net: NetSpec, seed: Tensor, number: Tensor, stream: int) -> Noise | None:
     """Return ``noise(shape)`` for one pass of ``net`` (NetSpec) through ``policies.forward_tf.TFNet``, or None when no
     layer is noisy.
 
@@ -81,7 +97,7 @@ def layer_noise(net, seed, number, stream):
     if not total:
         return None
 
-    def draw():
+    def draw() -> Tensor:
         normal = stateless_normal([total], seed, number, stream)  # [total]
         return tf.sign(normal) * tf.sqrt(tf.abs(normal))  # [total]
 
@@ -90,7 +106,7 @@ def layer_noise(net, seed, number, stream):
     drawn = tf.cond(number >= 0, draw, lambda: tf.zeros([total]))  # [total]
     used = 0
 
-    def noise(shape):
+    def noise(shape: Sequence[int]) -> Tensor:
         nonlocal used
         begin, used = used, used + math.prod(shape)
         return tf.reshape(drawn[begin:used], shape)  # shape

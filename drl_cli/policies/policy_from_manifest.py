@@ -4,8 +4,11 @@ Used by ``policies.numpy_policy``. Manifests of versions before images, discrete
 log-probabilities lack the keys of those; their values are the defaults then.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.errors import CheckpointError
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
@@ -22,6 +25,9 @@ from drl_cli.policies.policy_spec import (
     ValueSpec,
 )
 
+if TYPE_CHECKING:
+    from drl_cli.policies.action_specs import Actions
+
 _LATER = {
     "obs_dtype": "float32",
     "frames": 1,
@@ -34,7 +40,7 @@ _LATER = {
 }
 
 
-def policy_spec(data):
+def policy_spec(data: Any) -> PolicySpec:
     """Rebuild a PolicySpec from ``to_dict``'s data. Raises CheckpointError for anything that is not exactly one.
 
     InputError where it names a custom model that is not registered.
@@ -68,7 +74,7 @@ def policy_spec(data):
     return spec
 
 
-def _completed(data):
+def _completed(data: Any) -> dict[str, Any]:
     """Return ``data`` with the defaults of what older versions did not write."""
     whole = _LATER | dict(data)
     net = _defaults(NetSpec)
@@ -80,11 +86,11 @@ def _completed(data):
     return whole
 
 
-def _defaults(kind):
+def _defaults(kind: type) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
 
 
-def _action(data):
+def _action(data: Any) -> Actions:
     if data["kind"] == "Discrete":
         return DiscreteSpec(int(data["n"]), int(data["start"]))
     if data["kind"] == "MultiDiscrete":
@@ -95,20 +101,20 @@ def _action(data):
     return ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
 
 
-def _value(data):
+def _value(data: Any) -> ValueSpec | None:
     if data is None:
         return None
     return ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
 
 
-def _sizes(values, most=MAX_UNITS, least=1):
+def _sizes(values: Any, most: int = MAX_UNITS, least: int = 1) -> tuple[int, ...]:
     sizes = tuple(int(value) for value in values)
     if any(not least <= size <= most for size in sizes):
         raise ValueError(f"sizes {sizes} are not between {least} and {most}")
     return sizes
 
 
-def _net(data):
+def _net(data: Any) -> NetSpec:
     if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > MAX_LAYERS:
         raise ValueError(f"more layers than the {MAX_LAYERS} that are allowed")
     inputs, heads = (
@@ -137,26 +143,26 @@ def _net(data):
     return net
 
 
-def _custom(data):
+def _custom(data: Any) -> tuple[str, ...]:
     custom = tuple(str(text) for text in data)
     if custom and (len(custom) != 2 or not isinstance(json.loads(custom[1]), dict)):
         raise ValueError("a custom model that is no name with its arguments")
     return custom
 
 
-def _dense(data):
+def _dense(data: Any) -> Dense:
     activation = _activation(data["activation"])
     return Dense(_sizes([data["units"]])[0], activation, bool(data["layer_norm"]), bool(data["noisy"]))
 
 
-def _conv(data):
+def _conv(data: Any) -> Conv:
     sizes = _sizes([data["filters"], data["kernel"], data["stride"]])
     if data["padding"] not in ("same", "valid"):
         raise ValueError("a padding that is neither same nor valid")
     return Conv(*sizes, _activation(data["activation"]), data["padding"])
 
 
-def _activation(name):
+def _activation(name: str) -> str:
     if name not in ACTIVATIONS:
         raise ValueError(f"an activation that is none of {', '.join(ACTIVATIONS)}")
     return name

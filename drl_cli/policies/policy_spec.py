@@ -5,14 +5,20 @@ Used by the algorithms (which make specs), the workers, the tester, rollout and 
 checkpoint (which stores ``to_dict``; ``policies.policy_from_manifest`` reads it back).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.policies import filters
 from drl_cli.policies.action_specs import MAX_UNITS, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import Shapes
 
 __all__ = [
     "ACTIVATIONS",
@@ -60,11 +66,11 @@ class ValueSpec:
     low: float = 0.0
     high: float = 0.0
 
-    def support(self):
+    def support(self) -> np.ndarray:
         """Return the values of the atoms of a categorical head, float32 [atoms]."""
         return np.linspace(self.low, self.high, self.atoms, dtype=np.float32)
 
-    def misfit(self):
+    def misfit(self) -> str | None:
         """Return in words why such values cannot be, or None."""
         fits = self.kind in VALUE_KINDS and 1 <= self.atoms <= MAX_UNITS
         if self.kind == "scalar":
@@ -105,49 +111,49 @@ class PolicySpec:
     previous: bool = False
 
     @property
-    def sees_images(self):
+    def sees_images(self) -> bool:
         """Whether an observation is an image."""
         return len(self.obs_shape) == 3
 
     @property
-    def stacked_shape(self):
+    def stacked_shape(self) -> tuple[int, ...]:
         """Shape of what the acting net looks at: ``frames`` observations stacked along the last axis."""
         if self.frames == 1:
             return tuple(self.obs_shape)
         return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
     @property
-    def previous_size(self):
+    def previous_size(self) -> int:
         """How many numbers the previous action and reward are, 0 where they are not seen."""
         return self.action.size + 1 if self.previous else 0
 
     @property
-    def is_noisy(self):
+    def is_noisy(self) -> bool:
         """Whether the acting net draws some of its weights at every act."""
         net = self.nets[0]
         return net.noisy_heads or any(layer.noisy for layer in (*net.layers, *net.head_layers))
 
     @property
-    def stepwise(self):
+    def stepwise(self) -> tuple[str, ...]:
         """Names of the state's columns that a trajectory keeps for every step, not for a sequence's start alone."""
         return (f"state_{len(self.state) - 1}",) if self.previous else ()
 
-    def weight_shapes(self):
+    def weight_shapes(self) -> Shapes:
         """Return {variable name: shape} of all nets and filters."""
         nets = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
         return nets | filters.weight_shapes(self)
 
-    def weight_names(self):
+    def weight_names(self) -> list[str]:
         """Return the names of all variables, in order."""
         return list(self.weight_shapes())
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return the spec as JSON-able data."""
         data = dataclasses.asdict(self)
         data["action"]["kind"] = self.action.kind
         return data
 
-    def misfit(self):
+    def misfit(self) -> str | None:
         """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
         if self.distribution not in ACTIONS_OF:
             return f"distribution {self.distribution[:60]!r}. Known distributions: {', '.join(ACTIONS_OF)}"
@@ -181,7 +187,7 @@ class PolicySpec:
             or self._sight_misfit()
         )
 
-    def _heads_misfit(self):
+    def _heads_misfit(self) -> str | None:
         if self.action.kind != ACTIONS_OF[self.distribution]:
             return f"the distribution {self.distribution} over {self.action.kind} actions"
         heads = tuple(head for head in self.nets[0].heads if not self.scored or head != VALUE_HEAD)
@@ -189,7 +195,7 @@ class PolicySpec:
             return f"heads {str(self.nets[0].heads)[:100]} for {self.action.size} action dimensions"
         return None
 
-    def _scores_misfit(self):
+    def _scores_misfit(self) -> str | None:
         """Whether something says what the acting net's states are worth, where actions are scored."""
         if not self.scored:
             return None
@@ -203,7 +209,7 @@ class PolicySpec:
             return "a net for values that looks at something else than the one that acts"
         return None
 
-    def _sight_misfit(self):
+    def _sight_misfit(self) -> str | None:
         """Whether mask and filter fit the observations."""
         vector = len(self.obs_shape) == 1
         if self.filter and (self.nets[0].image or self.frames > 1):
@@ -216,7 +222,7 @@ class PolicySpec:
             return f"the mask {str(self.mask)[:60]} for {self.action.size} actions and observations of {self.obs_shape}"
         return None
 
-    def _possible_heads(self):
+    def _possible_heads(self) -> tuple[Any, ...]:
         size = self.action.size
         if self.distribution == "q":
             atoms = self.value.atoms

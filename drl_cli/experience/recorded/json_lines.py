@@ -6,12 +6,20 @@ The episodes of ``drl rollout --out`` (``analysis.play`` says what is in a line)
 how each episode ended.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.errors import ExperienceError
 from drl_cli.experience.recorded import json_lines, rllib_batches
 from drl_cli.experience.recorded.decode import Reader
 from drl_cli.experience.recorded.pieces import Joiner, Part, Piece
+
+if TYPE_CHECKING:
+    from drl_cli.experience.recorded.input_files import InputFile
+    from drl_cli.experience.recorded.pieces import Layout
 
 FORMAT = "drl-episodes-1"
 _FIELDS = ("obs", "action", "reward", "terminated", "truncated")
@@ -21,7 +29,7 @@ MAX_LINE = 64 * 2**20  # bytes; what JSON makes of a line takes up to twenty tim
 _KNOWN = "Known are RLlib's SampleBatch and MultiAgentBatch, and the episodes of drl rollout --out."
 
 
-def parts(data, layout, where):
+def parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part]:
     """Return [Part] of the line ``data`` (dict), or [] of an episode without a step. Raises ExperienceError."""
     reader = Reader(layout, where)
     missing = [name for name in _FIELDS if name not in data]
@@ -49,7 +57,7 @@ def parts(data, layout, where):
 class JsonFile:
     """An iterator of Pieces over one file."""
 
-    def __init__(self, file, layout, mark=None):
+    def __init__(self, file: InputFile, layout: Layout, mark: Mapping[str, int] | None = None) -> None:
         """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin, as ``mark`` returned it."""
         mark = {"offset": 0, "line": 0, "given": 0} if mark is None else mark
         if min(mark["offset"], mark["line"], mark["given"]) < 0:
@@ -70,23 +78,23 @@ class JsonFile:
             next(self._pieces, None)
         self._given = mark["given"]
 
-    def __iter__(self):
+    def __iter__(self) -> JsonFile:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Piece:
         piece = next(self._pieces)
         self._given += 1
         return piece
 
-    def mark(self):
+    def mark(self) -> dict[str, int]:
         """Return where the next piece comes from, as plain data."""
         return {"offset": self._anchor[0], "line": self._anchor[1], "given": self._given}
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _read(self):
+    def _read(self) -> Iterator[Piece]:
         while True:
             if not self._joiner.is_open:
                 self._anchor, self._given = (self._file.tell(), self._line), 0
@@ -106,7 +114,7 @@ class JsonFile:
                 yield from self._joiner.add(part)
         yield from self._joiner.rest()
 
-    def _parsed(self, text, where):
+    def _parsed(self, text: bytes, where: str) -> dict[str, Any] | None:
         try:
             data = json.loads(text, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
@@ -119,7 +127,7 @@ class JsonFile:
             raise ExperienceError(f"{where}: is no JSON object. {_KNOWN}")
         return data
 
-    def _parts(self, data, where):
+    def _parts(self, data: dict[str, Any], where: str) -> list[Part]:
         if data.get("format") == json_lines.FORMAT:
             return json_lines.parts(data, self._layout, where)
         if "type" in data:
@@ -127,7 +135,7 @@ class JsonFile:
         raise ExperienceError(f'{where}: has no field "type" or "format". {_KNOWN}')
 
 
-def _once(pairs):
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         raise ValueError("a field stands there twice")

@@ -6,6 +6,9 @@ episode ends is bounded, by steps and by bytes: a longer episode comes in severa
 at the end of its file.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +37,12 @@ class Piece(NamedTuple):
     source: str  # "file:line" of its first step, for messages
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         """Steps T."""
         return len(self.reward)
 
     @property
-    def is_whole(self):
+    def is_whole(self) -> bool:
         """Whether it is an episode from its beginning to its end."""
         return self.start == 0 and (self.terminated or self.truncated)
 
@@ -55,16 +58,16 @@ class Layout(NamedTuple):
     normalized: bool = False  # whether Box actions in files are within ±1 of their bounds, and to be stretched
 
     @property
-    def action_shape(self):
+    def action_shape(self) -> tuple[int, ...]:
         """Shape of one action of the policy."""
         return tuple(self.action["shape"])
 
     @property
-    def is_box(self):
+    def is_box(self) -> bool:
         """Whether actions are numbers within bounds."""
         return self.action["kind"] == "Box"
 
-    def bounds(self):
+    def bounds(self) -> tuple[np.ndarray, ...]:
         """Return (low, high) of Box actions, float32 [A] each."""
         shape = self.action_shape
         return tuple(
@@ -72,7 +75,7 @@ class Layout(NamedTuple):
         )
 
 
-def layout_of(spaces: dict, limits=(), normalized: bool = False) -> Layout:
+def layout_of(spaces: dict, limits: Iterable[int | None] = (), normalized: bool = False) -> Layout:
     """Return the Layout of an environment.
 
     ``spaces``: as ``envs.make.check`` describes them, with "obs", "action" and maybe "frames"; ``limits``: lengths at which
@@ -98,16 +101,16 @@ class Part(NamedTuple):
 class Joiner:
     """Holds the parts of episodes that have not ended."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._held = {}  # key -> list of Pieces, each continuing the one before
         self._bytes = 0
 
     @property
-    def is_open(self):
+    def is_open(self) -> bool:
         """Whether anything is held."""
         return bool(self._held)
 
-    def add(self, part):
+    def add(self, part: Part) -> Iterator[Piece]:
         """Take a Part; yield the Pieces that are complete with it."""
         before = self._held.get(part.key)
         if before and not _continues(before[-1], part.piece):
@@ -121,18 +124,18 @@ class Joiner:
         while self._bytes > MAX_BYTES:
             yield self._released(next(iter(self._held)))
 
-    def rest(self):
+    def rest(self) -> Iterator[Piece]:
         """Yield what is left, in the order in which it began."""
         while self._held:
             yield self._released(next(iter(self._held)))
 
-    def _released(self, key):
+    def _released(self, key: tuple) -> Piece:
         pieces = self._held.pop(key)
         self._bytes -= sum(piece.obs.nbytes for piece in pieces)
         return joined(pieces)
 
 
-def joined(pieces):
+def joined(pieces: Sequence[Piece]) -> Piece:
     """Return one Piece of ``pieces`` that continue one another."""
     first, last = pieces[0], pieces[-1]
     if len(pieces) == 1:
@@ -148,14 +151,14 @@ def joined(pieces):
     )
 
 
-def _continues(before, piece):
+def _continues(before: Piece, piece: Piece) -> bool:
     """Whether ``piece`` goes on where ``before`` was left; where only one of them tells, what it tells."""
     counted = piece.start is None or piece.start == before.start + before.steps
     seen = before.end_obs is None or np.array_equal(before.end_obs, piece.obs[0])
     return counted and seen
 
 
-def _placed(part, before):
+def _placed(part: Part, before: Piece | None) -> Piece:
     """Return the part's Piece with its place in the episode and the kind of its end."""
     piece = part.piece
     start = piece.start

@@ -9,17 +9,29 @@ skips lines that it cannot read; and it unpickles. Its ShuffledInput draws again
 comes once in each pass.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from drl_cli.errors import CheckpointError, ExperienceError
 from drl_cli.experience.recorded.input_files import find
 from drl_cli.experience.recorded.json_lines import JsonFile
 from drl_cli.extras import load
 from drl_cli.randomness import generator, set_state, state_of
 
+if TYPE_CHECKING:
+    from drl_cli.experience.recorded.input_files import InputFile, Paths
+    from drl_cli.experience.recorded.minari_dataset import MinariDataset
+    from drl_cli.experience.recorded.pieces import Layout, Piece
+
 
 class Source:
     """An iterator of Pieces over all episodes of some files; endless unless ``passes`` is given."""
 
-    def __init__(self, paths, layout, seed=0, passes=None, share=(0, 1)):
+    def __init__(
+        self, paths: Paths, layout: Layout, seed: int = 0, passes: int | None = None, share: tuple[int, int] = (0, 1)
+    ) -> None:
         """``paths``: a file, folder, glob or minari://ID, or a list of them; ``layout``: a Layout.
 
         ``passes``: how often all files are read, None: for ever. ``share``: (index, count): of the pieces of each pass those
@@ -41,10 +53,10 @@ class Source:
         self._order, self._open = None, None
         self._seen = False  # whether this pass has brought a piece
 
-    def __iter__(self):
+    def __iter__(self) -> Source:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Piece:
         """Return the next Piece. Raises ExperienceError with file and line for what cannot be read."""
         while True:
             if self._passes is not None and self.passed >= self._passes:
@@ -61,16 +73,16 @@ class Source:
                 self._seen = True
                 return piece
 
-    def place(self):
+    def place(self) -> dict[str, Any]:
         """Return plain data: where the next piece comes from, ``state`` without the files."""
         mark = self._open.mark() if self._open is not None else None
         return {"pass": self.passed, "place": self._place, "number": self._number, "seen": self._seen, "at": mark}
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return plain data from which ``load`` reads on exactly here."""
         return self.place() | {"files": [[file.name, file.size] for file in self.files]}
 
-    def load(self, state):
+    def load(self, state: Mapping[str, Any]) -> None:
         """Read on from ``state``. Raises CheckpointError where the files are others than they were."""
         try:
             files, mark = [tuple(pair) for pair in state["files"]], state["at"]
@@ -90,13 +102,13 @@ class Source:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise CheckpointError(f"The state of what reads experience fits no file ({error}).") from error
 
-    def close(self):
+    def close(self) -> None:
         """Close the file that is open."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
-    def _opened(self, mark):
+    def _opened(self, mark: Mapping[str, int] | None) -> JsonFile | MinariDataset:
         if self._order is None:
             order = generator(self._seed, "files", self.passed).permutation(len(self.files)).tolist()
             self._order = order[self._index :: self._count] if self._by_file else order
@@ -109,7 +121,7 @@ class Source:
 
         return MinariDataset(file, self._layout, mark, rng)
 
-    def _next_file(self):
+    def _next_file(self) -> None:
         self.close()
         self._place += 1
         if self._place < len(self._order):
@@ -118,18 +130,18 @@ class Source:
             raise ExperienceError(self._nothing())
         self.passed, self._place, self._order, self._seen, self._number = self.passed + 1, 0, None, False, 0
 
-    def _nothing(self):
+    def _nothing(self) -> str:
         """Say why a whole pass has brought nothing."""
         if self._number:
             return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
         return f"{self.files[0].path}: holds no step that could be learnt from."
 
-    def _take_notes(self):
+    def _take_notes(self) -> None:
         self.notes += self._open.notes
         self._open.notes = []
 
 
-def check(paths, layout):
+def check(paths: Paths, layout: Layout) -> Piece:
     """Read the first piece of ``paths``. Raises ExperienceError where there is none, or it does not fit the Layout."""
     source = Source(paths, layout, passes=1)
     try:
@@ -141,7 +153,7 @@ def check(paths, layout):
 class Shuffled:
     """The surface of a ``reading.Source``, whose pieces it brings."""
 
-    def __init__(self, source, size, seed):
+    def __init__(self, source: Source, size: int, seed: int) -> None:
         """``source``: a fresh Source; ``size``: how many pieces are held at most, 1 or more."""
         self._source, self._size = source, size
         self._rng = generator(seed, "shuffle")
@@ -149,23 +161,23 @@ class Shuffled:
         self.passed = 0  # whole passes so far: one is over when more is asked for behind its last piece
 
     @property
-    def files(self):
+    def files(self) -> list[InputFile]:
         """Those of the source."""
         return self._source.files
 
     @property
-    def notes(self):
+    def notes(self) -> list[str]:
         """Those of the source."""
         return self._source.notes
 
     @notes.setter
-    def notes(self, notes):
+    def notes(self, notes: list[str]) -> None:
         self._source.notes = notes
 
-    def __iter__(self):
+    def __iter__(self) -> Shuffled:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Piece:
         """Return the next Piece; errors as the source's."""
         while len(self._held) < self._size:
             place = self._source.place()
@@ -183,12 +195,12 @@ class Shuffled:
         self.passed = max(self.passed, place["pass"])
         return piece
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return plain data from which ``load`` goes on exactly here: what is held is read again."""
         held = [place for place, _ in self._held]
         return self._source.state() | {"held": held, "rng": state_of(self._rng), "passed": self.passed}
 
-    def load(self, state):
+    def load(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state``. Raises CheckpointError where the files are others than they were."""
         try:
             held, passed = [dict(place) for place in state["held"]], int(state["passed"])
@@ -205,6 +217,6 @@ class Shuffled:
         self._source.load(state)
         self._source.notes = []
 
-    def close(self):
+    def close(self) -> None:
         """Close the file that is open."""
         self._source.close()

@@ -10,9 +10,19 @@ deviation: a fixed length instead of one drawn anew, and ``share`` stays the sha
 chance that a hold begins).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from drl_cli.policies.distributions import drawn
+
+if TYPE_CHECKING:
+    from drl_cli.policies.action_specs import Actions
+    from drl_cli.policies.exploration.interface import Acted, At, Level
+    from drl_cli.policies.nets import State
+    from drl_cli.policies.numpy_policy import NumpyPolicy
 
 
 class HeldActions:
@@ -21,7 +31,7 @@ class HeldActions:
     Where a held action is not allowed any more, another one is held for the rest.
     """
 
-    def __init__(self, count, steps, action):
+    def __init__(self, count: int, steps: int, action: Actions) -> None:
         """``steps``: length of a hold; ``action``: what describes the actions."""
         self._steps = steps
         self._column = (-1,) + (1,) * len(action.shape)
@@ -33,17 +43,24 @@ class HeldActions:
             }
 
     @property
-    def is_free(self):
+    def is_free(self) -> bool:
         """Whether every random action is drawn anew."""
         return self._steps == 1
 
-    def uniform(self, policy, rng, obs, rows):
+    def uniform(self, policy: NumpyPolicy, rng: np.random.Generator, obs: np.ndarray, rows: slice) -> np.ndarray:
         """Return random actions [n, …] at ``obs`` [n, …] of the environments in the slice ``rows``."""
         if self._steps == 1:
             return policy.random(obs, rng)
         return self._advanced(rng.random(len(obs)) < 1.0, policy, rng, (obs, rows))[0]
 
-    def among(self, action, share, policy, rng, at):
+    def among(
+        self,
+        action: np.ndarray,
+        share: Any,
+        policy: NumpyPolicy,
+        rng: np.random.Generator,
+        at: tuple[np.ndarray, slice],
+    ) -> np.ndarray:
         """Return ``action`` [n, …] with a ``share`` of random ones (a number, or one for each row) in their places.
 
         ``at``: (the observations [n, …], the slice of their environments).
@@ -57,12 +74,14 @@ class HeldActions:
             chosen, held = self._advanced(begins, policy, rng, at)
         return np.where(held.reshape(self._column), chosen, action)
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """End the hold of environment ``index``."""
         if self._steps > 1:
             self.memory["left"][index] = 0
 
-    def _advanced(self, begins, policy, rng, at):
+    def _advanced(
+        self, begins: np.ndarray, policy: NumpyPolicy, rng: np.random.Generator, at: tuple[np.ndarray, slice]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """One step: return the held actions and in which rows they hold; where none does, one may begin."""
         obs, rows = at
         held, left = self.memory["action"][rows], self.memory["left"][rows]  # views
@@ -80,21 +99,21 @@ class HeldActions:
 class StochasticSampling:
     """Draws from the policy's distribution."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.memory = {}
 
-    def act(self, policy, obs, state, rng, at):
+    def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
         """See the module."""
         return policy.act(obs, state, rng, True)
 
-    def logp(self, policy, obs, state, action, at):
+    def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See the module."""
         return policy.logp(policy.stepped(obs, state)[0], action)
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """See the module."""
 
-    def describe(self, t):
+    def describe(self, t: int) -> dict[str, float]:
         """Nothing: how far draws scatter is the policy's own affair."""
         return {}
 
@@ -102,25 +121,25 @@ class StochasticSampling:
 class Random:
     """Uniform actions for ever."""
 
-    def __init__(self, held):
+    def __init__(self, held: HeldActions) -> None:
         """``held``: HeldActions of its own."""
         self._held = held
         self.memory = held.memory
 
-    def act(self, policy, obs, state, rng, at):
+    def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
         """See the module."""
         action = self._held.uniform(policy, rng, obs, at[1])
         return action, policy.noted(policy.next_state(obs, state), action), policy.random_columns(obs)
 
-    def logp(self, policy, obs, state, action, at):
+    def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See the module."""
         return policy.random_logp(obs) if self._held.is_free else None
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """See the module."""
         self._held.ended(index)
 
-    def describe(self, t):
+    def describe(self, t: int) -> dict[str, float]:
         """Nothing changes."""
         return {}
 
@@ -132,28 +151,28 @@ class EpsilonGreedy:
     actions are drawn from, the best one too, as in RLlib.
     """
 
-    def __init__(self, epsilon, held):
+    def __init__(self, epsilon: Level, held: HeldActions) -> None:
         """``epsilon``: a level, see ``levels``; ``held``: HeldActions of its own."""
         self._epsilon, self._held = epsilon, held
         self.memory = held.memory
 
-    def act(self, policy, obs, state, rng, at):
+    def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
         """See the module."""
         action, state, columns = policy.act(obs, state, rng, True)
         return self._held.among(action, self._epsilon(*at), policy, rng, (obs, at[1])), state, columns
 
-    def logp(self, policy, obs, state, action, at):
+    def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See the module; of noisy nets the best action is another one at every step, and nobody knows how often."""
         epsilon = self._epsilon(*at)
         if not self._held.is_free or policy.spec.is_noisy or not np.any(epsilon):
             return None
         return policy.logp(policy.stepped(obs, state)[0], action, epsilon=epsilon)
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """See the module."""
         self._held.ended(index)
 
-    def describe(self, t):
+    def describe(self, t: int) -> dict[str, float]:
         """Return epsilon, the mean over the worker's environments."""
         return {"epsilon": float(np.mean(self._epsilon(t, slice(None))))}
 
@@ -161,24 +180,24 @@ class EpsilonGreedy:
 class SoftQ:
     """Draws actions in proportion to exp(Q / temperature)."""
 
-    def __init__(self, temperature):
+    def __init__(self, temperature: float) -> None:
         self._temperature = temperature
         self.memory = {}
 
-    def act(self, policy, obs, state, rng, at):
+    def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
         """See the module."""
         heads, state = policy.stepped(obs, state, rng)
         return drawn(policy.values(heads) / self._temperature, rng), state, {}
 
-    def logp(self, policy, obs, state, action, at):
+    def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See the module."""
         if policy.spec.is_noisy:
             return None
         return policy.logp(policy.stepped(obs, state)[0], action, temperature=self._temperature)
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """See the module."""
 
-    def describe(self, t):
+    def describe(self, t: int) -> dict[str, float]:
         """Return the temperature."""
         return {"temperature": float(self._temperature)}
