@@ -25,12 +25,14 @@ SEVERAL = re.compile(r"multi_?agent|two_step|rock_paper|unity3d|parametric_rock|
 class StatelessCartPole(gymnasium.ObservationWrapper):
     """CartPole whose observation is position and angle: the velocities have to be remembered from step to step."""
 
-    metadata = CartPoleEnv.metadata  # gymnasium reads the class's, and a wrapper has it only once it is made
+    metadata: dict[str, Any] = CartPoleEnv.metadata  # type: ignore[assignment]  # a property there; gymnasium reads the class's, and a wrapper has it only once it is made
 
     def __init__(self, **kwargs: Any) -> None:
         """Arguments are CartPole's."""
-        super().__init__(CartPoleEnv(**kwargs))
-        low, high = (bound[list(SEEN)] for bound in (self.env.observation_space.low, self.env.observation_space.high))
+        env = CartPoleEnv(**kwargs)
+        super().__init__(env)
+        space: Any = env.observation_space  # a Box
+        low, high = (bound[list(SEEN)] for bound in (space.low, space.high))
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:

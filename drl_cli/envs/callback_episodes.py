@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import gymnasium
 
     from drl_cli.envs.callbacks import Hooks
-    from drl_cli.experience.columns import Columns
 
 EpisodeMetrics: TypeAlias = "tuple[dict[str, float], dict[str, list[float]]]"
 """(custom_metrics, hist_data) of an episode that has ended."""
@@ -122,7 +121,7 @@ class CallbackEpisodes:
 
     # -- fragments ----------------------------------------------------------------------------------------------
 
-    def postprocess(self, columns: Columns, gamma: float) -> None:
+    def postprocess(self, columns: dict[str, np.ndarray], gamma: float) -> None:
         """Call ``on_postprocess`` for every part of an episode in the fragment ``columns`` (``experience.columns``)."""
         rows, self._rows = self._rows, {}
         if not self._keeps_rows:
@@ -138,7 +137,7 @@ class CallbackEpisodes:
         if not np.isfinite(columns["reward"]).all():
             raise PluginFailed(f"{what} left a reward that is not finite.")
 
-    def sampled(self, columns: Columns) -> None:
+    def sampled(self, columns: dict[str, np.ndarray]) -> None:
         """Call ``on_sample_end`` with the finished fragment."""
         if not self.hooks.has("on_sample_end"):
             return
@@ -169,7 +168,7 @@ class CallbackEpisodes:
         self.hooks.load(state)
 
 
-def parts(columns: Columns) -> Iterator[tuple[int, int, int, np.ndarray]]:
+def parts(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int, np.ndarray]]:
     """Yield (env, first step, step behind the last, observation behind it) of each part of an episode in a fragment."""
     ended = columns["terminated"] | columns["truncated"]
     order = {(int(step), int(env)): row for row, (step, env) in enumerate(np.argwhere(ended))}
@@ -182,7 +181,7 @@ def parts(columns: Columns) -> Iterator[tuple[int, int, int, np.ndarray]]:
             start = stop
 
 
-def _steps(columns: Columns, env: int, start: int, stop: int) -> dict[str, np.ndarray]:
+def _steps(columns: dict[str, np.ndarray], env: int, start: int, stop: int) -> dict[str, np.ndarray]:
     """Return views [L, …] of the columns that have a row for each step."""
     shape, views = columns["reward"].shape, {}
     for name, array in columns.items():

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.experience.columns import Columns
 
 
 class Callbacks:
@@ -58,7 +57,7 @@ class Callbacks:
         An episode that goes on over several fragments comes in as many parts; a lost life ends a part.
         """
 
-    def on_sample_end(self, *, samples: Columns, worker_index: int, **more: Any) -> None:
+    def on_sample_end(self, *, samples: dict[str, np.ndarray], worker_index: int, **more: Any) -> None:
         """A fragment is about to be sent: ``samples`` {column of ``experience.columns``: array [T, N, …]}, to be
         changed in place."""
 

@@ -30,8 +30,9 @@ class Creator:
     def __init__(self, name: str, create: Callable[..., Any]) -> None:
         """``create``: see ``register_env``."""
         self.name, self.create = name, create
-        if isinstance(getattr(create, "metadata", None), dict):
-            self.metadata = create.metadata  # gymnasium looks there for what can be rendered
+        metadata = getattr(create, "metadata", None)
+        if isinstance(metadata, dict):
+            self.metadata = metadata  # gymnasium looks there for what can be rendered
         try:
             self._parameters = inspect.signature(create).parameters
         except (TypeError, ValueError):  # something compiled: called as RLlib would

@@ -122,7 +122,7 @@ class EnvBatch:
             for index in which:
                 if index not in failed:
                     self._notify_step(index, actions[index], float(rewards[index]))
-        going_on = self._cut_at_horizon(ended, failed) if self._horizon is not None else ()
+        going_on = self._cut_at_horizon(self._horizon, ended, failed) if self._horizon is not None else ()
         if any(self._seeds.failures):
             self._seeds.worked(set(which).difference(failed))
         ends = []
@@ -171,10 +171,12 @@ class EnvBatch:
         for index in failed:
             self._logs.drop(index)
 
-    def _cut_at_horizon(self, ended: dict[int, tuple[bool, bool]], failed: Mapping[int, BaseException]) -> set[int]:
+    def _cut_at_horizon(
+        self, horizon: int, ended: dict[int, tuple[bool, bool]], failed: Mapping[int, BaseException]
+    ) -> set[int]:
         """Add the episodes that have reached the horizon to ``ended``; returns those whose environment goes on (soft)."""
         going_on = set()
-        for index in np.flatnonzero(self._logs.lengths - self._began >= self._horizon).tolist():
+        for index in np.flatnonzero(self._logs.lengths - self._began >= horizon).tolist():
             if index in failed:
                 continue
             if self._soft and index not in ended:

@@ -186,13 +186,14 @@ def describe(env: gymnasium.Env) -> EnvSpec:
     Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is. Raises EnvError for a
     mask that does not fit the actions.
     """
-    spaces = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    spaces: EnvSpec = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
     if isinstance(env, gymnasium.wrappers.FlattenObservation):
         try:
             mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
         except ValueError as error:
             raise EnvError(f"{env.spec.id if env.spec else type(env).__name__}: {error}") from error
-        spaces |= {"mask": mask} if mask else {}
+        if mask:
+            spaces["mask"] = mask
     return spaces
 
 
@@ -212,7 +213,8 @@ def check(
     """
     env = make(env_id, env_config, preprocessing=preprocessing)
     try:
-        spaces = describe(env) | {"frames": preprocessors.frames_of(preprocessing)}
+        spaces = describe(env)
+        spaces["frames"] = preprocessors.frames_of(preprocessing)
         problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
@@ -271,8 +273,8 @@ def _is_known(bare: str) -> bool:
 def _restore_older_game(bare: str) -> None:
     """Register an id such as PongDeterministic-v4, which ale_py no longer does, as the game that it was."""
     match = _OLDER_GAME.fullmatch(bare)
-    base = match and gymnasium.registry.get(f"{match[1]}NoFrameskip-v{match[4]}")
-    if not base:
+    base = gymnasium.registry.get(f"{match[1]}NoFrameskip-v{match[4]}") if match else None
+    if match is None or base is None:
         return
     changed = {"frameskip": _FRAMESKIP[match[3]]} | ({"obs_type": "ram"} if match[2] else {})
     kwargs = {**base.kwargs, **changed}

@@ -15,7 +15,7 @@ Deviations
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import numpy as np
@@ -26,9 +26,16 @@ from drl_cli.errors import CheckpointError, EnvError
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.envs.env_spec import Preprocessing
+    from drl_cli.envs.env_spec import AtariPreprocessing, Preprocessing
 
-NOTHING = {"frames": 1, "dim": None, "grayscale": False, "atari": None, "scale_bytes": False, "fresh_after": 0}
+NOTHING: Preprocessing = {
+    "frames": 1,
+    "dim": None,
+    "grayscale": False,
+    "atari": None,
+    "scale_bytes": False,
+    "fresh_after": 0,
+}
 """The plan that leaves images and vectors as they are.
 
 frames: observations in a stack. dim: height and width that images are resized to, or None. grayscale: whether they lose
@@ -74,7 +81,7 @@ def for_scoring(given: Preprocessing | None) -> Preprocessing | None:
     """Return the plan for scores and rollouts: whole games instead of lives. None, no plan, stays None."""
     if not given or not given["atari"]:
         return given
-    return given | {"atari": given["atari"] | {"lives": False}}
+    return {**given, "atari": {**given["atari"], "lives": False}}
 
 
 def reward_rule(clip_rewards: Any, given: Preprocessing | None) -> Any:
@@ -106,7 +113,7 @@ def from_facts(data: Any) -> Preprocessing | None:
             raise ValueError("Atari games without a dim")
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"The preprocessing in the manifest cannot be read ({error}).") from error
-    return data
+    return cast("Preprocessing", data)
 
 
 def is_atari(spec: Any) -> bool:
@@ -119,10 +126,10 @@ def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.En
 
     Raises EnvError where the plan does not fit the observations, and what gymnasium's wrappers raise.
     """
-    given, space = given or NOTHING, env.observation_space
+    given, space = (given or NOTHING), env.observation_space
     if isinstance(space, gymnasium.spaces.Box) and is_image(space.shape):
         if given["atari"] and is_atari(env.spec):
-            return _atari(env, given)
+            return _atari(env, given, given["atari"])
         return _image(env, given)
     if given["dim"] or given["grayscale"] or given["frames"] > 1:
         raise EnvError(f"model.dim, grayscale and framestack are for images; its observations are {str(space)[:200]}.")
@@ -142,7 +149,7 @@ def goes_on(env: Any) -> bool:
 
 def _image(env: gymnasium.Env, given: Preprocessing) -> gymnasium.Env:
     """Resize, then remove colour (cheaper on the smaller image), then see to the channel axis."""
-    shape, dim = env.observation_space.shape, given["dim"]
+    shape, dim = _shape_of(env), given["dim"]
     channels = shape[2] if len(shape) == 3 else 1
     resized = dim is not None and shape[:2] != (dim, dim)
     gray = given["grayscale"] and channels != 1
@@ -153,29 +160,34 @@ def _image(env: gymnasium.Env, given: Preprocessing) -> gymnasium.Env:
             "model.dim and model.grayscale are for images of bytes from 0 to 255; its observations are "
             f"{str(env.observation_space)[:200]}."
         )
-    if resized:
+    if dim is not None and resized:
         if channels == 1 and len(shape) == 3:
             env = wrappers.ReshapeObservation(env, shape[:2])  # OpenCV drops an axis of one channel anyhow
         env = wrappers.ResizeObservation(env, (dim, dim))
     if gray:
         env = wrappers.GrayscaleObservation(env, keep_dim=True)
-    shape = env.observation_space.shape
+    shape = _shape_of(env)
     return env if len(shape) == 3 else wrappers.ReshapeObservation(env, (*shape, 1))
+
+
+def _shape_of(env: gymnasium.Env) -> tuple[int, ...]:
+    """Return the shape of an environment's observations, which are a Box."""
+    return tuple(env.observation_space.shape or ())
 
 
 def _has_bytes(space: Any) -> bool:
     return space.dtype == np.uint8 and bool((space.low == 0).all() and (space.high == 255).all())
 
 
-def _atari(env: gymnasium.Env, given: Preprocessing) -> gymnasium.Env:
+def _atari(env: gymnasium.Env, given: Preprocessing, atari: AtariPreprocessing) -> gymnasium.Env:
     """Return a game in gymnasium's wrapper (no-ops, max over two frames of four, resize, gray) and ours."""
-    atari, own = given["atari"], getattr(env.unwrapped, "_frameskip", None)
+    own = getattr(env.unwrapped, "_frameskip", None)
     can_wait = isinstance(env.action_space, gymnasium.spaces.Discrete)  # the wrapper's no-op is the number 0
     env = wrappers.AtariPreprocessing(
         env,
         noop_max=atari["noop_max"] if can_wait else 0,
         frame_skip=atari["frame_skip"] if own == 1 else 1,  # ALE/*-v5 skips four frames itself
-        screen_size=given["dim"],
+        screen_size=given["dim"] or 84,
         grayscale_obs=given["grayscale"],
         grayscale_newaxis=True,
     )
@@ -190,11 +202,12 @@ class AtariGame(gymnasium.Wrapper):
 
     def __init__(self, env: gymnasium.Env, lives: bool, fire: bool) -> None:
         super().__init__(env)
-        meanings = env.unwrapped.get_action_meanings()
+        game: Any = env.unwrapped  # of ale_py
+        meanings = game.get_action_meanings()
         discrete = isinstance(env.action_space, gymnasium.spaces.Discrete)
         self.goes_on = False
         self._lives_end = lives
-        self._noop = 0 if discrete else np.zeros(env.action_space.shape, np.float32)
+        self._noop = 0 if discrete else np.zeros(env.action_space.shape or (), np.float32)
         # FIRE, then the action behind it: some games wait for both (baselines' FireResetEnv).
         self._opening = (1, 2) if fire and discrete and len(meanings) > 2 and meanings[1] == "FIRE" else ()
         self._lives = 0
@@ -212,6 +225,7 @@ class AtariGame(gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a step; a life is not over while its counter is at zero (Qbert shows that for some frames)."""
+        reward: Any
         obs, reward, terminated, truncated, info = self.env.step(action)
         lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
         self._lives = info["lives"]
@@ -228,7 +242,9 @@ class AtariGame(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, info
 
     def _pressed(self, actions: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
-        """Return (obs, info) after ``actions``; where the game ends over them the next one begins."""
+        """Return (obs, info) after ``actions``, at least one; where the game ends over them the next one begins."""
+        obs: Any = None
+        info: dict[str, Any] = {}
         for action in actions:
             obs, _, terminated, truncated, info = self.env.step(action)
             if terminated or truncated:

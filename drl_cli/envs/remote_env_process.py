@@ -42,7 +42,7 @@ class Host:
     """The environment and the answers to messages about it."""
 
     def __init__(self) -> None:
-        self._env = None
+        self._env: Any = None  # a gymnasium.Env, once the first message has asked for it
 
     def answer(self, message: bytes) -> bytes:
         """Return the answer to a message, or raise what the environment raises."""

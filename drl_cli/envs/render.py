@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.config.sections.rollout import RolloutKeys
     from drl_cli.envs.env_spec import EnvSetup, Preprocessing
+    from drl_cli.envs.video import Video
 
 CUBES_BELOW = 1000
 DEFAULT_FPS = 30.0  # where an environment does not say
@@ -58,7 +59,7 @@ class EpisodeVideos(Viewer):
     def __init__(self, folder: Path | str) -> None:
         """``folder`` is made when the first film is begun."""
         self._folder = Path(folder).expanduser()
-        self._film = None
+        self._film: Video | None = None
         self._given_up = False
 
     def began(self, env: gymnasium.Env, number: int, notes: list[str]) -> None:
@@ -71,15 +72,16 @@ class EpisodeVideos(Viewer):
 
         def begin() -> None:
             folder = video.video_folder(self._folder)
-            self._film = video.Video(folder / f"episode-{number:06d}.mp4", fps)
-            self._film.add(env.render())
+            self._film = film = video.Video(folder / f"episode-{number:06d}.mp4", fps)
+            film.add(env.render())
 
         self._guarded(begin, notes)
 
     def stepped(self, env: gymnasium.Env, notes: list[str]) -> None:
         """See ``Viewer``."""
-        if self._film is not None:
-            self._guarded(lambda: self._film.add(env.render()), notes)
+        film = self._film
+        if film is not None:
+            self._guarded(lambda: film.add(env.render()), notes)
 
     def ended(self, notes: list[str]) -> None:
         """See ``Viewer``."""

@@ -13,7 +13,7 @@ none. What ``envs.preprocessors`` makes of observations is a Box of one dimensio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -51,26 +51,28 @@ def describe_space(space: Any) -> SpaceSpec:
     """Return a space as plain data that strict JSON can hold."""
     kind = type(space).__name__
     if kind == "Box":
-        return {
-            "kind": "Box",
-            "shape": [int(size) for size in space.shape],
-            "dtype": str(space.dtype),
-            "low": _bounds(space.low),
-            "high": _bounds(space.high),
-        }
+        bounds = {"low": _bounds(space.low), "high": _bounds(space.high)}
+        return _spec(kind=kind, shape=[int(size) for size in space.shape], dtype=str(space.dtype), **bounds)
     if kind == "Discrete":
-        return {"kind": kind, "n": int(space.n), "start": int(space.start), "shape": [], "dtype": str(space.dtype)}
+        return _spec(kind=kind, n=int(space.n), start=int(space.start), shape=[], dtype=str(space.dtype))
     if kind in ("MultiDiscrete", "MultiBinary") and len(space.shape) == 1:
         counts = {"n": int(space.n)} if kind == "MultiBinary" else {"nvec": space.nvec.tolist()}
         starts = {"start": space.start.tolist()} if kind == "MultiDiscrete" else {}
-        return {"kind": kind, **counts, **starts, "shape": list(space.shape), "dtype": str(space.dtype)}
-    return {"kind": kind, "text": str(space)[:200]}
+        return _spec(kind=kind, **counts, **starts, shape=list(space.shape), dtype=str(space.dtype))
+    return _spec(kind=kind, text=str(space)[:200])
+
+
+def _spec(**known: Any) -> SpaceSpec:
+    """Return what is ``known`` of a space of some kind: that kind has no other keys."""
+    return cast("SpaceSpec", known)
 
 
 def describe_obs(space: Any) -> SpaceSpec:
     """Return an observation space as plain data, with the dtype in which observations are kept (``seen_dtype``)."""
     described = describe_space(space)
-    return described | {"dtype": seen_dtype(space)} if described["kind"] == "Box" else described
+    if described["kind"] == "Box":
+        described["dtype"] = seen_dtype(space)
+    return described
 
 
 def find_mask(obs_space: Any, action_space: Any, size_of: Callable[[Any], int]) -> list[int] | None:
@@ -124,7 +126,7 @@ def _bounds(values: np.ndarray) -> Any:
     finite = np.isfinite(values)
     if values.size > 64 and (values == values.flat[0]).all():
         return values.flat[0].item() if finite.flat[0] else None
-    return np.where(finite, values.astype(object), None).tolist()
+    return np.where(finite, values.astype(object), np.array(None, object)).tolist()
 
 
 def _each(bounds: Any, size: int) -> list:

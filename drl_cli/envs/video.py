@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -41,10 +42,10 @@ class Video:
         self._on_done = on_done
         self._partial = self.path.with_name(f".{self.path.stem}.partial{self.path.suffix}")
         self._fps = float(frames_per_second)
-        self._size = None
-        self._writer = None
+        self._size: tuple[int, ...] = ()
+        self._writer: Any = None  # imageio_ffmpeg's generator
 
-    def add(self, frame: np.ndarray) -> None:
+    def add(self, frame: Any) -> None:
         """Append ``frame`` [H, W, 3] uint8. Raises EnvError for anything else, RunFailed when ffmpeg gives up."""
         frame = np.asarray(frame)
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
@@ -90,7 +91,7 @@ class Video:
             self._writer = imageio_ffmpeg.write_frames(
                 str(self._partial),
                 (width, height),
-                fps=self._fps,
+                fps=self._fps,  # type: ignore[arg-type]  # ffmpeg takes fractions
                 quality=QUALITY,
                 macro_block_size=1,
                 ffmpeg_log_level="error",

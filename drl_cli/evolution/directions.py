@@ -20,7 +20,7 @@ class Block(NamedTuple):
 
     round: int
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name, which nothing calls here
 
 
 class Evaluated(NamedTuple):

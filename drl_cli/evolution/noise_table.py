@@ -37,10 +37,12 @@ def table_size(weights: int, asked: int | None) -> int:
 
 def make(config: EvolutionKeys, weights: int) -> KeyedNoise | TableNoise:
     """Return the noise for policies of so many ``weights``: KeyedNoise or TableNoise; close it when it is no longer used."""
-    size = table_size(weights, config.noise_size)
+    size, seed = table_size(weights, config.noise_size), config.seed
+    if seed is None:
+        raise ValueError("a run has a seed before its noise is made")
     if not size:
-        return KeyedNoise(config.seed, weights)
-    return TableNoise(config.seed, weights, SharedTable(config.seed, size))
+        return KeyedNoise(seed, weights)
+    return TableNoise(seed, weights, SharedTable(seed, size))
 
 
 class KeyedNoise:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from drl_cli.config.sections.exploration import exploration_settings
+from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.policies.exploration.interface import scheduled
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ def drawing_of(config: CommonKeys, t: int) -> Drawing:
 
     Ladders are many policies, and noise on the weights makes another one of each episode: there it is the greedy one.
     """
-    if getattr(config, "exploration_config", None) is None:
+    if not isinstance(config, RolloutKeys):
         return Drawing()
     settings = exploration_settings(config)
     if settings["type"] == "SoftQ":
         return Drawing(temperature=settings["temperature"])
     if settings["type"] != "EpsilonGreedy":
         return Drawing()
-    return Drawing(epsilon=float(scheduled(settings)(t, None)))
+    return Drawing(epsilon=float(scheduled(settings)(t, slice(None))))
 
 
 def refusal(policy: NumpyPolicy) -> str | None:
@@ -63,11 +64,10 @@ class EpisodeLikelihood:
 
     def __init__(self, policy: NumpyPolicy, drawing: Drawing | None = None) -> None:
         """``policy``: NumpyPolicy that ``is_drawn_from``; ``drawing``: the Drawing of one over action values."""
-        self._policy, self._drawing = policy, {}
-        if policy.spec.distribution == "q":
-            self._drawing = (drawing or Drawing())._asdict()
+        self._policy = policy
+        self._drawing = (drawing or Drawing())._asdict() if policy.spec.distribution == "q" else {}
         self._state = policy.initial_state(1)
-        self._before = None  # the last frames of the parts so far, where the policy sees several
+        self._before: np.ndarray | None = None  # the last frames of the parts so far, where the policy sees several
 
     def logp(self, obs: np.ndarray, action: np.ndarray, reward: np.ndarray) -> np.ndarray:
         """Return the log-probabilities of the next steps of the episode, float64 [T].

@@ -62,10 +62,10 @@ class PackedRows:
         expect("packed_obs", arrays, (int(lengths.sum()),), np.dtype(np.uint8))
         if count and lengths.min() < 1:
             raise ValueError("a compressed observation of the replay is empty")
-        rows, data = cls(count, shape, dtype), memoryview(arrays["packed_obs"])
+        rows, data = cls(count, shape, dtype), arrays["packed_obs"]
         ends = np.cumsum(lengths)
         for number, (begin, end) in enumerate(zip((ends - lengths).tolist(), ends.tolist())):
-            rows._rows[number] = rows._checked(bytes(data[begin:end]))
+            rows._rows[number] = rows._checked(data[begin:end].tobytes())
         return rows
 
     def adopt(self, other: PackedRows) -> None:

@@ -36,7 +36,7 @@ class Frames:
         """
         self.capacity, self.count = capacity, count
         self.obs = PackedRows(capacity, shape, dtype) if packed else np.empty((capacity, *shape), dtype)
-        self.back = np.zeros(capacity, np.int32) if count > 1 or backwards else None
+        self.back: np.ndarray | None = np.zeros(capacity, np.int32) if count > 1 or backwards else None
 
     @property
     def stacked_shape(self) -> tuple[int, ...]:
@@ -55,6 +55,8 @@ class Frames:
 
         One that has been overwritten comes out below the ring's oldest serial number.
         """
+        if self.back is None:
+            return serials
         for _ in range(self.count - 1):
             serials = serials - self.back[serials % self.capacity]
         return serials
@@ -70,6 +72,8 @@ class Frames:
 
     def _rows(self, newest: np.ndarray) -> np.ndarray:
         """Return the rows [count, M] of the frames in the stacks that end in the rows ``newest``, oldest first."""
+        if self.back is None:
+            return newest[None]
         rows = [newest]
         for _ in range(self.count - 1):
             rows.append((rows[-1] - self.back[rows[-1]]) % self.capacity)

@@ -67,7 +67,7 @@ class Priorities:
         serials = np.arange(max(self._followed, ring.written - capacity), ring.written)
         rows = serials % capacity
         self._tree.set(rows, np.where(ring.may_begin(rows), self.masses(self.largest), 0.0))
-        if masses is not None:
+        if masses is not None and first is not None:
             self._tree.set((first + np.arange(masses.size)) % capacity, masses.ravel())
         self._followed = ring.written
 

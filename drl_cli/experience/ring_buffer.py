@@ -77,6 +77,12 @@ class Ring:
         """How many rows earlier the step before each row is, int32 [capacity], 0: it is an episode's first; or None."""
         return self._frames.back
 
+    def looks_back(self) -> np.ndarray:
+        """Return ``back`` of a ring that keeps it. Raises ValueError for any other."""
+        if self.back is None:
+            raise ValueError("a ring that does not look back")
+        return self.back
+
     @property
     def stacked_shape(self) -> tuple[int, ...]:
         """Shape of a stack of frames."""

@@ -36,7 +36,7 @@ class Sequences:
         """``burn_in`` ≥ 0, ``learnt`` ≥ 1 steps; ``state_shapes``: those of the stored states, ``()``: none are stored."""
         self._ring, self._burn_in, self._learnt = ring, burn_in, learnt
         self._stride = -(-learnt // 2)
-        self._columns = {"position": np.zeros(ring.capacity, np.int32)}
+        self._columns: dict[str, np.ndarray] = {"position": np.zeros(ring.capacity, np.int32)}
         for index, shape in enumerate(state_shapes):
             self._columns[f"state_{index}"] = np.zeros((ring.capacity, *shape), np.float32)
 
@@ -113,7 +113,7 @@ class Sequences:
 
     def _rows_before(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ([M, burn_in] the rows before ``rows``, an episode's first again and again; bool [M]: they are there)."""
-        position, back = self._columns["position"][rows], self._ring.back
+        position, back = self._columns["position"][rows], self._ring.looks_back()
         serial = self.serials(rows)
         found = np.empty((len(rows), self._burn_in), np.int64)
         for step in range(1, self._burn_in + 1):

@@ -26,8 +26,8 @@ class ActionSpec:
     """
 
     kind = "Box"
-    low: tuple
-    high: tuple
+    low: tuple[float, ...]
+    high: tuple[float, ...]
     normalize: bool = True
     clip: bool = True
 
@@ -94,8 +94,8 @@ class MultiDiscreteSpec:
     """Several choices at once: of ``nvec[i]`` actions the i-th, counted from 0, in the environment from ``start[i]``."""
 
     kind = "MultiDiscrete"
-    nvec: tuple
-    start: tuple
+    nvec: tuple[int, ...]
+    start: tuple[int, ...]
 
     @property
     def size(self) -> int:
@@ -148,3 +148,24 @@ class MultiBinarySpec:
 
 Actions: TypeAlias = ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
 """What describes the actions of a policy."""
+
+
+def box(action: Actions) -> ActionSpec:
+    """Return ``action``, of a policy over a Box. Raises TypeError for any other."""
+    if not isinstance(action, ActionSpec):
+        raise TypeError(f"{action.kind} actions where a Box is needed")
+    return action
+
+
+def discrete(action: Actions) -> DiscreteSpec:
+    """Return ``action``, of a policy over Discrete actions. Raises TypeError for any other."""
+    if not isinstance(action, DiscreteSpec):
+        raise TypeError(f"{action.kind} actions where Discrete ones are needed")
+    return action
+
+
+def multi_discrete(action: Actions) -> MultiDiscreteSpec:
+    """Return ``action``, of a policy over MultiDiscrete actions. Raises TypeError for any other."""
+    if not isinstance(action, MultiDiscreteSpec):
+        raise TypeError(f"{action.kind} actions where MultiDiscrete ones are needed")
+    return action

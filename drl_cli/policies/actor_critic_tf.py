@@ -66,8 +66,10 @@ class ActorCritic:
         the spec has ``previous`` that part of the state is given for every step, [B, L, size].
         """
         acting, *judging = self.spec.nets
+        if acting.lstm and state is None:
+            raise ValueError("a net with an LSTM needs its recurrent state")
         given = filters_tf.normalised(obs, values)  # [B(, L), …]
-        if acting.lstm:
+        if acting.lstm and state is not None:
             beside = state[-1:] if self.spec.previous else ()  # [B, L, size]
             cells = state[: len(acting.state_shapes)]  # [B, cells] each
             heads, _ = TFNet(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)

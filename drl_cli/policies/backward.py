@@ -102,9 +102,11 @@ def _run(layers: list[_Layer], x: np.ndarray) -> tuple[list, np.ndarray]:
 
 def _back(layers: list[_Layer], tape: Any, of_output: np.ndarray, found: Heads, further: bool) -> np.ndarray | None:
     """Put the gradients of ``layers`` into ``found``; returns that of their input if it is asked for ``further``."""
+    of_input: np.ndarray | None = of_output
     for index in reversed(range(len(layers))):
-        of_output = layers[index].backward(tape[index], of_output, found, further or index > 0)
-    return of_output
+        if of_input is not None:  # as it is of the first layer alone, at the end
+            of_input = layers[index].backward(tape[index], of_input, found, further or index > 0)
+    return of_input
 
 
 class _Layer:

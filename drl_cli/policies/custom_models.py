@@ -38,7 +38,6 @@ from drl_cli.plugins import MODELS
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.model import OwnNetwork
-    from drl_cli.policies.nets import Shapes
 
 
 class HasNets(Protocol):
@@ -72,6 +71,8 @@ def register_model(name: str, model: Any) -> None:
 
 def reference(section: OwnNetwork) -> tuple[str, str]:
     """Return (name, arguments as JSON) of the model that a section of a config names: plain data, for ``NetSpec.custom``."""
+    if section.custom_model is None:
+        raise ValueError("no custom model is named")
     return section.custom_model, json.dumps(section.custom_model_config, sort_keys=True)
 
 
@@ -94,7 +95,7 @@ class Model:
     def __init__(self, model: type, name: str, arguments: dict[str, Any], shape: tuple[int, ...]) -> None:
         """``arguments``: dict of keyword arguments."""
         self._about, self.shape = f"model.custom_model {name}", shape
-        self._file = getattr(getattr(model.graph, "__code__", None), "co_filename", None)
+        self._file: str = getattr(getattr(model.graph, "__code__", None), "co_filename", "")
         making = f"cannot be made for observations of shape {shape} with {arguments}"
         self._model = self._asked(making, lambda: model(shape, **arguments))
         self.features = self._width()
@@ -122,8 +123,10 @@ class Model:
 
     def initial_weights(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return {name: float32 array} for all variables, drawn with ``rng``."""
-        given = getattr(self._model, "initial_weights", None)
-        given = self._asked("failed in initial_weights", lambda: dict(given(rng))) if callable(given) else {}
+        has_own = callable(getattr(self._model, "initial_weights", None))
+        given = (
+            self._asked("failed in initial_weights", lambda: dict(self._model.initial_weights(rng))) if has_own else {}
+        )
         for name in given:
             if name not in self.shapes:
                 self.refuse(f"initial_weights returned {name!r:.60}, which is none of its variables")
@@ -178,7 +181,7 @@ class Model:
         return f"it must be float32 [rows, {self.features}], as its features say"
 
     def _width(self) -> int:
-        width = getattr(self._model, "features", None)
+        width: Any = getattr(self._model, "features", None)
         try:
             width = operator.index(width)
         except TypeError:
@@ -188,7 +191,7 @@ class Model:
             self.refuse(f"it has {width} features; they are counted from 1 to {MAX_FEATURES}")
         return width
 
-    def _shapes(self) -> Shapes:
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
         given = getattr(self._model, "variables", None)
         if not isinstance(given, dict):
             what = "it has none" if given is None else f"they are {_kind(given)}"
@@ -263,7 +266,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def _moved(rng: np.random.Generator, value: Any) -> np.ndarray:
     """``value`` with each number a tenth off, zeros 0.1 above or below; no sign changes, so that deviations stay some."""
-    off = np.float32(0.1) * rng.choice(np.float32([-1, 1]), value.shape)
+    off = np.float32(0.1) * rng.choice(np.array([-1, 1], np.float32), value.shape)
     return np.where(value == 0, off, value * (1 + off)).astype(np.float32)
 
 

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from drl_cli.policies.action_specs import box, discrete, multi_discrete
+
 if TYPE_CHECKING:
     from drl_cli.policies.nets import Heads
     from drl_cli.policies.policy_spec import PolicySpec
@@ -104,7 +106,7 @@ class MultiCategorical:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiDiscreteSpec."""
-        nvec = np.asarray(spec.action.nvec)
+        nvec = np.asarray(multi_discrete(spec.action).nvec)
         ends, widest = np.cumsum(nvec), np.arange(nvec.max())
         # The column of each choice's actions, and behind the last one a column of FILL for narrower choices.
         self._columns = np.where(widest < nvec[:, None], (ends - nvec)[:, None] + widest, ends[-1])  # [k, widest]
@@ -205,7 +207,7 @@ class _Stretched:
     """From (-1, 1) to the policy's bounds."""
 
     def __init__(self, spec: PolicySpec) -> None:
-        low, high = spec.action.policy_bounds()
+        low, high = box(spec.action).policy_bounds()
         self._half, self._middle = (high - low) / 2, (high + low) / 2
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -272,8 +274,8 @@ class ActionValues:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a DiscreteSpec and a ValueSpec."""
-        self._n, self._value = spec.action.n, spec.value
-        self._support = spec.value.support() if spec.value.kind == "categorical" else None
+        self._n, self._value = discrete(spec.action).n, spec.value_spec
+        self._support = self._value.support() if self._value.kind == "categorical" else None
 
     def atoms(self, heads: Heads) -> np.ndarray:
         """Return what is known of every action's value, float32 [N, n, atoms]: dueling streams joined (eq. 9)."""

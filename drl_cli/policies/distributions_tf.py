@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from drl_cli.policies.action_specs import DiscreteSpec, discrete, multi_discrete
 from drl_cli.policies.distributions import FILL, LOG_STD_MAX, LOG_STD_MIN
 from drl_cli.tf1.tensorflow import tf
 
@@ -65,7 +66,8 @@ class TFMultiCategorical:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiDiscreteSpec or a DiscreteSpec."""
-        self._nvec = (spec.action.n,) if spec.action.kind == "Discrete" else spec.action.nvec
+        action = spec.action
+        self._nvec = (action.n,) if isinstance(action, DiscreteSpec) else multi_discrete(action).nvec
 
     def _logp(self, heads: Tensors) -> Tensor:
         """Log-probabilities, one row for each choice, [B, k, widest]; narrower choices have 0 chance behind their end."""
@@ -196,7 +198,7 @@ class TFActionValues:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a DiscreteSpec and a ValueSpec."""
-        self._n, self._value, self._mask = spec.action.n, spec.value, spec.mask
+        self._n, self._value, self._mask = discrete(spec.action).n, spec.value_spec, spec.mask
 
     def atoms(self, heads: Tensors) -> Tensor:
         """Return [B, n, atoms] from {head: [B, size]}: dueling streams joined."""

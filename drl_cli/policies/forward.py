@@ -115,16 +115,16 @@ class Forward:
 
         The state is (output, cell), float32 [N, lstm] each; the next one is made of arrays of its own.
         """
-        x = self.features(x, rng)
+        features = self.features(x, rng)
         if self._lstm is not None:
-            x, state = self._recurrent(x, state)
-        return self.heads(x, rng), state
+            features, state = self._recurrent(features, state, *self._lstm)
+        return self.heads(features, rng), state
 
-    def _recurrent(self, x: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+    def _recurrent(self, x: np.ndarray, state: State, kernel: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, State]:
         """One step of the LSTM: features [N, F] and state to (output [N, lstm], next state)."""
         (output, cell), cells = state, self._net.lstm
-        gates = np.concatenate([x, output], axis=-1) @ self._lstm[0]
-        gates += self._lstm[1]
+        gates = np.concatenate([x, output], axis=-1) @ kernel
+        gates += bias
         gates[:, : 3 * cells] *= 0.5  # σ(x) = ½·(1 + tanh(x/2)), which cannot overflow
         gates = np.tanh(gates, out=gates)
         gates[:, : 3 * cells] *= 0.5
@@ -172,8 +172,8 @@ class Forward:
         if self._custom:
             return self._seen_by_own(x)
         if not self._net.image:
-            return np.concatenate(x, axis=-1) if isinstance(x, (list, tuple)) else x
-        image, *others = x if isinstance(x, (list, tuple)) else [x]
+            return x if isinstance(x, np.ndarray) else np.concatenate(x, axis=-1)
+        image, *others = [x] if isinstance(x, np.ndarray) else x
         y = scaled(image.reshape(len(image), *self._net.image), self._net.zero_mean)
         for index, conv in enumerate(self._net.convs):
             y = self._convolved(y, index, conv)
@@ -186,7 +186,7 @@ class Forward:
 
     def _seen_by_own(self, x: Inputs) -> np.ndarray:
         """The custom model's features of the first input with the others beside them, float32 [(C,) N, I]."""
-        obs, *others = x if isinstance(x, (list, tuple)) else [x]
+        obs, *others = [x] if isinstance(x, np.ndarray) else x
         axes = 4 if self._net.image else 2
         each = obs if obs.ndim > axes else [obs] * self._net.copies  # rows of its own for each copy
         if self._net.image:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
     from drl_cli.policies.action_specs import Actions
     from drl_cli.policies.nets import NetSpec, Weights
+
+
+class ReplayTargets(Protocol):
+    """The config of an algorithm with a replay whose target networks move every so many env steps."""
+
+    @property
+    def train_batch_size(self) -> int: ...
+
+    @property
+    def target_network_update_freq(self) -> int: ...
 
 
 def observation(config: CommonKeys, spaces: EnvSpec) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -45,7 +55,7 @@ def observation(config: CommonKeys, spaces: EnvSpec) -> tuple[dict[str, Any], di
         "filter": config.observation_filter != "NoFilter",
         "scaled": config.reward_scaling,
     }
-    net = {"inputs": (("obs", math.prod(stacked)),)}
+    net: dict[str, Any] = {"inputs": (("obs", math.prod(stacked)),)}
     if is_image:
         net |= {"image": stacked, "zero_mean": config.model.zero_mean}
     if config.model.custom_model is not None:
@@ -104,16 +114,16 @@ def target_name(name: str) -> str:
 
 def with_targets(weights: Weights) -> dict[str, np.ndarray]:
     """Return ``weights`` ({name: array}) and a copy of each under its target's name."""
-    return weights | {target_name(name): value.copy() for name, value in weights.items()}
+    return dict(weights) | {target_name(name): value.copy() for name, value in weights.items()}
 
 
-def updates_per_target_update(config: CommonKeys) -> int:
+def updates_per_target_update(config: ReplayTargets) -> int:
     """Return every how many updates the targets move, from a frequency in env steps (0: after every update)."""
     updates_per_step = intensity(config) / config.train_batch_size
     return max(1, round(config.target_network_update_freq * updates_per_step))
 
 
-def target_updates(config: CommonKeys, updates: int) -> int:
+def target_updates(config: ReplayTargets, updates: int) -> int:
     """Return how often the targets have moved after ``updates`` updates."""
     return updates // updates_per_target_update(config)
 

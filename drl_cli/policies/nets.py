@@ -100,20 +100,20 @@ class NetSpec:
     """
 
     name: str
-    inputs: tuple
-    layers: tuple
-    heads: tuple
+    inputs: tuple[tuple[str, int], ...]
+    layers: tuple[Dense, ...]
+    heads: tuple[tuple[str, int], ...]
     copies: int = 1
-    image: tuple = ()
-    convs: tuple = ()
+    image: tuple[int, ...] = ()
+    convs: tuple[Conv, ...] = ()
     zero_mean: bool = True
-    head_layers: tuple = ()
+    head_layers: tuple[Dense, ...] = ()
     noisy_heads: bool = False
     batch_norm: bool = False
     sde: bool = False
     lstm: int = 0
-    free_heads: tuple = ()
-    custom: tuple = ()
+    free_heads: tuple[str, ...] = ()
+    custom: tuple[str, ...] = ()
 
     @property
     def own(self) -> custom_models.Model:

@@ -13,7 +13,8 @@ Where the spec has a mask, every choice, random ones too, is among what each obs
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,11 +22,12 @@ from drl_cli import process
 from drl_cli.errors import CheckpointError, InputError
 from drl_cli.extras import load
 from drl_cli.policies import distributions, policy_from_manifest
+from drl_cli.policies.action_specs import ActionSpec, MultiBinarySpec
 from drl_cli.policies.filters import Filter
 from drl_cli.policies.forward import Forward
 
 if TYPE_CHECKING:
-    from drl_cli.checkpoints.reader import Checkpoint
+    from drl_cli.policies.custom_models import Model
     from drl_cli.policies.forward import Acting, OwnForward
     from drl_cli.policies.nets import Heads, NetSpec, State, Weights
     from drl_cli.policies.policy_spec import PolicySpec
@@ -47,7 +49,9 @@ class NumpyPolicy:
         self.spec = spec
         self.is_discrete = spec.action.kind == "Discrete"
         self.is_box = spec.action.kind == "Box"
-        if self.is_box:
+        self._rescales = self._clips = False  # how an action of a Box becomes the environment's
+        if isinstance(spec.action, ActionSpec):
+            self._rescales, self._clips = spec.action.normalize, spec.action.clip
             self._low, self._high = spec.action.policy_bounds()
             self._env_low = np.asarray(spec.action.low, np.float32)
             self._env_high = np.asarray(spec.action.high, np.float32)
@@ -55,9 +59,12 @@ class NumpyPolicy:
         else:
             self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
-        self.weights = None  # {name: float32 array} as they were set, for exploration
-        self._forward, self._judges, self._filter = None, (), None
-        self._sessions = {}  # Model → what runs it, where it runs in a graph only
+        # {name: float32 array} as they were set, for exploration; None before, when nothing but ``has_weights`` is read.
+        self.weights: Weights = None  # type: ignore[assignment]
+        self._forward: Any = None  # a Forward, or what ``with_net`` was given; None before weights are set
+        self._judges: tuple[Forward, ...] = ()
+        self._filter: Filter | None = None
+        self._sessions: dict[Model, OwnForward] = {}  # what runs a model that runs in a graph only
         if weights is not None:
             self.set_weights(weights)
 
@@ -89,9 +96,9 @@ class NumpyPolicy:
         if not self.spec.previous:
             heads, state = self._forward.run(self._given(obs), state, rng)
             return self._with_mask(heads, obs), state
-        *state, previous = state
-        heads, state = self._forward.run([self._given(obs), previous], state, rng)
-        return self._with_mask(heads, obs), (*state, previous)
+        *cells, previous = state
+        heads, cells = self._forward.run([self._given(obs), previous], cells, rng)
+        return self._with_mask(heads, obs), (*cells, previous)
 
     def noted(self, state: State, action: np.ndarray) -> State:
         """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
@@ -177,7 +184,8 @@ class NumpyPolicy:
             return None
         if net.own not in self._sessions:
             with process.muted("tensorflow"):
-                self._sessions[net.own] = load(SESSION)(net.own)
+                features: Any = load(SESSION)
+                self._sessions[net.own] = features(net.own)
         return self._sessions[net.own]
 
     def displaced(self, heads: Heads, noise: np.ndarray) -> np.ndarray:
@@ -221,7 +229,7 @@ class NumpyPolicy:
         """
         if not self.is_box:
             return self._distribution.logp(heads, action, **drawing).astype(np.float64)
-        if not self.spec.action.normalize:
+        if not self._rescales:
             return self._distribution.logp(heads, action).astype(np.float64)
         own = (action - self._middle) / self._half
         return self._distribution.logp(heads, own).astype(np.float64) - np.log(self._half.astype(np.float64)).sum()
@@ -236,25 +244,27 @@ class NumpyPolicy:
         if self.is_box:
             return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
         if self.spec.mask:
-            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.n)), -1.0), axis=-1).astype(np.int32)
-        if action.kind == "Discrete":
-            return rng.integers(0, action.n, rows, dtype=np.int32)
+            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.size)), -1.0), axis=-1).astype(
+                np.int32
+            )
+        if self.is_discrete:
+            return rng.integers(0, action.size, rows, dtype=np.int32)
         return rng.integers(0, self._counts, (rows, len(self._counts)), dtype=np.int32)
 
     def random_columns(self, obs: np.ndarray) -> Heads:
         """Return the columns of ``act`` for uniform actions: the "logp" float32 [N] of scored policies."""
         if not self.spec.scored:
             return {}
-        return {"logp": self._random_logp(obs, *(self.bounds() if self.is_box else ()))}
+        return {"logp": self._uniform_logp(obs, self.bounds() if self.is_box else None)}
 
     def random_logp(self, obs: np.ndarray) -> np.ndarray:
         """Return the log-probability of uniform actions at ``obs`` [N, …] as they are recorded, float32 [N]."""
-        return self._random_logp(obs, self._env_low, self._env_high) if self.is_box else self._random_logp(obs)
+        return self._uniform_logp(obs, (self._env_low, self._env_high) if self.is_box else None)
 
-    def _random_logp(
-        self, obs: np.ndarray, low: np.ndarray | None = None, high: np.ndarray | None = None
-    ) -> np.ndarray:
-        if self.is_box:
+    def _uniform_logp(self, obs: np.ndarray, bounds: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        """``bounds``: of a Box, None of all other actions."""
+        if bounds is not None:
+            low, high = bounds
             return np.full(len(obs), -np.log(high - low).sum(), np.float32)
         counts = (
             self.allowed(obs).sum(axis=-1) if self.spec.mask else np.full(len(obs), np.prod(self._counts, dtype=float))
@@ -270,12 +280,13 @@ class NumpyPolicy:
 
         Whole numbers are int64, those of MultiBinary int8: gymnasium's own.
         """
-        if self.spec.action.kind == "MultiBinary":
+        described = self.spec.action
+        if isinstance(described, MultiBinarySpec):
             return action.astype(np.int8)
-        if not self.is_box:
-            return action.astype(np.int64) + np.asarray(self.spec.action.start, np.int64)
+        if not isinstance(described, ActionSpec):
+            return action.astype(np.int64) + np.asarray(described.start, np.int64)
         action = self.recorded(action)
-        if self.spec.action.clip:
+        if self._clips:
             action = np.minimum(np.maximum(action, self._env_low), self._env_high)
         return action
 
@@ -284,18 +295,32 @@ class NumpyPolicy:
 
         Whole numbers stay as they are: they count from 0, whatever the environment's ``start``.
         """
-        if self.is_box and self.spec.action.normalize:
+        if self._rescales:
             return action * self._half + self._middle
         return action
 
     def as_acted(self, action: np.ndarray) -> np.ndarray:
         """Return a recorded ``action`` [N, …] as the policy chose it, the inverse of ``recorded``."""
-        if self.is_box and self.spec.action.normalize:
+        if self._rescales:
             return ((action - self._middle) / self._half).astype(np.float32)
         return action
 
 
-def policy_from_checkpoint(checkpoint: Checkpoint) -> NumpyPolicy:
+class StoredPolicy(Protocol):
+    """What is read of a ``checkpoints.Checkpoint`` to make its policy."""
+
+    @property
+    def path(self) -> object: ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+
+    def arrays(self, stem: str, names: Any = None, finite: bool = False) -> Mapping[str, np.ndarray]:
+        """Return the arrays ``names`` of the file ``stem``."""
+        ...
+
+
+def policy_from_checkpoint(checkpoint: StoredPolicy) -> NumpyPolicy:
     """Build the policy that a ``checkpoint.Checkpoint`` holds; needs neither TensorFlow nor Ray.
 
     Raises CheckpointError when the description or the weights do not fit one another.

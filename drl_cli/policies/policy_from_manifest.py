@@ -97,8 +97,8 @@ def _action(data: Any) -> Actions:
         return MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
     if data["kind"] == "MultiBinary":
         return MultiBinarySpec(_sizes([data["n"]])[0])
-    bounds = [tuple(float(x) for x in data[side]) for side in ("low", "high")]
-    return ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
+    low, high = (tuple(float(x) for x in data[side]) for side in ("low", "high"))
+    return ActionSpec(low, high, bool(data["normalize"]), bool(data["clip"]))
 
 
 def _value(data: Any) -> ValueSpec | None:
@@ -156,10 +156,10 @@ def _dense(data: Any) -> Dense:
 
 
 def _conv(data: Any) -> Conv:
-    sizes = _sizes([data["filters"], data["kernel"], data["stride"]])
+    filters, kernel, stride = _sizes([data["filters"], data["kernel"], data["stride"]])
     if data["padding"] not in ("same", "valid"):
         raise ValueError("a padding that is neither same nor valid")
-    return Conv(*sizes, _activation(data["activation"]), data["padding"])
+    return Conv(filters, kernel, stride, _activation(data["activation"]), data["padding"])
 
 
 def _activation(name: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 class Moments(NamedTuple):
     """Of ``count`` rows: their ``mean``, and ``m2``, the sum of their squared deviations from it."""
 
-    count: float
+    count: float  # type: ignore[assignment]  # a tuple has a method of that name, which nothing calls here
     mean: np.ndarray  # float64, of the shape of a row
     m2: np.ndarray  # float64, of the shape of a row
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from drl_cli.policies.action_specs import multi_discrete
 from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN, fill
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class MultiCategoricalScore:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiDiscreteSpec."""
-        self._borders = np.cumsum(spec.action.nvec)[:-1]
+        self._borders = np.cumsum(multi_discrete(spec.action).nvec)[:-1]
 
     def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
         """See the module."""
@@ -63,7 +64,9 @@ class MultiCategoricalScore:
         def gradients(of_logp: np.ndarray, of_entropy: np.ndarray) -> Heads:
             return {"logits": np.concatenate([back(of_logp, of_entropy) for _, _, back in choices], axis=-1)}
 
-        return Scored(sum(logp for logp, _, _ in choices), sum(entropy for _, entropy, _ in choices), gradients)
+        return Scored(
+            _total([logp for logp, _, _ in choices]), _total([entropy for _, entropy, _ in choices]), gradients
+        )
 
 
 class MultiBernoulliScore:
@@ -111,6 +114,14 @@ class GaussianScore:
             }
 
         return Scored(logp, entropy, gradients)
+
+
+def _total(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of ``parts``, one after the other."""
+    total = 0 + parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _choice(

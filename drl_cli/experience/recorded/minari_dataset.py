@@ -42,9 +42,9 @@ class MinariDataset:
         self._path, self._layout = file.path, layout
         self.notes = []
         try:
-            self._file = h5py.File(file.path, "r")
+            self._file: Any = h5py.File(file.path, "r")
             self._spaces = _spaces(self._file, file.path)
-            numbers = sorted(int(n[len(_PREFIX) :]) for n in self._file if n[len(_PREFIX) :].isdigit())
+            numbers = sorted(int(name[len(_PREFIX) :]) for name in self._file if str(name)[len(_PREFIX) :].isdigit())
         except (OSError, RuntimeError, ValueError) as error:
             raise ExperienceError(f"{file.path}: is no Minari dataset ({str(error)[:120]}).") from error
         self._order = [numbers[i] for i in rng.permutation(len(numbers))]
@@ -125,12 +125,12 @@ def _column(group: Any, name: str) -> np.ndarray:
     """Return a dataset of numbers that lies in the file itself, as an array."""
     if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"{name} is missing, or a link to elsewhere")
-    found = group[name]
+    found: Any = group[name]
     if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
         raise ValueError(f"{name} does not lie in the file itself")
     if found.dtype.kind not in "biuf" or found.ndim == 0:
         raise ValueError(f"{name} is no list of numbers")
-    if found.size * max(8, found.dtype.itemsize) > MAX_BYTES:
+    if (found.size or 0) * max(8, found.dtype.itemsize) > MAX_BYTES:
         raise ValueError(f"{name} has {found.size} numbers, too many for one episode")
     return found[()]
 

@@ -38,7 +38,7 @@ def packed(array: np.ndarray) -> str:
 def unpacked(text: str, most: int) -> np.ndarray:
     """Return the array in ``text`` (str), read-only. Raises ValueError for all else, or for more than ``most`` bytes."""
     try:
-        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+        data = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError("is a text, and no packed column (base64)") from error
     data = _decompressed(data, most)

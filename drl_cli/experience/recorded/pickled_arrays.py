@@ -40,7 +40,8 @@ class _Type:
     """A dtype: its code, and its order of bytes once that is said."""
 
     def __init__(self, code: str) -> None:
-        self.code, self.order = code, "|"
+        self.code = code
+        self.order: Any = "|"
 
     def made(self) -> np.dtype:
         """Return the ``numpy.dtype``."""
@@ -50,7 +51,7 @@ class _Type:
 class _Shell:
     """An ndarray before and after it was filled."""
 
-    array = None
+    array: np.ndarray | None = None
 
 
 def array_in(data: bytes) -> np.ndarray:
@@ -242,7 +243,7 @@ def _order(told: object) -> str:
     return told[1]
 
 
-def _filled(data: object, dtype: object, shape: object, order: str) -> np.ndarray:
+def _filled(data: object, dtype: object, shape: object, order: Any) -> np.ndarray:
     """The array of ``shape`` and ``dtype`` that lies in ``data``."""
     if not isinstance(data, memoryview) or not isinstance(dtype, _Type) or not isinstance(shape, tuple):
         raise ValueError("an array whose contents are no bytes")

@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     truncated: bool  # of the last step
     end_obs: np.ndarray | None  # the observation behind the last step; None where the file has none
     logp: np.ndarray | None  # [T] float32 log-probability (density) of ``action`` as it stands here, of what acted
-    start: int  # how many steps of its episode come before it
+    start: int | None  # how many steps of its episode come before it; None only where a line of a file does not say
     episode: int | str  # which episode it belongs to
     source: str  # "file:line" of its first step, for messages
 
@@ -40,6 +40,11 @@ class Piece(NamedTuple):
     def steps(self) -> int:
         """Steps T."""
         return len(self.reward)
+
+    @property
+    def stop(self) -> int:
+        """Steps of its episode up to its end; one that does not say where it starts counts from 0."""
+        return (self.start or 0) + self.steps
 
     @property
     def is_whole(self) -> bool:
@@ -140,12 +145,12 @@ def joined(pieces: Sequence[Piece]) -> Piece:
     first, last = pieces[0], pieces[-1]
     if len(pieces) == 1:
         return first
-    scored = all(piece.logp is not None for piece in pieces)
+    logps = [piece.logp for piece in pieces if piece.logp is not None]
     return last._replace(
         obs=np.concatenate([piece.obs for piece in pieces]),
         action=np.concatenate([piece.action for piece in pieces]),
         reward=np.concatenate([piece.reward for piece in pieces]),
-        logp=np.concatenate([piece.logp for piece in pieces]) if scored else None,
+        logp=np.concatenate(logps) if len(logps) == len(pieces) else None,
         start=first.start,
         source=first.source,
     )
@@ -153,7 +158,7 @@ def joined(pieces: Sequence[Piece]) -> Piece:
 
 def _continues(before: Piece, piece: Piece) -> bool:
     """Whether ``piece`` goes on where ``before`` was left; where only one of them tells, what it tells."""
-    counted = piece.start is None or piece.start == before.start + before.steps
+    counted = piece.start is None or piece.start == before.stop
     seen = before.end_obs is None or np.array_equal(before.end_obs, piece.obs[0])
     return counted and seen
 
@@ -163,7 +168,7 @@ def _placed(part: Part, before: Piece | None) -> Piece:
     piece = part.piece
     start = piece.start
     if start is None:
-        start = before.start + before.steps if before else 0
+        start = before.stop if before else 0
     if not part.done:
         return piece._replace(start=start)
     late = start + piece.steps in part.limits

@@ -50,7 +50,8 @@ class Source:
             0,
             0,
         )  # which file of the pass is read, and how many pieces the pass has brought so far
-        self._order, self._open = None, None
+        self._order: list[int] | None = None  # of the files that this pass reads
+        self._open: JsonFile | MinariDataset | None = None
         self._seen = False  # whether this pass has brought a piece
 
     def __iter__(self) -> Source:
@@ -63,8 +64,10 @@ class Source:
                 raise StopIteration
             if self._open is None:
                 self._open = self._opened(None)
-            piece = next(self._open, None)
-            self._take_notes()
+            reader = self._open
+            piece = next(reader, None)
+            self.notes += reader.notes
+            reader.notes = []
             if piece is None:
                 self._next_file()
                 continue
@@ -109,13 +112,14 @@ class Source:
             self._open = None
 
     def _opened(self, mark: Mapping[str, int] | None) -> JsonFile | MinariDataset:
-        if self._order is None:
+        order = self._order
+        if order is None:
             order = generator(self._seed, "files", self.passed).permutation(len(self.files)).tolist()
-            self._order = order[self._index :: self._count] if self._by_file else order
-        file = self.files[self._order[self._place]]
+            order = self._order = order[self._index :: self._count] if self._by_file else order
+        file = self.files[order[self._place]]
         if file.kind == "json":
             return JsonFile(file, self._layout, mark)
-        rng = generator(self._seed, "files", self.passed, self._order[self._place])
+        rng = generator(self._seed, "files", self.passed, order[self._place])
         load("h5py")  # says what to install where it is missing
         from drl_cli.experience.recorded.minari_dataset import MinariDataset
 
@@ -124,7 +128,7 @@ class Source:
     def _next_file(self) -> None:
         self.close()
         self._place += 1
-        if self._place < len(self._order):
+        if self._order is not None and self._place < len(self._order):
             return
         if not self._seen:
             raise ExperienceError(self._nothing())
@@ -135,10 +139,6 @@ class Source:
         if self._number:
             return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
         return f"{self.files[0].path}: holds no step that could be learnt from."
-
-    def _take_notes(self) -> None:
-        self.notes += self._open.notes
-        self._open.notes = []
 
 
 def check(paths: Paths, layout: Layout) -> Piece:
@@ -209,7 +209,7 @@ class Shuffled:
             raise CheckpointError(f"The state of what reads experience is incomplete ({error}).") from error
         self._held, self.passed = [], passed
         for place in held:
-            self._source.load(state | place)
+            self._source.load({**state, **place})
             piece = next(self._source, None)
             if piece is None:
                 raise CheckpointError("The state of what reads experience speaks of pieces that no file holds.")

@@ -148,13 +148,13 @@ class _Batch:
             inner = ~apart
             differs = (self._behind[rows[:-1]] != self._obs[rows[1:]]).reshape(len(rows) - 1, -1).any(axis=1) & inner
             if differs.any():
-                self._check_steps(rows, int(np.flatnonzero(differs)[0]))
+                self._check_steps(rows, int(np.flatnonzero(differs)[0]), self._behind)
             apart |= differs
         return (np.flatnonzero(apart) + 1).tolist()
 
-    def _check_steps(self, rows: np.ndarray, first: int) -> None:
+    def _check_steps(self, rows: np.ndarray, first: int, next_obs: np.ndarray) -> None:
         """Refuse rows whose next observation is that of a later row; else note that they come apart."""
-        behind = self._behind[rows[first]]
+        behind = next_obs[rows[first]]
         for ahead in range(first + 2, min(first + LOOK_AHEAD, len(rows))):
             if np.array_equal(self._obs[rows[ahead]], behind):
                 self._reader.refuse(

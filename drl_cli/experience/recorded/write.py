@@ -78,8 +78,10 @@ class OutputFiles:
     def __init__(self, folder: str, worker: int, most: int) -> None:
         """``most``: bytes that a file has at most, unless a single line has more."""
         self._folder, self._worker, self._most = folder, worker, most
-        self._prefix, self._part = None, -1
-        self._file, self._size = None, 0
+        self._prefix: str | None = None  # of the names of this worker's files, None before the first line
+        self._part = -1
+        self._file: LineFile | None = None
+        self._size = 0
 
     @property
     def path(self) -> str:
@@ -89,20 +91,21 @@ class OutputFiles:
     def write(self, data: bytes) -> None:
         """Append the line ``data`` (bytes). Raises OSError, after which all earlier lines are whole."""
         if self._file is None or (self._size and self._size + len(data) > self._most):
-            self._open_next()
+            self._file = self._next_file()
         self._file.write(data)
         self._size = self._file.size
 
-    def _open_next(self) -> None:
+    def _next_file(self) -> LineFile:
+        """Close the file that is open, and return the next one."""
         self.close()
         os.makedirs(self._folder, exist_ok=True)
-        if self._prefix is None:
-            self._prefix, self._file = self._begun()
-            self._part = 0
-        else:
-            self._part += 1
-            self._file = LineFile(self._named(self._prefix, self._part), os.O_EXCL)
         self._size = 0
+        if self._prefix is None:
+            self._prefix, file = self._begun()
+            self._part = 0
+            return file
+        self._part += 1
+        return LineFile(self._named(self._prefix, self._part), os.O_EXCL)
 
     def _begun(self) -> tuple[str, LineFile]:
         """A prefix that nobody else's files have, and the first file with it."""

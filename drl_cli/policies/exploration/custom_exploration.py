@@ -85,7 +85,8 @@ def register_exploration(
     taken = sorted(set(own.model_fields) & set(OwnExplorationKeys.model_fields))
     if taken:
         raise InputError(f"{where}: the key {taken[0]} is there for every exploration; leave it out.")
-    schema = type(f"{name}Keys", (own, OwnExplorationKeys), {"__doc__": own.__doc__, "__module__": __name__})
+    bases: tuple[Any, ...] = (own, OwnExplorationKeys)
+    schema = type(f"{name}Keys", bases, {"__doc__": own.__doc__, "__module__": __name__})
     plugins.EXPLORATIONS.add(name, RegisteredExploration(make, schema, tuple(actions)))
     return name
 

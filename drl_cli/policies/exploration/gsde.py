@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drl_cli.policies.action_specs import box
 from drl_cli.policies.distributions import LOG_STD_MAX
 from drl_cli.policies.exploration.action_noise import clipped, column
 
 if TYPE_CHECKING:
     from drl_cli.policies.exploration.interface import Acted, At, Level
-    from drl_cli.policies.nets import State
+    from drl_cli.policies.nets import State, Weights
     from drl_cli.policies.numpy_policy import NumpyPolicy
     from drl_cli.policies.policy_spec import PolicySpec
 
@@ -68,7 +69,8 @@ class StateDependentSampling:
         self._name = f"{spec.nets[0].name}/log_std/kernel"
         self._directions = _Directions(count, spec.nets[0].weight_shapes()[self._name], freq)
         self.memory = self._directions.memory
-        self._weights = self._deviations = None
+        self._weights: Weights | None = None  # whose deviations these are
+        self._deviations = np.empty(0, np.float32)
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
         """See ``sampling``."""
@@ -103,7 +105,7 @@ class StateDependentNoise:
         shape = net.weight_shapes()[f"{net.name}/mean/kernel"]
         self._directions = _Directions(count, shape, settings["sde_sample_freq"])
         self.memory = self._directions.memory
-        self._low, self._high = spec.action.policy_bounds()
+        self._low, self._high = box(spec.action).policy_bounds()
         self._spread = (self._high - self._low) / 2 * settings["stddev"]
         self._scale, self._stddev = scale, settings["stddev"]
 

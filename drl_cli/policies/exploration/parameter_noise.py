@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drl_cli.policies.action_specs import box
+
 if TYPE_CHECKING:
     from drl_cli.policies.action_specs import Actions, ActionSpec
     from drl_cli.policies.exploration.interface import Acted, At, Exploration
     from drl_cli.policies.forward import Acting
-    from drl_cli.policies.nets import Heads, State
+    from drl_cli.policies.nets import Heads, State, Weights
     from drl_cli.policies.numpy_policy import NumpyPolicy
     from drl_cli.policies.policy_spec import PolicySpec
 
@@ -49,10 +51,13 @@ class ParameterNoise:
         own = spec.nets[0].own_names()  # a custom model's: which of them scale or shift, only it knows
         self._shapes = {n: shape for n, shape in shapes.items() if n in own or n.rpartition("/")[2] in _NOISY}
         self._names = list(shapes)
-        kind = _BoxDistance if spec.action.dtype == "float32" else _ValueDivergence
-        self._divergence, self._sub = kind(spec.action, settings, sub), sub
-        self._noise = [None] * count  # (seed, {name: ε}), for as long as the seed stays
-        self._nets, self._weights = [None] * count, None
+        is_box, self._sub = spec.action.dtype == "float32", sub
+        self._divergence = (
+            _BoxDistance(box(spec.action), settings, sub) if is_box else _ValueDivergence(spec.action, settings, sub)
+        )
+        self._noise: list[Any] = [None] * count  # (seed, {name: ε}), for as long as the seed stays; None: not drawn yet
+        self._nets: list[Any] = [None] * count  # Forward with that noise on the newest weights; None: not made yet
+        self._weights: Weights | None = None
         self.memory = {
             "stddev": np.full(1, initial, np.float64),
             "own_stddev": np.zeros(count, np.float64),  # of the running episodes

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drl_cli.config.sections.exploration import TYPES, exploration_settings
+from drl_cli.policies.action_specs import box
 from drl_cli.policies.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise
 from drl_cli.policies.exploration.custom_exploration import CustomExploration
 from drl_cli.policies.exploration.draws import EpsilonGreedy, HeldActions, Random, SoftQ, StochasticSampling
@@ -71,9 +72,9 @@ def _kind(settings: Mapping[str, Any], spec: PolicySpec, place: Place, count: in
     if name.endswith("EpsilonGreedy"):
         return EpsilonGreedy(level, _held(settings, spec, count))
     if name.endswith("GaussianNoise"):
-        return GaussianNoise(spec.action, level, settings["stddev"])
+        return GaussianNoise(box(spec.action), level, settings["stddev"])
     if name.endswith("OrnsteinUhlenbeckNoise"):
-        return OrnsteinUhlenbeckNoise(spec.action, count, level, settings)
+        return OrnsteinUhlenbeckNoise(box(spec.action), count, level, settings)
     return StateDependentNoise(spec, count, level, settings)
 
 
