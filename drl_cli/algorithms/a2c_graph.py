@@ -21,6 +21,7 @@ from drl_cli.algorithms.losses.value import squared
 from drl_cli.algorithms.on_policy_graph import STEP_STATS, Descent, Loss, Rows, estimates, evaluated, summed
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
 from drl_cli.tf1.tensorflow import Tensor, tf
@@ -58,7 +59,7 @@ class _A2CUpdate:
         del number  # nothing is drawn
         estimated = estimates(self._config, self._net, batch, self._config.standardize_advantages)
 
-        def loss(values: Mapping[str, Tensor], minibatch: Rows) -> Sums:
+        def loss(values: Tensors, minibatch: Rows) -> Sums:
             return self._loss(values, minibatch, rates["entropy_coeff"])
 
         def step() -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -73,7 +74,7 @@ class _A2CUpdate:
         stats |= {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
         return Learnt(stats, updates, finite)
 
-    def _loss(self, values: Mapping[str, Tensor], minibatch: Rows, entropy_coeff: Tensor) -> Sums:
+    def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor) -> Sums:
         """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
         seen, steps = evaluated(self._net, values, minibatch)  # [B, …]
         logp = self._net.distribution.logp(seen.heads, steps["action"])  # [B]

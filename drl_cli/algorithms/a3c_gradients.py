@@ -7,12 +7,11 @@ computes it where there are convolutions or an LSTM; ``tests/algorithms/test_a3c
 Sources: Mnih et al. 2016 (arXiv 1602.01783), algorithm S3 and section 5.1 (entropy); the ½ and GAE are RLlib's A3C's.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.experience import advantages
+from drl_cli.experience.columns import Columns
 from drl_cli.policies.backward import Backward, is_differentiable
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
@@ -33,7 +32,7 @@ class NumpyGradients:
         self._score = BY_NAME[spec.distribution](spec)
 
     def __call__(
-        self, policy: NumpyPolicy, batch: Mapping[str, np.ndarray], entropy_coeff: float
+        self, policy: NumpyPolicy, batch: Columns, entropy_coeff: float
     ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         """Return ({weight name: float32 gradient}, {name: statistic}) of a trajectory batch (``experience.trajectories``).
 
@@ -72,7 +71,7 @@ class NumpyGradients:
         return gradients, {name: float(number) for name, number in stats.items()}
 
     def _advantages(
-        self, policy: NumpyPolicy, net: Backward, batch: Mapping[str, np.ndarray], value: np.ndarray
+        self, policy: NumpyPolicy, net: Backward, batch: Columns, value: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (advantages, the value's targets), [E, T] each; ``net`` has the value of states, ``value`` [E, T]."""
         config = self._config

@@ -13,6 +13,7 @@ from drl_cli.algorithms.losses import returns
 from drl_cli.algorithms.losses.policy_gradient import explained_variance, policy_gradient_loss
 from drl_cli.algorithms.losses.value import squared
 from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, GradientGraph, Rates
@@ -35,7 +36,7 @@ def build(
     else:
         optimiser = RMSProp(f"{scope}a3c", weights, config.decay, config.momentum, config.epsilon)
 
-    def apply(gradients: Mapping[str, Tensor], rates: Rates) -> dict[str, Tensor]:
+    def apply(gradients: Tensors, rates: Rates) -> dict[str, Tensor]:
         parts, norm = clipped([gradients[name] for name in weights], config.grad_clip)
 
         def step() -> Tensor:
@@ -53,7 +54,7 @@ def build(
 
 
 def gradients(
-    config: A3CConfig, net: ActorCritic, values: Mapping[str, Tensor], batch: Batch, entropy_coeff: Tensor
+    config: A3CConfig, net: ActorCritic, values: Tensors, batch: Batch, entropy_coeff: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return ({name: tensor}, {name: scalar}): the gradient of the loss of a trajectory batch, and its statistics.
 

@@ -10,8 +10,7 @@ dense layers (RLlib: after them, in front of the LSTM).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drl_cli.algorithms.row import Nets
 from drl_cli.algorithms.row import no_targets as target_updates
@@ -20,6 +19,7 @@ from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import PolicySpec
 
 __all__ = ["DISTRIBUTIONS", "NETS", "initial_weights", "policy_spec", "target_updates"]
@@ -32,7 +32,7 @@ DISTRIBUTIONS = {
 }
 
 
-def policy_spec(config: OnPolicyKeys, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: OnPolicyKeys, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     ``config`` has the section ``model`` (RecurrentNetwork with ``free_log_std``) and ``vf_share_layers``. The first net is
@@ -76,7 +76,7 @@ def policy_spec(config: OnPolicyKeys, spaces: Mapping[str, Any]) -> PolicySpec:
 
 def initial_weights(config: OnPolicyKeys, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return {name: float32 array} of all nets, drawn from ``seed`` alone."""
-    from drl_cli.policies.initial_weights import orthogonal_weights
+    from drl_cli.policies.nets import orthogonal_weights
     from drl_cli.randomness import generator
 
     rng = generator(seed, "init")

@@ -23,7 +23,7 @@ from drl_cli.algorithms.impala_graph import OffPolicyUpdate, PolicyOutputs, eval
 from drl_cli.algorithms.losses.policy_gradient import adapted, clip_fraction, surrogate_loss
 from drl_cli.algorithms.losses.vtrace import ratio_of
 from drl_cli.policies.actor_critic_tf import ActorCritic
-from drl_cli.policies.forward_tf import values_of, variables_of
+from drl_cli.policies.forward_tf import Tensors, values_of, variables_of
 from drl_cli.policies.net_builders import target_name
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import Batch, BatchGraph
@@ -96,7 +96,7 @@ class ClippedSurrogate:
             "kl_coeff": self._kl_coeff.read_value(),
         }
 
-    def after(self, number: Tensor, stats: Mapping[str, Tensor]) -> None:
+    def after(self, number: Tensor, stats: Tensors) -> None:
         """See Objective: every ``target_update_frequency`` batches, copy the policy into the target, adapt kl_coeff."""
 
         def copy() -> None:

@@ -35,10 +35,9 @@ from drl_cli.algorithms.losses.conservative import multiplier_loss, sampled_soft
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, every_action, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, Critics, DiscreteTwinCritics, TwinCritics
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
-from drl_cli.policies.distributions_tf import SquashedGaussian
-from drl_cli.policies.forward_tf import values_of, variables_of
+from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked
+from drl_cli.policies.forward_tf import Tensors, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.policies.scored_distributions_tf import allowed, masked
 from drl_cli.tf1.graph import Batch, LearnerGraph
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
@@ -72,7 +71,7 @@ def build(
 class ActionsOfPenalty(Protocol):
     """What the penalty needs to know of actions."""
 
-    def soft_maximum(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy) -> Tensor:
+    def soft_maximum(self, values: Tensors, batch: Batch, policy: CurrentPolicy) -> Tensor:
         """Return the soft maximum of Q over all actions, [C, B]."""
         ...
 
@@ -89,7 +88,7 @@ class ConservativeCritics:
         self._config, self._critics, self._actions = config, critics, actions
         self._multiplier: dict[str, Variable] = {}
         if config.lagrangian:
-            self._multiplier = variables_of({MULTIPLIER: ()}, {MULTIPLIER: np.float32(0.0)}, scope)
+            self._multiplier = variables_of({MULTIPLIER: ()}, {MULTIPLIER: np.zeros((), np.float32)}, scope)
         self.trained = critics.trained | self._multiplier
 
     def variables(self) -> list[Variable]:
@@ -100,7 +99,7 @@ class ConservativeCritics:
         """See Critics."""
         return self._critics.values() | values_of(self._multiplier)
 
-    def losses(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
+    def losses(self, values: Tensors, batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error and the penalty of each critic."""
         config = self._config
         found = self._critics.losses(values, batch, policy, alpha)
@@ -116,9 +115,7 @@ class ConservativeCritics:
         stats |= {"alpha_prime_value": multiplier, "alpha_prime_loss": tf.reduce_mean(dual) * copies}
         return found._replace(losses=found.losses + 0.5 * multiplier * weighted + dual, stats=stats)
 
-    def policy_value(
-        self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: ActionChoice
-    ) -> Tensor:
+    def policy_value(self, values: Tensors, batch: Batch, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics: for the first ``bc_iters`` updates how likely the recorded action is, then Q."""
         q = self._critics.policy_value(values, batch, policy, choice)  # [C, B], or [C, B, n]
         if not self._config.bc_iters:
@@ -139,9 +136,9 @@ class SampledActions:
         """``seed`` keys the samples."""
         self._count, self._temperature, self._seed = config.num_actions, config.temperature, seed
         self._critics, self._size = critics, spec.action.size
-        self._distribution = SquashedGaussian(*action_bounds(spec))
+        self._distribution = TFSquashedGaussian(*action_bounds(spec))
 
-    def soft_maximum(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy) -> Tensor:
+    def soft_maximum(self, values: Tensors, batch: Batch, policy: CurrentPolicy) -> Tensor:
         """Return the soft maximum of Q over all actions, [C, B], from three times ``num_actions`` of them."""
         rows = batch["obs"].shape[0]
         own = self._sampled(policy.heads(batch["obs"]), policy.number, OWN)  # [B, N, A], [B, N]
@@ -153,7 +150,7 @@ class SampledActions:
         q = self._critics.several(values, batch["obs"], action)  # [C, B, 3N]
         return sampled_soft_maximum(q, log_density, self._temperature)  # [C, B]
 
-    def _sampled(self, heads: Mapping[str, Tensor], number: Tensor, stream: int) -> tuple[Tensor, Tensor]:
+    def _sampled(self, heads: Tensors, number: Tensor, stream: int) -> tuple[Tensor, Tensor]:
         """Return N actions of the policy in each state with their log-densities."""
         noise = stateless_normal([heads["mean"].shape[0], self._count, self._size], self._seed, number, stream)
         each = {name: tf.expand_dims(heads[name], 1) for name in ("mean", "log_std")}  # [B, 1, A]
@@ -170,7 +167,7 @@ class AllActions:
     def __init__(self, config: CQLConfig, spec: PolicySpec, critics: DiscreteTwinCritics) -> None:
         self._temperature, self._critics, self._mask = config.temperature, critics, spec.mask
 
-    def soft_maximum(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy) -> Tensor:
+    def soft_maximum(self, values: Tensors, batch: Batch, policy: CurrentPolicy) -> Tensor:
         """Return the soft maximum of Q over all actions that are allowed, [C, B]."""
         q = self._critics.every(values, batch["obs"])  # [C, B, n]
         if self._mask:

@@ -7,8 +7,7 @@ The update is ``crossq_graph``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drl_cli.algorithms import sac
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets
@@ -20,6 +19,7 @@ from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TwinKey
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
 __all__ = ["CROSSQ", "CrossQConfig", "critic_spec", "initial_weights", "policy_spec", "target_updates"]
@@ -46,7 +46,7 @@ class CrossQConfig(
     )
 
 
-def policy_spec(config: CrossQConfig, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: CrossQConfig, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec of a squashed Gaussian policy with batch normalisation for ``spaces``."""
     spec = sac.policy_spec(config, spaces)
     return dataclasses.replace(spec, nets=(dataclasses.replace(spec.nets[0], batch_norm=True),))

@@ -24,7 +24,7 @@ from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, first, head_of, with_copies
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.graph import Batch, LearnerGraph
 from drl_cli.tf1.polyak import polyak_update
@@ -64,10 +64,10 @@ class BatchNormalizedCritics:
         """See Critics."""
         return values_of(self._weights)
 
-    def losses(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
+    def losses(self, values: Tensors, batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error, both halves of it from one pass."""
         choice = policy.next_choice(batch)
-        net = Net(self._net, values, training=True)
+        net = TFNet(self._net, values, training=True)
         obs = tf.concat([batch["obs"], batch["next_obs"]], axis=0)  # [2B, …]
         action = tf.concat([batch["action"], choice.action], axis=0)  # [2B, A]
         both = first(with_copies(self._net, net(obs, action)["q"]))  # [C, 2B]
@@ -76,9 +76,7 @@ class BatchNormalizedCritics:
         error = td_error(q, target)  # [C, B]
         return CriticLosses(squared(error), q, error, tuple(net.statistics[name] for name in self._running))
 
-    def policy_value(
-        self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: ActionChoice
-    ) -> Tensor:
+    def policy_value(self, values: Tensors, batch: Batch, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics: by the running statistics."""
         return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
 

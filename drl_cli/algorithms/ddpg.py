@@ -6,8 +6,7 @@ where a default differs, the key's ``why`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drl_cli.algorithms.apex import APEX_DEFAULTS
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets
@@ -19,6 +18,7 @@ from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetK
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import Dense, NetSpec, PolicySpec
 
 HEAD_SCALE = 0.1  # of the policy's head: first actions in the middle of the bounds, where tanh still has a slope
@@ -154,7 +154,7 @@ class ApexDDPGConfig(
     exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")
 
 
-def policy_spec(config: DDPGConfig, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: DDPGConfig, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec of a deterministic policy for ``spaces`` (see ``envs.make.describe``).
 
     Where workers compute the initial priorities, the critics travel with it.

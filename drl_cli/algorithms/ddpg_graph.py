@@ -22,8 +22,8 @@ from drl_cli.algorithms import ddpg
 from drl_cli.algorithms.learner_graph import action_bounds, counter, learner_graph
 from drl_cli.algorithms.losses.value import huber, squared, td_error, td_target
 from drl_cli.policies import net_builders
-from drl_cli.policies.distributions_tf import Deterministic
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.distributions_tf import TFDeterministic
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
@@ -35,7 +35,6 @@ RATES = ("actor_lr", "critic_lr")
 ACTOR_STATS = ("actor_loss", "grad_norm_actor")
 TARGET_NOISE = 0  # stream of random numbers within an update
 
-Weights: TypeAlias = Mapping[str, Tensor]
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, Batch], Tensor]  # (q, action, batch), see ``negative_q``
 
 
@@ -74,7 +73,7 @@ class DeterministicUpdate:
         self._policy_net, self._critic_net = spec.nets[0], ddpg.critic_spec(config, spec)
         self._target_policy_net = net_builders.target_of(self._policy_net)
         self._target_critic_net = net_builders.target_of(self._critic_net)
-        self._distribution = Deterministic(*action_bounds(spec))
+        self._distribution = TFDeterministic(*action_bounds(spec))
         policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
         self._acting = self._policy = variables_of(policy, initial, scope)
         if config.policy_average:
@@ -116,10 +115,10 @@ class DeterministicUpdate:
         return Gradients({"critic": critic_parts, "actor": actor_parts}, stats, finite, {"priority": priority})
 
     def _critic_gradients(
-        self, batch: Batch, number: Tensor, critic: Weights, weight: Tensor
+        self, batch: Batch, number: Tensor, critic: Tensors, weight: Tensor
     ) -> tuple[list[Tensor], dict[str, Tensor], Tensor]:
         # inputs: what the target policy does next, smoothed
-        heads = Net(self._target_policy_net, self._target)(batch["next_obs"])
+        heads = TFNet(self._target_policy_net, self._target)(batch["next_obs"])
         next_action = self._distribution.greedy(heads)  # [B, A]
         if self._config.smooth_target_policy:
             next_action = self._smoothed(next_action, number)  # [B, A]
@@ -144,9 +143,9 @@ class DeterministicUpdate:
         return gradients, stats, tf.reduce_mean(tf.abs(error), axis=0)  # [B]
 
     def _actor_gradients(
-        self, batch: Batch, policy: Weights, critic: Weights, weight: Tensor
+        self, batch: Batch, policy: Tensors, critic: Tensors, weight: Tensor
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        action = self._distribution.greedy(Net(self._policy_net, policy)(batch["obs"]))  # [B, A]
+        action = self._distribution.greedy(TFNet(self._policy_net, policy)(batch["obs"]))  # [B, A]
         q = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
         loss = tf.reduce_mean(weight * self._policy_loss(q, action, batch))  # scalar
         gradients, norm = clipped(
@@ -162,7 +161,7 @@ class DeterministicUpdate:
         most = self._config.target_noise_clip
         return tf.clip_by_value(action + tf.clip_by_value(noise, -most, most) * half, low, high)  # [B, A]
 
-    def _decay(self, weights: Weights) -> Tensor:
+    def _decay(self, weights: Tensors) -> Tensor:
         kernels = [value for name, value in weights.items() if name.endswith("/kernel")]
         if not self._config.l2_reg:
             return 0.0
@@ -182,6 +181,6 @@ class DeterministicUpdate:
         targets = [self._target[net_builders.target_name(name)] for name in online]
         polyak_update(targets, list(online.values()), self._config.tau)
 
-    def _q(self, net: NetSpec, weights: Weights, obs: Tensor, action: Tensor) -> Tensor:
-        q = Net(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
+    def _q(self, net: NetSpec, weights: Tensors, obs: Tensor, action: Tensor) -> Tensor:
+        q = TFNet(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
         return q if net.copies > 1 else tf.expand_dims(q, 0)  # [C, B]

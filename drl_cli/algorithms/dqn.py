@@ -10,7 +10,6 @@ Deviation: with ``model.layer_norm`` the layers of the streams are normalised to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
@@ -26,6 +25,7 @@ from drl_cli.config.sections.resources import NO_GPU
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import PolicySpec, ValueSpec
 
 STREAM_ACTIVATION = "relu"  # RLlib's, whatever the layers in front of the streams have
@@ -99,10 +99,12 @@ class ValueKeys(Section):
         return self
 
 
+class QLearningKeys(ValueKeys, TargetKeys, OffPolicyKeys):
+    """What DQN, QR-DQN and R2D2 have."""
+
+
 class QRDQNConfig(
-    ValueKeys,
-    TargetKeys,
-    OffPolicyKeys,
+    QLearningKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(500),
@@ -120,9 +122,7 @@ class QRDQNConfig(
 
 
 class DQNConfig(
-    ValueKeys,
-    TargetKeys,
-    OffPolicyKeys,
+    QLearningKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(500),
@@ -191,7 +191,7 @@ class ApexConfig(
     exploration_config: ApexExploration = key(ApexExploration(), "How to explore.")
 
 
-def policy_spec(config: DQNConfig | QRDQNConfig, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: DQNConfig | QRDQNConfig, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec of a policy over action values for ``spaces`` (see ``envs.make.describe``).
 
     Quantiles for QRDQN, for the others with ``num_atoms`` above 1 a distribution over atoms. Noise, as in Rainbow, is in the
@@ -200,7 +200,7 @@ def policy_spec(config: DQNConfig | QRDQNConfig, spaces: Mapping[str, Any]) -> P
     return values_spec(config, spaces, _value(config))
 
 
-def values_spec(config: ValueKeys, spaces: Mapping[str, Any], value: ValueSpec, lstm: int = 0) -> PolicySpec:
+def values_spec(config: QLearningKeys, spaces: EnvSpec, value: ValueSpec, lstm: int = 0) -> PolicySpec:
     """Return the PolicySpec over action values that ``value`` describes, with ``lstm`` recurrent cells."""
     from drl_cli.policies import net_builders
     from drl_cli.policies.policy_spec import Dense, NetSpec, PolicySpec

@@ -24,15 +24,14 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from drl_cli.algorithms.dqn import DQNConfig, QRDQNConfig
+from drl_cli.algorithms.dqn import DQNConfig, QLearningKeys, QRDQNConfig
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
 from drl_cli.algorithms.losses import action_value as losses
 from drl_cli.algorithms.losses.value import huber
-from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.policies import net_builders
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
-from drl_cli.policies.noisy_layers_tf import layer_noise
+from drl_cli.policies.distributions_tf import TFActionValues
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
+from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
@@ -62,7 +61,7 @@ class ValueLosses(NamedTuple):
     loss: Tensor  # [B]
     priority: Tensor  # [B]
     error: Tensor  # [B], of the expected returns
-    stats: Mapping[str, Tensor]  # name -> scalar
+    stats: Tensors  # name -> scalar
 
 
 class ValueNet:
@@ -74,7 +73,7 @@ class ValueNet:
 
     def __init__(
         self,
-        config: DQNConfig | QRDQNConfig | R2D2Config,
+        config: QLearningKeys,
         spec: PolicySpec,
         initial: Mapping[str, np.ndarray],
         scope: str,
@@ -125,7 +124,7 @@ class _DQNUpdate:
         if spec.value is None:
             raise TypeError("a policy over action values is needed")
         self._config, self._seed, self._value = config, seed, spec.value
-        self._values = ActionValues(spec)
+        self._values = TFActionValues(spec)
         self._losses = LOSSES[spec.value.kind]
         self._nets = ValueNet(config, spec, initial, scope)
         self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
@@ -155,7 +154,7 @@ class _DQNUpdate:
         finite = tf.math.is_finite(loss + norm + tf.reduce_mean(batch["reward"]))
         return Gradients({"q": gradients}, stats, finite, {"priority": tf.stop_gradient(found.priority)})
 
-    def _next_atoms(self, batch: Batch, number: Tensor, online: Mapping[str, Tensor]) -> Tensor:
+    def _next_atoms(self, batch: Batch, number: Tensor, online: Tensors) -> Tensor:
         """Return the target network's values of the greedy next action, [B, atoms]; with double_q the online one chooses."""
         atoms = self._atoms(
             self._nets.target_net, self._nets.target, batch["next_obs"], (number, NEXT)
@@ -166,9 +165,9 @@ class _DQNUpdate:
         best = self._values.greedy(choosing, batch["next_obs"])  # [B]
         return tf.stop_gradient(self._values.chosen(atoms, best))  # [B, atoms]
 
-    def _atoms(self, net: NetSpec, weights: Mapping[str, Tensor], obs: Tensor, draw: tuple[Tensor, int]) -> Tensor:
+    def _atoms(self, net: NetSpec, weights: Tensors, obs: Tensor, draw: tuple[Tensor, int]) -> Tensor:
         """Return the values of all actions, [B, n, atoms]; ``draw``: (update number, stream) of the noise."""
-        return self._values.atoms(Net(net, weights, layer_noise(net, self._seed, *draw))(obs))  # [B, n, atoms]
+        return self._values.atoms(TFNet(net, weights, layer_noise(net, self._seed, *draw))(obs))  # [B, n, atoms]
 
 
 def _mean_losses(value: ValueSpec, batch: Batch, taken: Tensor, next_atoms: Tensor) -> ValueLosses:

@@ -24,6 +24,7 @@ from drl_cli.algorithms.losses.returns import gae
 from drl_cli.algorithms.losses.value import squared
 from drl_cli.algorithms.losses.vtrace import Clips, VTrace, ratio_of, vtrace
 from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
@@ -80,7 +81,7 @@ class Objective(Protocol):
         """Return (the loss of each step [E, T], {name: scalar} of ``stats``)."""
         ...
 
-    def after(self, number: Tensor, stats: Mapping[str, Tensor]) -> None:
+    def after(self, number: Tensor, stats: Tensors) -> None:
         """Update the objective's own variables after a gradient step."""
         ...
 
@@ -104,7 +105,7 @@ class PolicyGradient:
         """See Objective."""
         return policy_gradient_loss(now.logp, advantage), {}  # [E, T]
 
-    def after(self, number: Tensor, stats: Mapping[str, Tensor]) -> None:
+    def after(self, number: Tensor, stats: Tensors) -> None:
         """See Objective: it has no variables."""
 
 
@@ -197,7 +198,7 @@ class OffPolicyUpdate:
         return VTrace(target, advantage, tf.stop_gradient(ratio_of(log_rho, batch["mask"]) * batch["mask"]))
 
 
-def evaluated(net: ActorCritic, values: Mapping[str, Tensor], batch: Batch) -> PolicyOutputs:
+def evaluated(net: ActorCritic, values: Tensors, batch: Batch) -> PolicyOutputs:
     """Return the outputs on ``batch`` of ``net`` with the weights ``values``."""
     heads, value, next_value = look_at(net, values, batch)
     shape = batch["mask"].shape

@@ -6,8 +6,7 @@ where a default differs, the key's ``why`` says so. The update is ``iql_graph``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drl_cli.algorithms.ddpg import ActorCriticNets, dense_layers
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
@@ -19,6 +18,7 @@ from drl_cli.config.sections.recorded import RECORDED
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
 __all__ = ["IQL", "IQLConfig", "critic_spec", "initial_weights", "policy_spec", "target_updates", "value_spec"]
@@ -73,7 +73,7 @@ class IQLConfig(
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
 
 
-def policy_spec(config: IQLConfig, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: IQLConfig, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     Box actions: a Gaussian with deviations that no state changes, as the paper's; it is not squashed, so that recorded actions

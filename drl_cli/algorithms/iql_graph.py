@@ -23,9 +23,9 @@ from drl_cli.algorithms.learner_graph import counter, learner_graph
 from drl_cli.algorithms.losses.imitation import advantage_weight, weighted_imitation_loss
 from drl_cli.algorithms.losses.value import expectile_loss, squared, td_error
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.distributions_tf import BY_NAME, allowed, masked
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
-from drl_cli.policies.scored_distributions_tf import BY_NAME, allowed, masked
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
 from drl_cli.tf1.polyak import every, polyak_update
@@ -111,7 +111,7 @@ class _IQLUpdate:
         return Gradients(parts, stats, tf.math.is_finite(checked), rows)
 
     def _descend(
-        self, losses: Mapping[str, Tensor], weights: Mapping[str, Mapping[str, Tensor]], batch: Batch
+        self, losses: Tensors, weights: Mapping[str, Tensors], batch: Batch
     ) -> tuple[dict[str, list[Tensor]], dict[str, Tensor]]:
         """Return ({part: gradients}, statistics) of the parts' losses, [B] each."""
         weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
@@ -138,20 +138,20 @@ class _IQLUpdate:
         if self._policy is not self._acting:
             polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
 
-    def _heads(self, weights: Mapping[str, Tensor], obs: Tensor) -> dict[str, Tensor]:
-        heads = Net(self._policy_net, weights)(obs)  # [B, size] each
+    def _heads(self, weights: Tensors, obs: Tensor) -> dict[str, Tensor]:
+        heads = TFNet(self._policy_net, weights)(obs)  # [B, size] each
         if self._spec.mask:
             heads["logits"] = masked(heads["logits"], allowed(self._spec.mask, obs))  # [B, n]
         return heads  # [B, size] each
 
-    def _state_value(self, weights: Mapping[str, Tensor], obs: Tensor) -> Tensor:
-        return Net(self._value_net, weights)(obs)["value"][:, 0]  # [B]
+    def _state_value(self, weights: Tensors, obs: Tensor) -> Tensor:
+        return TFNet(self._value_net, weights)(obs)["value"][:, 0]  # [B]
 
-    def _q(self, net: NetSpec, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def _q(self, net: NetSpec, weights: Tensors, batch: Batch) -> Tensor:
         """Return Q of the recorded actions by every critic, [C, B]."""
         is_discrete = self._spec.distribution == "categorical"
         inputs = (batch["obs"],) if is_discrete else (batch["obs"], batch["action"])
-        q = Net(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
+        q = TFNet(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
         if is_discrete:
             # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
             q = q * tf.one_hot(batch["action"], self._spec.action.size)  # [(C,) B, n]

@@ -11,8 +11,7 @@ Batched Historical Data"). Deviations:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -27,6 +26,7 @@ from drl_cli.config.sections.off_policy import BufferedKeys
 if TYPE_CHECKING:
     import numpy as np
 
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import PolicySpec
 
 
@@ -126,7 +126,7 @@ class BCConfig(ImitationKeys):
         return 0.0
 
 
-def policy_spec(config: MARWILConfig | BCConfig, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: MARWILConfig | BCConfig, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     The first net is "policy"; values are a head of it, or a net "value" of the same layers.
@@ -161,7 +161,7 @@ def policy_spec(config: MARWILConfig | BCConfig, spaces: Mapping[str, Any]) -> P
 
 def initial_weights(config: ImitationKeys, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return {name: float32 array} of all nets, drawn from ``seed`` alone."""
-    from drl_cli.policies.initial_weights import orthogonal_weights
+    from drl_cli.policies.nets import orthogonal_weights
     from drl_cli.randomness import generator
 
     del config

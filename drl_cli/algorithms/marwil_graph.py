@@ -24,8 +24,8 @@ from drl_cli.algorithms.losses.imitation import advantage_weight, weighted_imita
 from drl_cli.algorithms.losses.policy_gradient import explained_variance
 from drl_cli.algorithms.losses.value import squared
 from drl_cli.algorithms.marwil import BCConfig, MARWILConfig
-from drl_cli.policies import scored_distributions_tf
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies import distributions_tf
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
@@ -33,7 +33,7 @@ from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr",)
 
-Weights: TypeAlias = Mapping[str, Mapping[str, Tensor]]  # net -> name -> tensor
+Weights: TypeAlias = dict[str, Tensors]  # net -> name -> tensor
 
 
 def build(
@@ -59,7 +59,7 @@ class _MARWILUpdate:
         self, config: MARWILConfig | BCConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], scope: str
     ) -> None:
         self._config, self._spec = config, spec
-        self._distribution = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+        self._distribution = distributions_tf.BY_NAME[spec.distribution](spec)
         self._parts = {net.name: variables_of(net.weight_shapes(), initial, scope) for net in spec.nets}
         self._adam = {part: Adam(scope + part, weights) for part, weights in self._parts.items()}
         self.number = counter(scope)
@@ -80,8 +80,8 @@ class _MARWILUpdate:
         weights = {part: values_of(variables) for part, variables in self._parts.items()}
         heads = self._seen(weights, batch["obs"])
         if self._spec.mask:
-            heads["logits"] = scored_distributions_tf.masked(
-                heads["logits"], scored_distributions_tf.allowed(self._spec.mask, batch["obs"])
+            heads["logits"] = distributions_tf.masked(
+                heads["logits"], distributions_tf.allowed(self._spec.mask, batch["obs"])
             )  # [B, n]
         logp = self._distribution.logp(heads, batch["action"])  # [B]
         weight, vf_loss, stats = 1.0, 0.0, {}
@@ -103,7 +103,7 @@ class _MARWILUpdate:
 
     def _seen(self, weights: Weights, obs: Tensor) -> dict[str, Tensor]:
         """Return the heads of all nets, the value's among them, {name: [B, size]}."""
-        return {name: y for net in self._spec.nets for name, y in Net(net, weights[net.name])(obs).items()}
+        return {name: y for net in self._spec.nets for name, y in TFNet(net, weights[net.name])(obs).items()}
 
     def _weighted(
         self, config: MARWILConfig, mean_square: Variable, values: tuple[Tensor, Tensor], batch: Batch, number: Tensor

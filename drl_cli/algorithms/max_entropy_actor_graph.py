@@ -22,10 +22,9 @@ from drl_cli.algorithms.learner_graph import action_bounds
 from drl_cli.algorithms.losses.entropy import expectation
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.algorithms.tqc import TQCConfig
-from drl_cli.policies.distributions_tf import SquashedGaussian
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.policies.scored_distributions_tf import allowed, masked
 from drl_cli.tf1.polyak import polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
@@ -48,7 +47,7 @@ class ActionChoice(NamedTuple):
         return values if self.probabilities is None else expectation(self.probabilities, values)
 
 
-Choose = Callable[[Mapping[str, Tensor], Tensor, int], ActionChoice]
+Choose = Callable[[Tensors, Tensor, int], ActionChoice]
 """``choose(heads, number, stream)``: how the heads of a policy become actions."""
 
 
@@ -57,16 +56,16 @@ def reparametrized(spec: PolicySpec, seed: int) -> Choose:
 
     ``spec``: of a policy over Box actions; the noise depends on ``seed``, the update ``number`` and the ``stream`` alone.
     """
-    distribution, size = SquashedGaussian(*action_bounds(spec)), spec.action.size
+    distribution, size = TFSquashedGaussian(*action_bounds(spec)), spec.action.size
 
-    def choose(heads: Mapping[str, Tensor], number: Tensor, stream: int) -> ActionChoice:
+    def choose(heads: Tensors, number: Tensor, stream: int) -> ActionChoice:
         noise = stateless_normal([heads["mean"].shape[0], size], seed, number, stream)  # [B, A]
         return ActionChoice(*distribution.sample(heads, noise))  # [B, A], [B]
 
     return choose
 
 
-def every_action(heads: Mapping[str, Tensor], number: Tensor, stream: int) -> ActionChoice:
+def every_action(heads: Tensors, number: Tensor, stream: int) -> ActionChoice:
     """Return the ActionChoice of a categorical policy: all actions [B, n] with their probabilities; nothing is sampled."""
     del number, stream
     logp = tf.nn.log_softmax(heads["logits"])  # [B, n]
@@ -89,7 +88,7 @@ class Actor:
         names = self._net.trainable()
         self.trained: dict[str, Variable] = {name: self._online[name] for name in names}
         self._running = [name for name in self._online if name not in self.trained]
-        temperature = np.float32(np.log(config.initial_alpha))
+        temperature = np.asarray(np.log(config.initial_alpha), np.float32)
         self.alpha: dict[str, Variable] = variables_of({"log_alpha": ()}, {"log_alpha": temperature}, scope)
 
     def variables(self) -> list[Variable]:
@@ -102,21 +101,19 @@ class Actor:
         return values_of(self._online)
 
     def heads(
-        self, values: Mapping[str, Tensor], obs: Tensor, training: bool = False
+        self, values: Tensors, obs: Tensor, training: bool = False
     ) -> tuple[dict[str, Tensor], tuple[Tensor, ...]]:
         """Return ({head: [B, size]} in ``obs`` [B, …] of the policy with the weights ``values``, its batch's statistics).
 
         ``training``: batch normalisation by the statistics of this batch, which are returned in the order of the running ones.
         """
-        net = Net(self._net, values, training=training)
+        net = TFNet(self._net, values, training=training)
         heads = net(obs)  # [B, size] each
         if self._mask:
             heads["logits"] = masked(heads["logits"], allowed(self._mask, obs))  # [B, n]
         return heads, tuple(net.statistics[name] for name in self._running if training)
 
-    def choice(
-        self, values: Mapping[str, Tensor], obs: Tensor, draw: tuple[Tensor, int], training: bool = False
-    ) -> ActionChoice:
+    def choice(self, values: Tensors, obs: Tensor, draw: tuple[Tensor, int], training: bool = False) -> ActionChoice:
         """Return the ActionChoice in ``obs`` [B, …] of the policy with the weights ``values``.
 
         ``draw``: (update number, stream) of the noise; ``training`` as for ``heads``.
@@ -141,7 +138,7 @@ class Actor:
 class CurrentPolicy:
     """The policy at one update: an Actor, its weights ``values`` and the ``number`` that keys its noise."""
 
-    def __init__(self, actor: Actor, values: Mapping[str, Tensor], number: Tensor) -> None:
+    def __init__(self, actor: Actor, values: Tensors, number: Tensor) -> None:
         """``values``: {name: tensor} of ``Actor.values``; ``number``: int64 scalar."""
         self._actor, self._values, self.number = actor, values, number
 
@@ -149,10 +146,10 @@ class CurrentPolicy:
         """Return {head: [B, size]} in ``obs`` [B, …]."""
         return self._actor.heads(self._values, obs)[0]
 
-    def next_choice(self, batch: Mapping[str, Tensor]) -> ActionChoice:
+    def next_choice(self, batch: Tensors) -> ActionChoice:
         """Return the ActionChoice in the batch's next states."""
         return self._actor.choice(self._values, batch["next_obs"], (self.number, NEXT_ACTION))
 
-    def choice(self, batch: Mapping[str, Tensor]) -> ActionChoice:
+    def choice(self, batch: Tensors) -> ActionChoice:
         """Return the ActionChoice in the batch's states, batch normalisation in training mode."""
         return self._actor.choice(self._values, batch["obs"], (self.number, ACTION), training=True)

@@ -13,9 +13,10 @@ import numpy as np
 
 from drl_cli.algorithms.losses.value import expected_soft_td_target, soft_td_target, squared, td_error
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, CurrentPolicy
-from drl_cli.config.sections.off_policy import TargetKeys
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec
 from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
@@ -28,7 +29,7 @@ class CriticLosses(NamedTuple):
     q: Tensor  # [C, B]: expected returns
     error: Tensor  # [C, B]: target − q
     statistics: tuple[Tensor, ...] = ()  # of batch normalisation, for ``after_step``
-    stats: Mapping[str, Tensor] = {}  # name -> scalar, statistics beside those of every update
+    stats: Tensors = {}  # name -> scalar, statistics beside those of every update
 
 
 class Critics(Protocol):
@@ -44,15 +45,11 @@ class Critics(Protocol):
         """Return {name: tensor} of what ``losses`` and ``policy_value`` read, once for both."""
         ...
 
-    def losses(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, alpha: Tensor
-    ) -> CriticLosses:
+    def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """Return the losses on a batch; ``alpha``: temperature of the entropy in the targets, scalar."""
         ...
 
-    def policy_value(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: ActionChoice
-    ) -> Tensor:
+    def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """Return what the actor maximises with its ``choice`` in the batch's states.
 
         It is the lowest over axis 0 of [C, B], or of [C, B, n] for all actions.
@@ -69,7 +66,7 @@ class Targets:
 
     def __init__(
         self,
-        config: TargetKeys,
+        config: SACConfig | TQCConfig,
         net: NetSpec,
         online: Mapping[str, Variable],
         initial: Mapping[str, np.ndarray],
@@ -93,7 +90,7 @@ class Targets:
 class TwinCritics:
     """SAC's critics of a state and a Box action: Q of each, [C, B], targets by clipped double Q-learning."""
 
-    def __init__(self, config: TargetKeys, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
+    def __init__(self, config: SACConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
         """``net``: NetSpec with the inputs obs and action and the head "q" of size 1."""
         self._net = net
         self.trained = variables_of(net.weight_shapes(), initial, scope)
@@ -107,9 +104,7 @@ class TwinCritics:
         """See Critics."""
         return values_of(self.trained)
 
-    def losses(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, alpha: Tensor
-    ) -> CriticLosses:
+    def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error of each critic."""
         choice = policy.next_choice(batch)
         next_q = first(head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"], choice.action))
@@ -118,13 +113,11 @@ class TwinCritics:
         error = td_error(q, target)  # [C, B]
         return CriticLosses(squared(error), q, error)
 
-    def several(self, values: Mapping[str, Tensor], obs: Tensor, action: Tensor) -> Tensor:
+    def several(self, values: Tensors, obs: Tensor, action: Tensor) -> Tensor:
         """Return Q of several actions in each of ``obs`` [B, …], [C, B, M], for ``action`` [B, M, A]."""
-        return first(with_copies(self._net, Net(self._net, values).several(obs, action)["q"]))  # [C, B, M]
+        return first(with_copies(self._net, TFNet(self._net, values).several(obs, action)["q"]))  # [C, B, M]
 
-    def policy_value(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: ActionChoice
-    ) -> Tensor:
+    def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics."""
         return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
 
@@ -136,7 +129,7 @@ class TwinCritics:
 class DiscreteTwinCritics:
     """SAC's critics of a state that value every action, [C, B, n], targets by clipped double Q-learning."""
 
-    def __init__(self, config: TargetKeys, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
+    def __init__(self, config: SACConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
         """``net``: NetSpec with the input obs and the head "q" of one value for each action."""
         self._net = net
         self.trained = variables_of(net.weight_shapes(), initial, scope)
@@ -150,9 +143,7 @@ class DiscreteTwinCritics:
         """See Critics."""
         return values_of(self.trained)
 
-    def losses(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, alpha: Tensor
-    ) -> CriticLosses:
+    def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error of the action taken."""
         choice = policy.next_choice(batch)
         next_q = head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"])  # [C, B, n]
@@ -164,13 +155,11 @@ class DiscreteTwinCritics:
         error = td_error(q, target)  # [C, B]
         return CriticLosses(squared(error), q, error)
 
-    def every(self, values: Mapping[str, Tensor], obs: Tensor) -> Tensor:
+    def every(self, values: Tensors, obs: Tensor) -> Tensor:
         """Return Q of all actions in ``obs`` [B, …], [C, B, n]."""
         return head_of(self._net, values, "q", obs)  # [C, B, n]
 
-    def policy_value(
-        self, values: Mapping[str, Tensor], batch: Mapping[str, Tensor], policy: CurrentPolicy, choice: ActionChoice
-    ) -> Tensor:
+    def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics."""
         return self.every(values, batch["obs"])  # [C, B, n]
 
@@ -179,9 +168,9 @@ class DiscreteTwinCritics:
         self._targets.after_step(number)
 
 
-def head_of(net: NetSpec, weights: Mapping[str, Tensor], head: str, *inputs: Tensor) -> Tensor:
+def head_of(net: NetSpec, weights: Tensors, head: str, *inputs: Tensor) -> Tensor:
     """Return a head of critics, [C, B, size], with the axis of the copies for a single one too."""
-    return with_copies(net, Net(net, weights)(*inputs)[head])  # [C, B, size]
+    return with_copies(net, TFNet(net, weights)(*inputs)[head])  # [C, B, size]
 
 
 def with_copies(net: NetSpec, values: Tensor) -> Tensor:

@@ -25,8 +25,9 @@ from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, CurrentPolicy, MaxEntropyConfig
 from drl_cli.algorithms.max_entropy_critics_graph import Critics
 from drl_cli.algorithms.sac import SACConfig
+from drl_cli.policies.distributions_tf import allowed
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.policies.scored_distributions_tf import allowed
 from drl_cli.tf1.adam import BETA_1, Adam, clipped
 from drl_cli.tf1.graph import Gradients, LearnerGraph, transition_columns
 from drl_cli.tf1.polyak import every
@@ -87,7 +88,7 @@ class MaxEntropyUpdate:
         slots = [variable for adam in self._adam.values() for variable in adam.variables.values()]
         return [*self._actor.variables(), *self._critics.variables(), *slots]
 
-    def gradients(self, batch: Mapping[str, Tensor], number: Tensor) -> Gradients:
+    def gradients(self, batch: Tensors, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of the three parts for ``batch`` at update ``number``."""
         policy, critic = self._actor.values(), self._critics.values()
         log_alpha = self._actor.alpha["log_alpha"].read_value()
@@ -108,7 +109,7 @@ class MaxEntropyUpdate:
         return Gradients(parts | actor_parts, stats, tf.math.is_finite(checked), rows)
 
     def _critic_gradients(
-        self, batch: Mapping[str, Tensor], policy: CurrentPolicy, critic: Mapping[str, Tensor], alpha: Tensor
+        self, batch: Tensors, policy: CurrentPolicy, critic: Tensors, alpha: Tensor
     ) -> tuple[dict[str, list[Tensor]], dict[str, Tensor], dict[str, Tensor]]:
         # Without an entropy to count, the targets are those of a temperature of zero.
         found = self._critics.losses(critic, batch, policy, alpha if self._config.backup_entropy else 0.0)
@@ -132,9 +133,9 @@ class MaxEntropyUpdate:
 
     def _actor_gradients(
         self,
-        batch: Mapping[str, Tensor],
+        batch: Tensors,
         policy: CurrentPolicy,
-        values: tuple[Mapping[str, Tensor], Mapping[str, Tensor]],
+        values: tuple[Tensors, Tensors],
         log_alpha: Tensor,
     ) -> _Part:
         """``values``: {name: tensor} of the policy and of the critics."""
@@ -160,7 +161,7 @@ class MaxEntropyUpdate:
         statistics = list(choice.statistics)
         return {"actor": gradients, "entropy": entropy_gradients, "actor_statistics": statistics}, stats
 
-    def _no_gradients(self, policy: Mapping[str, Tensor]) -> _Part:
+    def _no_gradients(self, policy: Tensors) -> _Part:
         """Return what ``_actor_gradients`` does, all zero."""
         trained = self._actor.trained
         parts = {
@@ -170,7 +171,7 @@ class MaxEntropyUpdate:
         }
         return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
 
-    def apply(self, parts: Mapping[str, list[Tensor]], rates: Mapping[str, Tensor], number: Tensor) -> None:
+    def apply(self, parts: Mapping[str, list[Tensor]], rates: Tensors, number: Tensor) -> None:
         """See LearnerGraph: apply ``parts``, then update targets, running statistics and the averaged policy."""
         self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
 

@@ -5,7 +5,7 @@ A row is a step, or with an LSTM a sequence of L steps with the state before it;
 Source: Schulman et al. 2016 (arXiv 1506.02438), eq. 16; with λ = 1 an advantage is the whole return less the value.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from drl_cli.algorithms.learner_graph import counter
@@ -13,6 +13,7 @@ from drl_cli.algorithms.losses.policy_gradient import explained_variance, standa
 from drl_cli.algorithms.losses.returns import gae, returns_to_go
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.policies.actor_critic_tf import ActorCritic, Seen, look_at, state_of
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
@@ -21,8 +22,8 @@ from drl_cli.tf1.towers import Sums, Towers, devices_of
 OLD = "old/"  # before the names of the heads of the policy that sampled
 STEP_STATS = ("total_loss", "grad_norm")  # statistics of every step, beside those of the loss
 
-Rows: TypeAlias = Mapping[str, Tensor]  # column -> [S(, L), …], or of a minibatch [B(, L), …]
-Loss: TypeAlias = Callable[[Mapping[str, Tensor], Rows], Sums]  # (values of all variables of the net, minibatch)
+Rows: TypeAlias = Tensors  # column -> [S(, L), …], or of a minibatch [B(, L), …]
+Loss: TypeAlias = Callable[[Tensors, Rows], Sums]  # (values of all variables of the net, minibatch)
 
 
 class Estimates(NamedTuple):
@@ -65,7 +66,7 @@ def estimates(
     return Estimates(rows, stats)
 
 
-def evaluated(net: ActorCritic, values: Mapping[str, Tensor], minibatch: Rows) -> tuple[Seen, Rows]:
+def evaluated(net: ActorCritic, values: Tensors, minibatch: Rows) -> tuple[Seen, Rows]:
     """Return (the outputs of ``net`` with ``values`` on a minibatch, [B(·L), …]; its columns by step, [B(·L), …] each)."""
     if not net.spec.state:
         return net.look(values, minibatch["obs"]), minibatch
@@ -107,7 +108,7 @@ class Descent:
         values = self._net.values()
         trained = {name: values[name] for name in self.trained}
 
-        def of_trained(weights: Mapping[str, Tensor], piece: Rows) -> Sums:
+        def of_trained(weights: Tensors, piece: Rows) -> Sums:
             return loss({**values, **weights}, piece)
 
         return self.towers.gradients(of_trained, trained, minibatch)
@@ -131,7 +132,7 @@ class Descent:
         return {**means, **sums.tops} | {"total_loss": total, "grad_norm": norm}, finite
 
 
-def summed(loss: Tensor, stats: Mapping[str, Tensor], mask: Tensor, tops: Mapping[str, Tensor] | None = None) -> Sums:
+def summed(loss: Tensor, stats: Tensors, mask: Tensor, tops: Tensors | None = None) -> Sums:
     """Return the Sums of ``loss`` [B] and ``stats`` {name: [B]} over the valid steps of ``mask`` [B].
 
     ``tops``: {name: [B], at least 0}, of which the largest counts.

@@ -22,6 +22,7 @@ from drl_cli.algorithms.on_policy_graph import OLD, STEP_STATS, Descent, Rows, e
 from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.epochs import Plan, epochs
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
@@ -74,7 +75,7 @@ class _PPOUpdate:
         estimated = estimates(config, self.net, batch, standardize=True, heads=True)
         kl_coeff = self._kl_coeff.read_value()
 
-        def loss(values: Mapping[str, Tensor], minibatch: Rows) -> Sums:
+        def loss(values: Tensors, minibatch: Rows) -> Sums:
             return self._loss(values, minibatch, rates["entropy_coeff"], kl_coeff)
 
         def step(minibatch: Rows, _: Tensor) -> tuple[dict[str, Tensor], Tensor]:
@@ -90,7 +91,7 @@ class _PPOUpdate:
             self._kl_coeff.assign(tf.where(moved, new, kl_coeff))
         return Learnt(stats, passed.updates, passed.finite)
 
-    def _loss(self, values: Mapping[str, Tensor], minibatch: Rows, entropy_coeff: Tensor, kl_coeff: Tensor) -> Sums:
+    def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor, kl_coeff: Tensor) -> Sums:
         """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
         config, distribution = self._config, self.net.distribution
         seen, steps = evaluated(self.net, values, minibatch)  # [B, …]

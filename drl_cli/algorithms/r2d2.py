@@ -8,20 +8,19 @@ sequences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from drl_cli.algorithms.dqn import DQNExploration, ValueKeys, initial_weights, values_spec
+from drl_cli.algorithms.dqn import DQNExploration, QLearningKeys, initial_weights, values_spec
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.exploration import TYPE
 from drl_cli.config.sections.model import RecurrentNetwork
-from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
 from drl_cli.config.sections.offline import reads
 
 if TYPE_CHECKING:
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import PolicySpec
 
 __all__ = ["R2D2", "R2D2Config", "R2D2Exploration", "R2D2Network", "initial_weights", "policy_spec", "target_updates"]
@@ -38,9 +37,7 @@ class R2D2Exploration(DQNExploration):
 
 
 class R2D2Config(
-    ValueKeys,
-    TargetKeys,
-    OffPolicyKeys,
+    QLearningKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(
@@ -128,7 +125,7 @@ class R2D2Config(
         return self
 
 
-def policy_spec(config: R2D2Config, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: R2D2Config, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec of a recurrent policy over action values for ``spaces`` (see ``envs.make.describe``)."""
     from drl_cli.policies.policy_spec import ValueSpec
 

@@ -24,9 +24,9 @@ from drl_cli.algorithms.losses.value import huber
 from drl_cli.algorithms.losses.value_rescale import squeezed, stretched
 from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.replay import learnt_steps
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net, values_of
-from drl_cli.policies.noisy_layers_tf import layer_noise
+from drl_cli.policies.distributions_tf import TFActionValues
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
+from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.adam import clipped
 from drl_cli.tf1.graph import Batch, Columns, Gradients, LearnerGraph
@@ -74,7 +74,7 @@ class _R2D2Update:
         self, config: R2D2Config, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
     ) -> None:
         self._config, self._seed, self._state_shapes = config, seed, spec.state
-        self._values, self._learnt_steps = ActionValues(spec), learnt_steps(config)
+        self._values, self._learnt_steps = TFActionValues(spec), learnt_steps(config)
         self._nets = ValueNet(config, spec, initial, scope)
         self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
 
@@ -113,14 +113,14 @@ class _R2D2Update:
         finite = tf.math.is_finite(loss + norm)
         return Gradients({"q": gradients}, stats, finite, {"priority": tf.stop_gradient(self._priority(error, mask))})
 
-    def _q(self, net: NetSpec, weights: Mapping[str, Tensor], batch: Batch, draw: tuple[Tensor, int]) -> Tensor:
+    def _q(self, net: NetSpec, weights: Tensors, batch: Batch, draw: tuple[Tensor, int]) -> Tensor:
         """Return the values of all actions after the burn-in, [B, L + n, A]; ``draw``: (update number, stream) of the noise."""
         batch_size = batch["obs"].shape[0]
         state = tuple(
             batch[f"state_{index}"] if f"state_{index}" in batch else tf.zeros([batch_size, *shape])
             for index, shape in enumerate(self._state_shapes)
         )
-        built = Net(net, weights, layer_noise(net, self._seed, *draw))
+        built = TFNet(net, weights, layer_noise(net, self._seed, *draw))
         heads, _ = built.sequence(
             batch["obs"], state, batch["begins"], self._config.burn_in, looped=bool(self._config.xla)
         )

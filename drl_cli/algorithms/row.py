@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from drl_cli.config.schema import Section
-    from drl_cli.config.sections.off_policy import TargetKeys
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.net_builders import ReplayTargets
     from drl_cli.policies.policy_spec import PolicySpec
 
 POSTPROCESS = ("n_step", "monte_carlo", "sequences", "trajectory", "fitness")
@@ -32,7 +33,7 @@ ALL_OBSERVATIONS = ("Box1d", "Image")
 class Nets(NamedTuple):
     """The nets of an algorithm as plain data, made before TensorFlow is loaded, so that workers start while it loads."""
 
-    policy_spec: Callable[[Any, Mapping[str, Any]], PolicySpec]
+    policy_spec: Callable[[Any, EnvSpec], PolicySpec]
     """``(config, spaces)``: the policy for ``spaces``, see ``envs.make.describe``."""
     initial_weights: Callable[[Any, PolicySpec, int], dict[str, np.ndarray]]
     """``(config, spec, seed)``: {name: float32 array} of all nets, drawn from ``seed`` alone."""
@@ -66,7 +67,7 @@ def no_targets(config: Any, updates: int) -> int:
     return 0
 
 
-def target_updates(config: TargetKeys, updates: int) -> int:
+def target_updates(config: ReplayTargets, updates: int) -> int:
     """``target_updates`` of an algorithm whose target networks are updated every so many updates."""
     from drl_cli.policies import net_builders
 

@@ -6,8 +6,7 @@ Christodoulou 2019, arXiv:1910.07207); where a default differs, the key's ``why`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import default, key
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from drl_cli.config.sections.model import FullyConnected
+    from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
 __all__ = ["SAC", "SACConfig", "critic_spec", "initial_weights", "online_weights", "policy_spec", "target_updates"]
@@ -40,7 +40,7 @@ class SACConfig(
     )
 
 
-def policy_spec(config: SoftKeys, spaces: Mapping[str, Any]) -> PolicySpec:
+def policy_spec(config: SoftKeys, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     Box actions: a squashed Gaussian, with state-dependent exploration when the config says ``use_sde``. Discrete actions: a
@@ -49,6 +49,8 @@ def policy_spec(config: SoftKeys, spaces: Mapping[str, Any]) -> PolicySpec:
     from drl_cli.policies import net_builders
     from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec
 
+    if not isinstance(config, OffPolicyKeys):
+        raise TypeError(f"{type(config).__name__} has no OffPolicyKeys, which describe what a policy observes")
     action = net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
     layers = net_builders.layers(config.policy_model)

@@ -22,7 +22,7 @@ from drl_cli.algorithms.losses.value import td_error
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, Targets, head_of
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
-from drl_cli.policies.forward_tf import values_of, variables_of
+from drl_cli.policies.forward_tf import Tensors, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.graph import Batch, LearnerGraph
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
@@ -59,7 +59,7 @@ class TruncatedQuantileCritics:
         """See Critics."""
         return values_of(self.trained)
 
-    def losses(self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
+    def losses(self, values: Tensors, batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the quantile Huber loss of each critic against the truncated pool."""
         choice = policy.next_choice(batch)
         target_net, target_weights = self._targets.net, self._targets.weights
@@ -72,9 +72,7 @@ class TruncatedQuantileCritics:
         kept = tf.reduce_sum(target * shares, axis=-1) / float(pooled.shape[-1] - self._dropped)  # [B]
         return CriticLosses(shared_quantile_huber(quantiles, target, shares), q, td_error(q, kept))
 
-    def policy_value(
-        self, values: Mapping[str, Tensor], batch: Batch, policy: CurrentPolicy, choice: ActionChoice
-    ) -> Tensor:
+    def policy_value(self, values: Tensors, batch: Batch, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics: one value, the mean over all critics and quantiles."""
         quantiles = head_of(self._net, values, "quantiles", batch["obs"], choice.action)  # [C, B, M]
         return tf.reduce_mean(quantiles, axis=[0, 2])[None]  # [1, B]

@@ -27,6 +27,7 @@ from drl_cli.algorithms.on_policy_graph import OLD, Rows, estimates, evaluated
 from drl_cli.algorithms.trpo import TRPOConfig
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.epochs import Passed, Plan, epochs
@@ -107,7 +108,7 @@ class _TrustRegion:
         return found, _stats(step, found, gradient), finite
 
     def _measures(
-        self, values: Mapping[str, Tensor], weights: Sequence[Tensor], rows: Rows, entropy_coeff: Tensor
+        self, values: Tensors, weights: Sequence[Tensor], rows: Rows, entropy_coeff: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return, for a policy of ``weights``, (surrogate to be maximised, mean KL from the old one, mean entropy)."""
         distribution = self._net.distribution

@@ -3,15 +3,19 @@
 Users: ``callbacks``, ``evaluations``, ``exploration.registering``, the learners.
 """
 
+from __future__ import annotations
+
 import inspect
 import json
 import os
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 from drl_cli.errors import PluginFailed
 
 
-def called(what, function, *args, **kwargs):
+def called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return ``function(*args, **kwargs)``. Raises PluginFailed: ``what`` failed, and the file and line of theirs."""
     try:
         return function(*args, **kwargs)
@@ -22,7 +26,7 @@ def called(what, function, *args, **kwargs):
         raise PluginFailed(f"{what} failed: {text} ({place(function, error)}).") from error
 
 
-def place(function, error=None):
+def place(function: Callable[..., Any], error: BaseException | None = None) -> str:
     """Return ``FILE:LINE`` of the innermost line in the file of ``function`` that ``error`` came through.
 
     Without an error, and where the call alone was wrong (an argument that it does not take), of the line where it begins.
@@ -36,7 +40,7 @@ def place(function, error=None):
     return f"{os.path.abspath(code.co_filename)}:{inside[-1] if inside else code.co_firstlineno}"
 
 
-def number(value, what):
+def number(value: Any, what: str) -> float:
     """Return ``value`` as a float. Raises PluginFailed, which begins with ``what``, unless it is one number."""
     try:
         if isinstance(value, str) or value is None:
@@ -46,7 +50,7 @@ def number(value, what):
         raise PluginFailed(f"{what} is {str(value)[:60]!r}; one number is wanted.") from None
 
 
-def plain_data(value, what):
+def plain_data(value: Any, what: str) -> Any:
     """Return ``value`` as JSON gives it back. Raises PluginFailed, which begins with ``what``, for what is no plain data."""
     try:
         return json.loads(json.dumps(value))

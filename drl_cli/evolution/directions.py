@@ -6,6 +6,8 @@ as in the usual rank statistics; RLlib and OpenAI's code give them different ran
 step of nothing.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ class Block(NamedTuple):
 
     round: int
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name, which nothing calls here
 
 
 class Evaluated(NamedTuple):
@@ -39,7 +41,7 @@ class Evaluated(NamedTuple):
     told: tuple = ()  # as in a Token
 
 
-def centered_ranks(values):
+def centered_ranks(values: np.ndarray) -> np.ndarray:
     """Return the ranks of ``values`` (any shape, finite), evenly from -0.5 to 0.5, float64; equal ones get their mean."""
     flat = values.ravel()
     if flat.size < 2:
@@ -50,7 +52,7 @@ def centered_ranks(values):
     return ranks / (flat.size - 1) - 0.5
 
 
-def rank_weights(returns):
+def rank_weights(returns: np.ndarray) -> np.ndarray | None:
     """Return by how much each direction counts for ES, float64 [K], for ``returns`` [K, 2] of θ + σε and θ − σε.
 
     None where all returns are equal: they say nothing.
@@ -59,7 +61,7 @@ def rank_weights(returns):
     return (ranks[:, 0] - ranks[:, 1]) / returns.size if ranks.any() else None
 
 
-def top_weights(returns, used):
+def top_weights(returns: np.ndarray, used: int) -> np.ndarray | None:
     """Return by how much each direction counts for ARS, float64 [K], for ``returns`` [K, 2]; 0 for all but ``used``.
 
     Those with the best return on either side are used, of equal ones the first; they count by (R⁺ − R⁻) / (used·σ_R), σ_R the

@@ -69,13 +69,22 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
     end_state_<i>  [M, …] float32   the state with which end_obs is to be looked at
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 FRAGMENT = ("obs", "action", "reward", "terminated", "truncated", "end_obs", "tail_obs", "cut")
 BATCH = ("obs", "action", "reward", "discount", "next_obs")
+Columns: TypeAlias = dict[str, np.ndarray]
+"""The columns of a fragment, by name."""
+Batch: TypeAlias = dict[str, np.ndarray]
+"""The columns of a batch, of a sequence batch or of a trajectory batch, by name."""
 
 
-def expect(name, arrays, shape, dtype):
+def expect(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise ValueError unless ``arrays`` (of a checkpoint) has ``name`` with exactly this shape and dtype."""
     found = (arrays[name].shape, arrays[name].dtype) if name in arrays else "nothing"
     if found != (shape, dtype):
@@ -91,7 +100,7 @@ class Meta(NamedTuple):
     version: int  # weights that acted; 0: none yet, uniform actions
 
 
-class Reading(NamedTuple):
+class ReadProgress(NamedTuple):
     """What the driver learns of a fragment that was read from files."""
 
     pieces: int  # parts of episodes in it, each of which ends in it
@@ -112,5 +121,5 @@ class Token(NamedTuple):
     seen: dict | None = (
         None  # what its observations and returns add to the filters' statistics (``actors.running_filters``)
     )
-    reading: Reading | None = None  # where it was read, not sampled
+    reading: ReadProgress | None = None  # where it was read, not sampled
     told: tuple = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any

@@ -7,15 +7,24 @@ where the world ended, and its next observation the last one of the episode: a t
 Sums are made once, by pointer doubling over links: the steps of unfinished episodes wait, all others have their sum.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from drl_cli.experience.ring_buffer import ENDED, MAX_DRAWS, NONE, STEP, TERMINATED
+
+if TYPE_CHECKING:
+    from drl_cli.experience.columns import Batch, Columns
+    from drl_cli.experience.ring_buffer import Ring
 
 
 class WholeReturns:
     """A Ring whose windows reach to the end of each episode."""
 
-    def __init__(self, ring, gamma):
+    def __init__(self, ring: Ring, gamma: float) -> None:
         """``ring``: Ring; ``gamma``: discount per step."""
         self._ring, self._gamma = ring, gamma
         self._sum = np.zeros(ring.capacity, np.float32)
@@ -25,11 +34,11 @@ class WholeReturns:
         self._waiting = np.zeros(0, np.int64)  # serial numbers of the steps whose episode has not ended
         self._place = np.zeros(ring.capacity, np.int32)  # of a row among those that wait
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Rows present."""
         return len(self._ring)
 
-    def add(self, worker, columns):
+    def add(self, worker: int, columns: Columns) -> int:
         """Append a fragment, as ``Ring.add``."""
         before = self._ring.written
         first = self._ring.add(worker, columns)
@@ -37,27 +46,27 @@ class WholeReturns:
         self._wait(first, columns["reward"].size)
         return first
 
-    def cut(self, worker):
+    def cut(self, worker: int) -> None:
         """See ``Ring.cut``."""
         before = self._ring.written
         self._ring.cut(worker)
         self._forget(before)
 
-    def workers(self):
+    def workers(self) -> list[int]:
         """See ``Ring.workers``."""
         return self._ring.workers()
 
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Return the bytes of memory that the rows present take."""
         mine = (self._sum, self._discount, self._last, self._known, self._place)
         return self._ring.nbytes() + sum(array[: len(self)].nbytes for array in mine)
 
-    def reserved(self):
+    def reserved(self) -> int:
         """Return the bytes of memory that all rows take once they are written."""
         mine = (self._sum, self._discount, self._last, self._known, self._place)
         return self._ring.reserved() + sum(array.nbytes for array in mine)
 
-    def draw(self, count, n_step, gamma, rng):
+    def draw(self, count: int, n_step: int, gamma: float, rng: np.random.Generator) -> Batch:
         """Return ``count`` steps drawn uniformly from all whose episode has ended, as {column: array [count, …]}.
 
         ``n_step`` and ``gamma`` are those of other rings; sums are made with the discount that this one was made with.
@@ -78,11 +87,11 @@ class WholeReturns:
         rows = np.concatenate(chosen)
         return self._ring.read(rows, self._sum[rows], self._discount[rows], self._last[rows])
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """See ``Ring.state``: sums are made again."""
         return self._ring.state()
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """See ``Ring.load``."""
         self._ring.load(arrays, facts)
         self._known[:] = False
@@ -90,15 +99,15 @@ class WholeReturns:
         self._waiting = np.zeros(0, np.int64)
         self._wait(written - len(self), len(self))
 
-    def _forget(self, before):
+    def _forget(self, before: int) -> None:
         """Nothing is known of the rows that were written since the ring had written ``before``."""
         count = min(self._ring.written - before, self._ring.capacity)
         self._known[(self._ring.written - 1 - np.arange(count)) % self._ring.capacity] = False
 
-    def _wait(self, first, count):
+    def _wait(self, first: int, count: int) -> None:
         self._waiting = np.concatenate([self._waiting, first + np.arange(count)])
 
-    def _settle(self):
+    def _settle(self) -> None:
         """Sum up what waits, as far as it has come to an end."""
         ring, capacity = self._ring, self._ring.capacity
         serials = self._waiting[self._waiting >= ring.written - capacity]
@@ -114,7 +123,7 @@ class WholeReturns:
         self._sum[rows], self._discount[rows], self._last[rows] = total[done], factor[done], last[done]
         self._known[rows] = True
 
-    def _summed(self, rows):
+    def _summed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (sum [M], discount [M], row behind the episode [M], NONE where it has not ended) for steps ``rows`` [M].
 
         Of an episode that goes on in ``rows`` all later steps are among them.

@@ -14,7 +14,7 @@ from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.replay import is_prioritized
 from drl_cli.tf1.tensorflow import Tensor, Variable
 
-Batch: TypeAlias = Mapping[str, Tensor]  # column -> tensor [B, …], or of a batch of trajectories [E, T, …]
+Batch: TypeAlias = dict[str, Tensor]  # column -> tensor [B, …], or of a batch of trajectories [E, T, …]
 Parts: TypeAlias = Mapping[str, list[Tensor]]  # part name -> gradients, of the shapes of that part's variables
 Rates: TypeAlias = Mapping[str, Tensor]  # key of the config, dotted -> float32 scalar
 Shape: TypeAlias = tuple[int, ...]
@@ -108,7 +108,7 @@ class GradientGraph(NamedTuple):
     variables: Mapping[str, Variable]
     published: tuple[str, ...]
     trained: Mapping[str, tuple[int, ...]]
-    apply: Callable[[Mapping[str, Tensor], Rates], dict[str, Tensor]]
+    apply: Callable[[dict[str, Tensor], Rates], dict[str, Tensor]]
 
 
 def trajectory_columns(config: object, spec: ActsOn) -> dict[str, tuple[Shape, str, str]]:

@@ -24,7 +24,7 @@ class Sums(NamedTuple):
     count: Tensor  # scalar: how many valid steps
 
 
-TowerLoss: TypeAlias = Callable[[dict[str, Tensor], Mapping[str, Tensor]], Sums]  # (weights, minibatch)
+TowerLoss: TypeAlias = Callable[[dict[str, Tensor], dict[str, Tensor]], Sums]  # (weights, minibatch)
 
 
 def devices_of(config: OnPolicyKeys) -> list[str]:
@@ -53,7 +53,7 @@ class Towers:
         return -(-rows // len(self._devices)) * len(self._devices)
 
     def gradients(
-        self, loss: TowerLoss, weights: dict[str, Tensor], minibatch: Mapping[str, Tensor]
+        self, loss: TowerLoss, weights: dict[str, Tensor], minibatch: dict[str, Tensor]
     ) -> tuple[list[Tensor], Sums]:
         """Return (gradients of the summed loss, Sums of all towers).
 
@@ -63,7 +63,7 @@ class Towers:
         names: list[list[str]] = [[], []]
 
         def tower(
-            weights: dict[str, Tensor], piece: Mapping[str, Tensor]
+            weights: dict[str, Tensor], piece: dict[str, Tensor]
         ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
             sums = loss(weights, piece)
             names[:] = sorted(sums.stats), sorted(sums.tops)

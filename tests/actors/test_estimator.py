@@ -12,7 +12,7 @@ from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.experience.action_likelihood import Drawing
 from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
 BOX = {"kind": "Box", "shape": [1], "dtype": "float32", "low": [-2.0], "high": [2.0]}
@@ -47,7 +47,7 @@ def sac(tmp_path):
 def test_estimates_have_rllibs_names_and_are_those_of_the_episodes(sac):
     config, policy = sac()
     found = Estimator(config, policy).estimate(0)
-    recollection = Recollection(policy)
+    recollection = EpisodeCollector(policy)
     for piece in Source(config.input, layout_of_policy(policy.spec), passes=1):
         recollection.add(piece)
     expected = recollection.estimate(config.gamma)
@@ -119,7 +119,7 @@ def test_policy_over_action_values_explores_as_at_that_env_step(tmp_path):
     assert early["wis"]["V_step_WIS"] == pytest.approx(early["wis"]["V_prev"]) and early["wis"][
         "V_gain_est"
     ] == pytest.approx(1)
-    recollection = Recollection(policy, Drawing(0.1))
+    recollection = EpisodeCollector(policy, Drawing(0.1))
     for piece in judge._sample:
         recollection.add(piece)
     assert late["wis"]["V_step_WIS"] == recollection.estimate(config.gamma)["wis"]["per_step"]["mean"]

@@ -4,20 +4,26 @@ They are read without unpickling (``pickled_arrays``), and no more is ever unpac
 written is the same for the same array: protocol 3 under NumPy 1's names, which every RLlib reads.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import struct
+from typing import TYPE_CHECKING
 
 import lz4.frame
 
 from drl_cli.experience.recorded.pickled_arrays import array_in
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _HEAD = b"\x80\x03cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R(K\x01"
 _TYPE = b"cnumpy\ndtype\nX\x02\x00\x00\x00%b\x89\x88\x87R(K\x03X\x01\x00\x00\x00%bNNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
 _MOST = 2**32 - 1  # bytes that such an instruction can count
 
 
-def packed(array):
+def packed(array: np.ndarray) -> str:
     """Return ``array`` (numbers, any shape) as the text of a packed column."""
     data = array.tobytes()
     if len(data) > _MOST:
@@ -29,10 +35,10 @@ def packed(array):
     return base64.b64encode(lz4.frame.compress(_HEAD + sizes + told)).decode("ascii")
 
 
-def unpacked(text, most):
+def unpacked(text: str, most: int) -> np.ndarray:
     """Return the array in ``text`` (str), read-only. Raises ValueError for all else, or for more than ``most`` bytes."""
     try:
-        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+        data = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError("is a text, and no packed column (base64)") from error
     data = _decompressed(data, most)
@@ -44,7 +50,7 @@ def unpacked(text, most):
     return array_in(data)
 
 
-def _decompressed(data, most):
+def _decompressed(data: bytes, most: int) -> bytes:
     """Return the bytes of one lz4 frame, of which no more than ``most`` are ever made."""
     frame = lz4.frame.LZ4FrameDecompressor()
     try:

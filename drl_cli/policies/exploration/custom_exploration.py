@@ -18,8 +18,11 @@ generator, changed in place: it is saved and restored (default: nothing is remem
 at)`` → [n] or None, how likely the recorded action was (default None: nobody can say, so nothing is estimated from recordings).
 """
 
+from __future__ import annotations
+
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,25 +32,36 @@ from drl_cli.config.sections.exploration import TYPES, OwnExplorationKeys
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import InputError, PluginFailed
 
+if TYPE_CHECKING:
+    from drl_cli.policies.exploration.interface import Acted, At
+    from drl_cli.policies.nets import State
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+    from drl_cli.policies.policy_spec import PolicySpec
+
 ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _NAME = re.compile(r"[A-Za-z]\w{0,59}")
 _KINDS = {bool: bool, int: Whole, float: float, str: str, dict: PlainMapping}
 
 
-class Registered(NamedTuple):
+class RegisteredExploration(NamedTuple):
     """What makes an exploration, the ``schema`` of its keys, and the kinds of actions that it can choose."""
 
     make: object
     schema: type
     actions: tuple
 
-    def defaults(self):
+    def defaults(self) -> dict[str, Any]:
         """Return {key: default} of its own keys."""
         filled = self.schema().model_dump(mode="json")
         return {name: value for name, value in filled.items() if name not in OwnExplorationKeys.model_fields}
 
 
-def register_exploration(name, make, keys=None, actions=ACTIONS):
+def register_exploration(
+    name: str,
+    make: Callable[..., Any],
+    keys: type[Section] | Mapping[str, Any] | None = None,
+    actions: Sequence[str] = ACTIONS,
+) -> str:
     """Let ``exploration_config: {type: name}`` choose the exploration that ``make`` makes; returns the name.
 
     ``make``: the class, see the module. ``keys``: {key: default}, whose kinds of values are those of the defaults (true or
@@ -71,12 +85,13 @@ def register_exploration(name, make, keys=None, actions=ACTIONS):
     taken = sorted(set(own.model_fields) & set(OwnExplorationKeys.model_fields))
     if taken:
         raise InputError(f"{where}: the key {taken[0]} is there for every exploration; leave it out.")
-    schema = type(f"{name}Keys", (own, OwnExplorationKeys), {"__doc__": own.__doc__, "__module__": __name__})
-    plugins.EXPLORATIONS.add(name, Registered(make, schema, tuple(actions)))
+    bases: tuple[Any, ...] = (own, OwnExplorationKeys)
+    schema = type(f"{name}Keys", bases, {"__doc__": own.__doc__, "__module__": __name__})
+    plugins.EXPLORATIONS.add(name, RegisteredExploration(make, schema, tuple(actions)))
     return name
 
 
-def _schema(name, keys, where):
+def _schema(name: str, keys: type[Section] | Mapping[str, Any] | None, where: str) -> type[Section]:
     """Return the Section of ``keys`` {key: default}."""
     if not isinstance(keys, dict):
         raise InputError(f"{where}: keys {str(keys)[:60]!r} are neither {{key: default}} nor a subclass of Section.")
@@ -92,10 +107,10 @@ def _schema(name, keys, where):
     return type(f"{name}OwnKeys", (Section,), {**fields, "__annotations__": notes, "__module__": __name__})
 
 
-class OwnExploration:
+class CustomExploration:
     """A registered exploration as the worker wants it: what it lacks is filled in, what it returns is checked."""
 
-    def __init__(self, settings, spec, count):
+    def __init__(self, settings: Mapping[str, Any], spec: PolicySpec, count: int) -> None:
         """``settings``: of ``config.sections.exploration.exploration_settings``."""
         self.name, self._action = settings["type"], spec.action
         registered = plugins.EXPLORATIONS.find(self.name)
@@ -103,7 +118,7 @@ class OwnExploration:
         self._own = called(f"The exploration {self.name}", registered.make, own, spec, count)
         self.memory = getattr(self._own, "memory", {})
 
-    def act(self, policy, obs, state, rng, at):
+    def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
         """See the module."""
         made = self._ask("act", policy, obs, state, rng, at)
         if not isinstance(made, tuple) or len(made) != 3:
@@ -116,19 +131,19 @@ class OwnExploration:
             )
         return action, state, columns
 
-    def logp(self, policy, obs, state, action, at):
+    def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See the module."""
         return self._ask("logp", policy, obs, state, action, at)
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """See the module."""
         self._ask("ended", index)
 
-    def describe(self, t):
+    def describe(self, t: int) -> dict[str, float]:
         """See the module."""
         return {name: float(value) for name, value in (self._ask("describe", t) or {}).items()}
 
-    def _ask(self, method, *args):
+    def _ask(self, method: str, *args: Any) -> Any:
         """Call what it may have; None where it has not."""
         known = getattr(self._own, method, None)
         return called(f"The exploration {self.name}: {method}", known, *args) if known else None

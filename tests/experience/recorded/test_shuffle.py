@@ -6,8 +6,7 @@ import pytest
 from recorded import batch, columns, layout, told, write
 
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded.shuffle import Shuffled
+from drl_cli.experience.recorded.read import Shuffled, Source
 
 COUNT = 12
 
