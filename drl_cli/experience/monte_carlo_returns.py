@@ -1,6 +1,6 @@
-"""Whole returns of a ring's steps, drawn uniformly: what is learnt from where a few steps and a value are not believed.
+"""Monte-Carlo returns of a ring's steps, drawn uniformly: for algorithms that learn from whole returns, without bootstrapping.
 
-Used by ``actors.replay_buffer`` in place of the ring that it holds; it answers to the same names. A step can be drawn as soon
+Used by ``actors.replay_buffer`` in place of the ring that it holds; it has the same methods. A step can be drawn as soon
 as the end of its episode is there. Its return Σ γ^i·r_i is summed over all k steps up to that end; its discount is γ^k, or 0
 where the world ended, and its next observation the last one of the episode: a truncated return is bootstrapped there.
 
@@ -29,7 +29,7 @@ class WholeReturns:
         self._ring, self._gamma = ring, gamma
         self._sum = np.zeros(ring.capacity, np.float32)
         self._discount = np.zeros(ring.capacity, np.float32)
-        self._last = np.zeros(ring.capacity, np.int32)  # row of the observation behind the episode
+        self._last = np.zeros(ring.capacity, np.int32)  # row of the observation after the episode
         self._known = np.zeros(ring.capacity, bool)  # whether these hold for the row
         self._waiting = np.zeros(0, np.int64)  # serial numbers of the steps whose episode has not ended
         self._place = np.zeros(ring.capacity, np.int32)  # of a row among those that wait
@@ -124,7 +124,7 @@ class WholeReturns:
         self._known[rows] = True
 
     def _summed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (sum [M], discount [M], row behind the episode [M], NONE where it has not ended) for steps ``rows`` [M].
+        """Return (sum [M], discount [M], row after the episode [M], NONE where it has not ended) for steps ``rows`` [M].
 
         Of an episode that goes on in ``rows`` all later steps are among them.
         """

@@ -1,6 +1,6 @@
 """A ring of steps in stream order, from which n-step transitions and frame stacks are read by index arithmetic.
 
-Every step of every environment is one row; ``link`` holds the row of the step that followed it. The observation behind
+Every step of every environment is one row; ``link`` holds the row of the step that followed it. The observation after
 an episode's last step is a row of its own (an *end* row), so that ``obs[link[i]]`` is always the real next
 observation, never one after a reset, and frames are stored once. The last steps of a stream have no successor yet
 (link −1): windows that would need it are not drawn until it has come, so that fragment borders change nothing.
@@ -9,7 +9,7 @@ A successor is always written later than its step and is therefore overwritten l
 finds its whole window. Rows wander over one ring for all workers, whatever their number.
 
 Observations are single frames, read as stacks (``experience.frames``). A predecessor is overwritten earlier than its row: a
-row whose stack has lost a frame is not drawn. The stack behind a window needs no look of its own: it reaches back less far.
+row whose stack has lost a frame is not drawn. The stack after a window needs no look of its own: it reaches back less far.
 
 A row's *serial* number counts all rows ever written; it is in row ``serial % capacity`` until another one is.
 """
@@ -175,10 +175,10 @@ class Ring:
         self.link[row] = self._end_rows(next_obs[None], np.array([serial]))[0]
 
     def _end_rows(self, obs: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """Write ``obs`` [E, …] as end rows behind the steps with the serial numbers ``before``; returns where they are."""
+        """Write ``obs`` [E, …] as end rows after the steps with the serial numbers ``before``; returns where they are."""
         serials = self.written + np.arange(len(obs))
         rows = self._reserve(len(obs))
-        # Nobody reads their actions and rewards, but a checkpoint holds them: equal runs have equal bytes.
+        # Their actions and rewards are never read, but a checkpoint holds them: equal runs have equal bytes.
         self._frames.write(rows, obs, serials - before)
         self.action[rows], self.reward[rows] = 0, 0.0
         self.link[rows], self.flags[rows] = NONE, 0
@@ -203,7 +203,7 @@ class Ring:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Follow up to ``n_step`` steps from each of ``rows`` (int [M]).
 
-        Returns (reward [M] float32, discount [M] float32, last [M] int: the row behind the window, valid [M] bool).
+        Returns (reward [M] float32, discount [M] float32, last [M] int: the row after the window, valid [M] bool).
         A window ends where the episode does, terminated or truncated; the exponent of γ is its number of real steps.
         """
         reward = np.zeros(len(rows), np.float64)

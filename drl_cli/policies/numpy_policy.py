@@ -101,7 +101,7 @@ class NumpyPolicy:
         return self._with_mask(heads, obs), (*cells, previous)
 
     def noted(self, state: State, action: np.ndarray) -> State:
-        """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
+        """Return ``state`` after ``action`` [N, …]: where the policy sees its previous action, that is the one."""
         if not self.spec.previous:
             return state
         previous = np.zeros((len(action), self.spec.previous_size), np.float32)
@@ -125,7 +125,7 @@ class NumpyPolicy:
         return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
 
     def next_state(self, obs: np.ndarray, state: State) -> State:
-        """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
+        """Return the recurrent state after ``obs`` whatever is done there; without weights the state stays."""
         return self.stepped(obs, state)[1] if state and self.has_weights else state
 
     def heads(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
