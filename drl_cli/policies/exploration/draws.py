@@ -164,8 +164,7 @@ class EpsilonGreedy:
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See ``interface.Exploration``; of noisy nets the best action is another one at every step: None."""
         epsilon = self._epsilon(*at)
-        if not self._held.is_free or policy.spec.is_noisy or not
-        np.any(epsilon):
+        if not self._held.is_free or policy.spec.is_noisy or not np.any(epsilon):
             return None
         return policy.logp(policy.stepped(obs, state)[0], action, epsilon=epsilon)
 
