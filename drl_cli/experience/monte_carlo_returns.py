@@ -66,7 +66,7 @@ class WholeReturns:
         mine = (self._sum, self._discount, self._last, self._known, self._place)
         return self._ring.reserved() + sum(array.nbytes for array in mine)
 
-    def draw(self, count: int, n_step: int, gamma: float, rng: np.random.Generator) -> Batch:
+    def draw(self, count: int, n_step: int | None, gamma: float | None, rng: np.random.Generator) -> Batch:
         """Return ``count`` steps drawn uniformly from all whose episode has ended, as {column: array [count, …]}.
 
         ``n_step`` and ``gamma`` are those of other rings; sums are made with the discount that this one was made with.
@@ -108,7 +108,7 @@ class WholeReturns:
         self._waiting = np.concatenate([self._waiting, first + np.arange(count)])
 
     def _settle(self) -> None:
-        """Sum up what waits, as far as it has come to an end."""
+        """Sum up the waiting steps whose episode has ended by now; the others go on waiting."""
         ring, capacity = self._ring, self._ring.capacity
         serials = self._waiting[self._waiting >= ring.written - capacity]
         rows = serials % capacity
@@ -126,18 +126,20 @@ class WholeReturns:
     def _summed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (sum [M], discount [M], row after the episode [M], NONE where it has not ended) for steps ``rows`` [M].
 
-        Of an episode that goes on in ``rows`` all later steps are among them.
+        Of an episode that goes on in ``rows`` all later steps are among them. Pointer doubling: ``jump`` [M] points from each
+        step to the one where its sum so far stops, at first the next one; every round adds the sum that begins there, and
+        so doubles the length of each sum. Place M stands for "nothing follows": its sum is 0, its factor 1.
         """
         ring, count = self._ring, len(rows)
         flags, link = ring.flags[rows], ring.link[rows]
         ended, terminated = (flags & ENDED) > 0, (flags & TERMINATED) > 0
         self._place[rows] = np.arange(count)
-        jump = np.where(ended | (link == NONE), count, self._place[link])  # [M]; count: there is nowhere to go on to
+        jump = np.where(ended | (link == NONE), count, self._place[link])
         jump = np.append(jump, count)
         total = np.append(ring.reward[rows].astype(np.float64), 0.0)
         factor = np.append(np.where(ended & terminated, 0.0, self._gamma), 1.0)
         last = np.append(np.where(ended, link, NONE), NONE)
-        while (jump < count).any():  # each round doubles the steps that are summed
+        while (jump < count).any():
             total = total + factor * total[jump]
             factor = factor * factor[jump]
             last = np.where(last == NONE, last[jump], last)

@@ -102,10 +102,20 @@ class Ring:
         The step [t, n] has the number first + t·N + n. ValueError, and nothing stored, for another shape or dtype.
         """
         self._check(columns)
-        steps, envs = columns["reward"].shape
         ended = columns["terminated"] | columns["truncated"]
         before = self._join(worker, columns["cut"])
         first = self.written
+        self._write_steps(columns, ended, before)
+        self._note_ends(worker, first, columns, ended)
+        return first
+
+    def _write_steps(self, columns: Columns, ended: np.ndarray, before: np.ndarray) -> None:
+        """Write a fragment's steps, each linked to the next one of its environment.
+
+        ``ended`` bool [T, N]; ``before`` [N]: how many rows earlier the predecessor of each first step is.
+        """
+        steps, envs = ended.shape
+        serials = self.written + np.arange(steps * envs)
         rows = self._reserve(steps * envs)
         flat = {
             name: columns[name].reshape(len(rows), *columns[name].shape[2:]) for name in ("obs", "action", "reward")
@@ -115,19 +125,21 @@ class Ring:
         self._frames.write(rows, flat["obs"], back)
         self.action[rows], self.reward[rows] = flat["action"], flat["reward"]
         self.flags[rows] = STEP + ENDED * ended.ravel() + TERMINATED * columns["terminated"].ravel()
-        serials = first + np.arange(steps * envs)
         following = (serials + envs) % self.capacity
         following[-envs:] = NONE
         self.link[rows] = following
+
+    def _note_ends(self, worker: int, first: int, columns: Columns, ended: np.ndarray) -> None:
+        """Write the end rows of a fragment whose first step is row ``first``, and note where its streams stand."""
+        steps, envs = ended.shape
         which = np.flatnonzero(ended.ravel())
         if len(which):
-            self.link[rows[which]] = self._end_rows(columns["end_obs"], first + which)
+            self.link[(first + which) % self.capacity] = self._end_rows(columns["end_obs"], first + which)
         for env in range(envs):
             if ended[-1, env]:
                 self._streams.ended((worker, env))
             else:
                 self._streams.wait((worker, env), first + (steps - 1) * envs + env, columns["tail_obs"][env])
-        return first
 
     def cut(self, worker: int) -> None:
         """End the streams of ``worker``: what it sends from now on does not continue them."""

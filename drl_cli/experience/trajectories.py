@@ -35,31 +35,32 @@ def join(fragments: Sequence[Columns], gamma: float, sequence: int = 1, stepwise
     """
     plan = _plan(fragments, sequence)
     stacks = [_stacks(fragment) for fragment in fragments]
+
+    def laid(name: str, every: int = 1) -> np.ndarray:
+        return plan.laid([fragment[name] for fragment in fragments], every)
+
     batch = {"obs": plan.laid(stacks)}
-    for name in ("action", "reward", "logp"):
-        if name in fragments[0]:
-            batch[name] = plan.laid([fragment[name] for fragment in fragments])
-    terminated, truncated, real = (
-        plan.laid(columns)
-        for columns in (
-            [fragment["terminated"] for fragment in fragments],
-            [fragment["truncated"] for fragment in fragments],
-            [np.ones(fragment["reward"].shape, bool) for fragment in fragments],
-        )
-    )
-    # Nothing follows what stands before padding: it must not flow back.
-    follows = np.ones_like(real)
-    follows[:, :-1] = real[:, 1:]
-    batch["discount"] = (gamma * (real & ~terminated)).astype(np.float32)
-    batch["trace"] = (real & follows & ~terminated & ~truncated).astype(np.float32)
-    batch["mask"] = real.astype(np.float32)
+    batch |= {name: laid(name) for name in ("action", "reward", "logp") if name in fragments[0]}
+    real = plan.laid([np.ones(fragment["reward"].shape, bool) for fragment in fragments])
+    batch |= _factors(real, laid("terminated"), laid("truncated"), gamma)
     if STATE + "0" in fragments[0]:
         begins = plan.laid([fragment["position"] == 0 for fragment in fragments])
         batch["begins"] = begins.astype(np.float32)
         for name in _state_names(fragments[0]):
-            every = 1 if name in stepwise else sequence
-            batch[name] = plan.laid([fragment[name] for fragment in fragments], every)
+            batch[name] = laid(name, 1 if name in stepwise else sequence)
     return batch | _ends(fragments, stacks, plan)
+
+
+def _factors(real: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, gamma: float) -> Batch:
+    """Return the columns discount, trace and mask, float32 [E, T], of what is ``real`` (no padding) and where it ends, bool."""
+    # Nothing follows the step before padding: no value flows back from there.
+    follows = np.ones_like(real)
+    follows[:, :-1] = real[:, 1:]
+    return {
+        "discount": (gamma * (real & ~terminated)).astype(np.float32),
+        "trace": (real & follows & ~terminated & ~truncated).astype(np.float32),
+        "mask": real.astype(np.float32),
+    }
 
 
 def padded_shape(streams: int, steps: int, sequence: int, batch_steps: int | None = None) -> tuple[int, int, int]:

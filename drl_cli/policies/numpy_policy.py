@@ -209,7 +209,7 @@ class NumpyPolicy:
         return self._distribution.values(self.heads(obs, rng))
 
     def act(
-        self, obs: np.ndarray, state: State, rng: np.random.Generator, explore: bool
+        self, obs: np.ndarray, state: State, rng: np.random.Generator | None, explore: bool
     ) -> tuple[np.ndarray, State, Heads]:
         """Choose actions for ``obs`` [N, *stacked_shape].
 
@@ -218,7 +218,12 @@ class NumpyPolicy:
         draw their weights. Of scored policies "logp" float32 [N] is that of the action, however it was chosen.
         """
         heads, state = self.stepped(obs, state, rng if explore else None)
-        action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
+        if not explore:
+            action = self._distribution.greedy(heads)
+        elif rng is not None:
+            action = self._distribution.sample(heads, rng)
+        else:
+            raise ValueError("exploring draws need a generator")
         return action, self.noted(state, action), self.scores(heads, action)
 
     def logp(self, heads: Heads, action: np.ndarray, **drawing: Any) -> np.ndarray:
