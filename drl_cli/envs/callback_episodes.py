@@ -1,7 +1,7 @@
 """The episodes of a batch of environments as callbacks see them, and the parts of episodes in a fragment.
 
-Used by who steps environments (``env_batch``, ``episodes``, ``actors.tester``), which say what happens, and by the workers,
-which hand their fragments over. Without callbacks there is no Watch, and nobody is told anything.
+``env_batch``, ``actors.whole_episodes`` and ``actors.tester``, which step environments, call it for every event; workers
+call it with their fragments. Without callbacks there is no CallbackEpisodes, and none of this is called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CallbackEpisode:
     ``total_reward``: their raw rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the
     last step, None before it.
     ``custom_metrics``: {name: number}, ``hist_data``: {name: list of numbers}: filled by hooks, reported when the episode ends.
-    ``user_data``: a dict for whatever hooks want to remember.
+    ``user_data``: a dict for the hooks' own use.
     """
 
     def __init__(self, watch: CallbackEpisodes, index: int, env: gymnasium.Env, look: Callable[[], np.ndarray]) -> None:
@@ -70,7 +70,7 @@ class CallbackEpisodes:
         self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
         self.is_replaying = False
         self._running = {}  # environment's index -> CallbackEpisode
-        self._told = []  # (custom_metrics, hist_data) of the episodes that have ended
+        self._ended: list[EpisodeMetrics] = []  # (custom_metrics, hist_data) of the episodes that have ended
         self._rows = {}  # environment's index -> the episode of each of its steps in the fragment that is being made
         self._keeps_rows = hooks.has("on_postprocess") and not in_evaluation
 
@@ -94,15 +94,15 @@ class CallbackEpisodes:
         episode = self._running[index]
         episode.over()
         self.hooks.call("on_episode_end", episode=episode)
-        told = self._metrics(episode), self._hist(episode)
-        if any(told) and not self.is_replaying:
-            self._told.append(told)
-        return told
+        metrics = self._metrics(episode), self._hist(episode)
+        if any(metrics) and not self.is_replaying:
+            self._ended.append(metrics)
+        return metrics
 
     def take(self) -> tuple[EpisodeMetrics, ...]:
-        """Return what the episodes that have ended since the last time were said to be, and forget it."""
-        told, self._told = tuple(self._told), []
-        return told
+        """Return the metrics of the episodes that have ended since the last call."""
+        metrics, self._ended = tuple(self._ended), []
+        return metrics
 
     def _metrics(self, episode: CallbackEpisode) -> dict[str, float]:
         what = f"callbacks {self.hooks.name!r}: custom_metrics"
@@ -115,7 +115,7 @@ class CallbackEpisodes:
             if name in OWN_HISTS:
                 raise PluginFailed(f"{what}: a name that hist_stats has already. Choose another one.")
             if isinstance(values, str) or not hasattr(values, "__iter__"):
-                raise PluginFailed(f"{what} is {str(values)[:60]!r}; a list of numbers is wanted.")
+                raise PluginFailed(f"{what} is {str(values)[:60]!r}; a list of numbers is needed.")
             found[str(name)] = [number(value, f"{what}: an element") for value in values]
         return found
 
@@ -159,7 +159,7 @@ class CallbackEpisodes:
     # -- going on exactly ---------------------------------------------------------------------------------------
 
     def replaying(self, state: Any, replay: Callable[[], object]) -> None:
-        """Call ``replay()``, which plays the running episodes again; the object has ``state`` before and behind that."""
+        """Call ``replay()``, which plays the running episodes again; the object has ``state`` before and after that."""
         self.hooks.load(state)
         self.is_replaying = True
         replay()
@@ -169,7 +169,7 @@ class CallbackEpisodes:
 
 
 def parts(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int, np.ndarray]]:
-    """Yield (env, first step, step behind the last, observation behind it) of each part of an episode in a fragment."""
+    """Yield (env, first step, step after the last, observation after it) of each part of an episode in a fragment."""
     ended = columns["terminated"] | columns["truncated"]
     order = {(int(step), int(env)): row for row, (step, env) in enumerate(np.argwhere(ended))}
     for env in range(ended.shape[1]):

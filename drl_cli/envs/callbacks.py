@@ -1,12 +1,12 @@
-"""Callbacks: code of one's own that looks at episodes, steps and results while a run goes on.
+"""Callbacks: user code that is called for episodes, steps and results during a run.
 
 Subclass ``Callbacks``, override what is needed, ``register_callbacks("mine", Mine)`` in a module, and train with
 ``--import MODULE -s callbacks=mine``. Every part of a run has an object of its own: each rollout worker, the tester, and the
 driver, which alone calls ``on_train_result``; without workers too. What a worker's object finds out reaches the driver as
 ``episode.custom_metrics`` and ``episode.hist_data``, not as attributes of the object.
 
-A hook that raises ends the run with one line that names it, its file and its line (exit code 3): a callback that fails in
-silence would be worse. Users: ``envs.callback_episodes``, ``runtime.driver``. Names are RLlib's (``DefaultCallbacks``, 1.0);
+A hook that raises ends the run with one line that names it, its file and its line (exit code 3): a callback that fails
+silently would be worse. Users: ``envs.callback_episodes``, ``runtime.driver``. Names are RLlib's (``DefaultCallbacks``, 1.0);
 ``on_postprocess`` is its ``on_postprocess_trajectory``.
 """
 
@@ -30,8 +30,9 @@ class Callbacks:
     def on_episode_start(self, *, episode: Any, **more: Any) -> None:
         """An episode has begun: ``episode.env`` has been reset, nothing has been done yet.
 
-        ``episode``: a ``watching.WatchedEpisode``, the same object in all hooks of an episode; ``episode.in_evaluation`` says
-        whether the tester plays it. A life that is lost is no end: lives that training takes for episodes are one here.
+        ``episode``: a ``callback_episodes.CallbackEpisode``, the same object in all hooks of an episode;
+        ``episode.in_evaluation`` says whether the tester plays it. A life that is lost is no end: lives that training takes
+        for episodes are one here.
         """
 
     def on_episode_step(self, *, episode: Any, **more: Any) -> None:
@@ -51,7 +52,7 @@ class Callbacks:
         ``gamma``: the discount.
         ``episode`` is None where steps are read from files.
 
-        It runs once for each step, in the worker, behind ``clip_rewards`` and before ``reward_scaling``, first priorities,
+        It runs once for each step, in the worker, after ``clip_rewards`` and before ``reward_scaling``, first priorities,
         n-step sums and advantages, all of which see what is left here. A replay stores what is left here: a row that is drawn
         again and again does not come by again. Files that ``output`` records, and reported rewards, are the environment's.
         An episode that goes on over several fragments comes in as many parts; a lost life ends a part.
@@ -64,18 +65,18 @@ class Callbacks:
     def on_train_result(self, *, result: dict[str, Any], **more: Any) -> None:
         """An iteration is over. In the driver, and nowhere else.
 
-        ``result``: the nested dict that is about to be written; what is added (numbers, texts, lists, dicts) is written too,
+        ``result``: the nested dict that is about to be written; what is added (numbers, strings, lists, dicts) is written too,
         and ``result["done"] = True`` ends the run.
         """
 
     def state(self) -> None:
-        """Return plain data that a checkpoint shall keep of this object, or None. Testers' objects are not asked."""
+        """Return plain data to keep of this object in checkpoints, or None. Not called for a tester's object."""
 
     def load(self, state: Any) -> None:
         """Go on from ``state``, with ``--resume`` of a run that goes on exactly (without workers).
 
         The running episodes are played again then, and call their hooks again (``episode.is_replayed``): that brings
-        ``user_data`` back, and what hooks do to environments. ``load`` is called before and once more behind that.
+        ``user_data`` back, and what hooks do to environments. ``load`` is called before and once more after that.
         """
 
 
@@ -134,7 +135,7 @@ def is_overridden(callbacks: type[Callbacks], hook: str) -> bool:
 
 
 class Hooks:
-    """One object of callbacks, called in the way that ``brought.called`` says."""
+    """One object of callbacks, called by ``plugin_calls.called``."""
 
     def __init__(self, name: str) -> None:
         """Make an object of the class that is registered as ``name``. Raises ConfigError, PluginFailed."""
@@ -163,7 +164,7 @@ class Hooks:
             raise PluginFailed(f"callbacks {self.name!r}: on_train_result took {', '.join(gone)} out of the result.")
 
     def state(self) -> Any:
-        """Return what the object wants to be kept, plain data or None. Raises PluginFailed."""
+        """Return what the object keeps in checkpoints, plain data or None. Raises PluginFailed."""
         what = f"callbacks {self.name!r}: state"
         return plain_data(called(what, self._object.state), what)
 

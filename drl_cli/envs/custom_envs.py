@@ -1,7 +1,7 @@
-"""``register_env``: environments of others under names of their own, without gymnasium's registration being typed.
+"""``register_env``: user environments under names of their own, without a call of ``gymnasium.register``.
 
-Used by ``drl_cli`` (the public face), modules of ``--import``, plug-ins, and the Python door for a class that it is given.
-What is registered goes into gymnasium's registry, so that everything that takes an id takes the name; workers hear of it
+Used by ``drl_cli`` (the public face), modules of ``--import``, plug-ins, and ``api`` for a class that it is given.
+What is registered goes into gymnasium's registry, so that everything that takes an id takes the name; workers receive it
 through ``plugins`` (``envs.make.make_ready``). A creator is called as RLlib calls it, with the env_config, or as gymnasium
 does, with what is in it.
 """
@@ -74,7 +74,7 @@ def register_env(name: str, creator: Callable[..., Any], **spec: Any) -> str:
 
     ``creator``: a class or function. Where its first parameter is called env_config or config, or has no default, it gets
     the mapping ``env_config``, as RLlib's creators do; others get what is in it as keywords, as gymnasium's do. One with a
-    parameter render_mode is told it. ``spec``: gymnasium's own keywords, ``max_episode_steps`` (env steps after which an
+    parameter render_mode gets it. ``spec``: gymnasium's own keywords, ``max_episode_steps`` (env steps after which an
     episode is truncated), ``reward_threshold`` (mean episode reward that solves it), and those of ``SPEC``.
 
     Raises InputError for a name that gymnasium cannot hold or that belongs to another environment, and for other keywords.
@@ -99,7 +99,7 @@ def register_env(name: str, creator: Callable[..., Any], **spec: Any) -> str:
 
 
 def put_into_gymnasium() -> None:
-    """Register with gymnasium what another process has told ``plugins``."""
+    """Register with gymnasium what another process has registered (``plugins``)."""
     for name, registered in plugins.ENVIRONMENTS.known().items():
         known = gymnasium.registry.get(name)
         if known is None or known.entry_point is not registered.creator:

@@ -112,7 +112,7 @@ class EpisodeSeeds:
             self.failures[index] = 0
 
     def failed(self, index: int, error: BaseException, where: str) -> str:
-        """Count a failure of environment ``index``; returns what to tell the user.
+        """Count a failure of environment ``index``; returns a note for the user.
 
         ``where``: "reset" with the next seed, which then counts as used, or a part of the running episode. Raises
         WorkersFailed beyond MAX_FAILURES.

@@ -1,4 +1,4 @@
-"""Frame stacks: the last few observations of a stream behind one another, which is what a policy acts on.
+"""Frame stacks: the last few observations of a stream, one after the other, which is what a policy acts on.
 
 Used by ``EnvBatch``, the tester and playback; the replay holds single frames and stacks them when it samples. A stack
 joins frames along the last axis, oldest first: [H, W, C] becomes [H, W, C·frames]. Before an episode's first frame
@@ -38,10 +38,10 @@ class FrameStack:
         self._stack[row] = np.tile(frame, self._frames)
 
     def push(self, row: int, frame: np.ndarray) -> None:
-        """Put the next ``frame`` of the running episode of stream ``row`` behind the others; the oldest leaves."""
+        """Put the next ``frame`` of the running episode of stream ``row`` after the others; the oldest leaves."""
         stack = self._stack[row]
         if self._frames > 1:
-            # All memory one frame to the left: what it brings into a pixel's last place, from the pixel behind it, is
+            # All memory one frame to the left: what it brings into a pixel's last place, from the pixel after it, is
             # overwritten below. Moving within each pixel instead takes twenty times as long.
             flat = stack.reshape(-1)
             flat[: -self._size] = flat[self._size :]

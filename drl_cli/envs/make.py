@@ -1,9 +1,8 @@
 """Environments by name: which one is meant, how it is made, what its spaces are, whether it works and fits.
 
-Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file,
-``preprocessing``, ``own_creators`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError
-with one message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
-gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
+Used by ``experiments`` before a run, by workers and testers to make their environments, and by playback. Every failure is
+an EnvError with one message; what an environment prints is not captured. Atari games are registered when one is asked for.
+Source: gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def import_module(name: str) -> None:
     Raises EnvError where it is missing or fails, InputError where a package that it needs is missing.
     """
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # behind everything else, so that it replaces nothing
+        sys.path.append(os.getcwd())  # after everything else, so that it replaces nothing
     try:
         load(name)
     except DrlError as error:
@@ -280,9 +279,9 @@ def _restore_older_game(bare: str) -> None:
     kwargs = {**base.kwargs, **changed}
     gymnasium.register(id=bare, entry_point=base.entry_point, kwargs=kwargs, max_episode_steps=base.max_episode_steps)
     sticky = f"repeat_action_probability {kwargs['repeat_action_probability']:g}"
-    told = ", ".join([*(f"{name} {value}" for name, value in changed.items()), sticky])
+    described = ", ".join([*(f"{name} {value}" for name, value in changed.items()), sticky])
     _RESTORED[bare] = (
-        f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {told}."
+        f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {described}."
     )
 
 
@@ -323,7 +322,7 @@ def _unknown(env_id: str, namespace: str | None, name: str) -> str:
     looks_atari = namespace == "ALE" or name.endswith(_ATARI_ENDINGS) or name.lower() in games
     if looks_atari and not find_spec("ale_py"):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
-    # Hundreds of games resemble anything, so they are proposed to nobody else.
+    # Hundreds of games resemble anything, so they are proposed for Atari-like ids only.
     known = gymnasium.registry.items()
     real = [(known_id, spec) for known_id, spec in known if not _is_stub(known_id)]
     candidates = [known_id for known_id, spec in real if looks_atari or not preprocessors.is_atari(spec)]

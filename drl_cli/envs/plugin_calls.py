@@ -1,4 +1,4 @@
-"""Code that others bring is called in one way: what it raises ends the run with one line that says where in it.
+"""Calls of plug-in code: what it raises ends the run with one line that names its file and line.
 
 Users: ``callbacks``, ``evaluations``, ``exploration.registering``, the learners.
 """
@@ -47,7 +47,7 @@ def number(value: Any, what: str) -> float:
             raise TypeError
         return float(value.item() if hasattr(value, "item") else value)
     except (TypeError, ValueError):
-        raise PluginFailed(f"{what} is {str(value)[:60]!r}; one number is wanted.") from None
+        raise PluginFailed(f"{what} is {str(value)[:60]!r}; one number is needed.") from None
 
 
 def plain_data(value: Any, what: str) -> Any:
@@ -55,4 +55,4 @@ def plain_data(value: Any, what: str) -> Any:
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
-        raise PluginFailed(f"{what} is no plain data (numbers, texts, lists, dicts with names): {error}.") from None
+        raise PluginFailed(f"{what} is no plain data (numbers, strings, lists, dicts with names): {error}.") from None

@@ -1,7 +1,7 @@
 """What stands between an environment and its policy: observations made a vector or an image, Atari games made playable.
 
 ``plan`` says what is done, as plain data for workers and the manifest; ``wrap`` does it with gymnasium's wrappers. Used
-by ``envs.make`` and whoever makes environments. Sources: RLlib 1.0.1 (keys, order of wrappers), OpenAI's baselines
+by ``envs.make`` and all that make environments. Sources: RLlib 1.0.1 (keys, order of wrappers), OpenAI's baselines
 (EpisodicLifeEnv, FireResetEnv), Mnih et al. 2015 (doi:10.1038/nature14236), Machado et al. 2018 (arXiv:1709.06009).
 
 Deviations
@@ -57,10 +57,7 @@ _FRESH_AFTER = 5000  # seeding a game loads its ROM: 0.1 s, as long as 250 steps
 
 def plan(config: CommonKeys, env_id: str) -> Preprocessing:
     """Return what is done for an algorithm's ``config`` and the registered environment ``env_id``, as ``NOTHING``."""
-    from drl_cli.config.sections.model import Vision  # playing a checkpoint needs this file and no schema
-
-    # An algorithm without the section sees no images, but may play an Atari game from its memory.
-    model = getattr(config, "model", None) or Vision()
+    model = config.model
     atari = is_atari(gymnasium.spec(env_id.rpartition(":")[2]))
     pixels = atari and config.env_config.get("obs_type") != "ram" and not config.env_config.get("sound_obs")
     deepmind = pixels and config.preprocessor_pref == "deepmind"
@@ -208,7 +205,7 @@ class AtariGame(gymnasium.Wrapper):
         self.goes_on = False
         self._lives_end = lives
         self._noop = 0 if discrete else np.zeros(env.action_space.shape or (), np.float32)
-        # FIRE, then the action behind it: some games wait for both (baselines' FireResetEnv).
+        # FIRE, then the action after it: some games wait for both (baselines' FireResetEnv).
         self._opening = (1, 2) if fire and discrete and len(meanings) > 2 and meanings[1] == "FIRE" else ()
         self._lives = 0
 

@@ -58,11 +58,11 @@ class RemoteEnv:
         self.renew()
 
     def renew(self) -> None:
-        """Make the environment anew; nobody waits for it yet."""
-        told = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
+        """Begin to make the environment anew, without waiting for it."""
+        asked = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
         self._is_made = False
         self.is_new, self.goes_on = True, False
-        self._send(b"M" + json.dumps(told).encode("utf-8"))
+        self._send(b"M" + json.dumps(asked).encode("utf-8"))
 
     def is_alive(self) -> bool:
         """Whether its process is there."""
@@ -110,7 +110,7 @@ class RemoteEnv:
         try:
             self._line.send_bytes(message)
         except OSError:
-            return  # it has died, which who waits for the answer is told
+            return  # it has died: the next ``_answer`` raises
 
     def _answer(self) -> bytes:
         try:
@@ -118,8 +118,8 @@ class RemoteEnv:
         except (EOFError, OSError):
             raise EnvError(f"its process died{self._how()}") from None
         if answer[:1] == b"E":
-            told = json.loads(answer[1:])
-            raise type(told["type"], (Exception,), {"drl_place": told["place"]})(told["text"])
+            raised = json.loads(answer[1:])
+            raise type(raised["type"], (Exception,), {"drl_place": raised["place"]})(raised["text"])
         return answer[1:]
 
     def _how(self) -> str:
@@ -132,13 +132,15 @@ class RemoteEnv:
 
 def misfits(config: CommonKeys) -> list[str]:
     """Return one line for each key that asks for something of an environment that stays in its process."""
-    if not getattr(config, "remote_worker_envs", False) or config.num_envs_per_worker < 2:
+    from drl_cli.config.sections.rollout import RolloutKeys  # playing a checkpoint needs this file and no schema
+
+    if not isinstance(config, RolloutKeys) or not config.remote_worker_envs or config.num_envs_per_worker < 2:
         return []
     film = "Film the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
     kept = {
-        "record_env": f"with remote_worker_envs nobody sees the environments. {film}",
-        "render_env": f"with remote_worker_envs nobody sees the environments. {film}",
+        "record_env": f"with remote_worker_envs the environments cannot be seen. {film}",
+        "render_env": f"with remote_worker_envs the environments cannot be seen. {film}",
         "callbacks": "with remote_worker_envs the infos of a step stay in its process. Leave out one of them; num_workers too "
         "makes environments step at once.",
     }
-    return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name, None)]
+    return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name)]

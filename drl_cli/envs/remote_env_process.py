@@ -1,7 +1,7 @@
 """An environment in a process of its own: the side of the environment. Run as a module by ``envs.remote_env``.
 
 Reads a message, answers it, until the other side hangs up. What the environment prints goes to stderr. The first letter says
-what is wanted: M make, R reset, S step, C close; an answer begins with O, or with E and what was raised.
+what to do: M make, R reset, S step, C close; an answer begins with O, or with E and what was raised.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Host:
         goes_on = bool(terminated or truncated) and preprocessors.goes_on(self._env)
         return STEPPED.pack(as_number(reward), bool(terminated), bool(truncated), goes_on) + pack(np.asarray(obs))
 
-    def _make(self, told: dict[str, Any]) -> None:
+    def _make(self, asked: dict[str, Any]) -> None:
         self.close()
-        make.make_ready({"imports": told["imports"] or ()})
-        self._env = make.make(told["id"], told["env_config"], None, told["preprocessing"])
+        make.make_ready({"imports": asked["imports"] or ()})
+        self._env = make.make(asked["id"], asked["env_config"], None, asked["preprocessing"])
 
     def close(self) -> None:
         """Close the environment, if there is one."""
@@ -84,8 +84,8 @@ def main(number: int) -> None:
         try:
             answer = b"O" + host.answer(message)
         except (Exception, SystemExit) as error:
-            told = {"type": type(error).__name__, "text": str(error), "place": place_of(error)}
-            answer = b"E" + json.dumps(told).encode("utf-8")
+            raised = {"type": type(error).__name__, "text": str(error), "place": place_of(error)}
+            answer = b"E" + json.dumps(raised).encode("utf-8")
         line.send_bytes(answer)
 
 

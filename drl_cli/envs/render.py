@@ -33,7 +33,7 @@ class Viewer:
     render_mode = None
 
     def began(self, env: gymnasium.Env, number: int, notes: list[str]) -> None:
-        """Episode ``number`` has begun in ``env``; texts about what goes wrong are appended to ``notes``."""
+        """Episode ``number`` has begun in ``env``; strings about what goes wrong are appended to ``notes``."""
 
     def stepped(self, env: gymnasium.Env, notes: list[str]) -> None:
         """``env`` has taken a step."""
@@ -121,8 +121,12 @@ def is_filmed(number: int) -> bool:
 
 def misfits(config: CommonKeys, env_id: str, preprocessing: Preprocessing | None = None) -> list[str]:
     """Return one line for each wish to see the training that cannot be met here; makes the environment if there is one."""
-    wishes = (("record_env", "rgb_array"), ("render_env", "human"))
-    wishes = [(name, mode) for name, mode in wishes if getattr(config, name, None)]
+    from drl_cli.config.sections.rollout import RolloutKeys  # playing a checkpoint needs this file and no schema
+
+    if not isinstance(config, RolloutKeys):
+        return []
+    keys = (("record_env", "rgb_array", config.record_env), ("render_env", "human", config.render_env))
+    wishes = [(name, mode) for name, mode, is_set in keys if is_set]
     if not wishes:
         return []
     env = make_env(env_id, config.env_config, preprocessing=preprocessing)
@@ -135,6 +139,6 @@ def misfits(config: CommonKeys, env_id: str, preprocessing: Preprocessing | None
         if mode not in modes
     ]
     has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if getattr(config, "render_env", False) and sys.platform.startswith("linux") and not has_display:
+    if config.render_env and sys.platform.startswith("linux") and not has_display:
         found.append("render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for films.")
     return found

@@ -70,7 +70,7 @@ def top_weights(returns: np.ndarray, used: int) -> np.ndarray | None:
     best = np.sort(np.argsort(-returns.max(axis=1), kind="stable")[:used])
     chosen = returns[best]
     deviation = chosen.std()
-    # What is left of equal returns behind the rounding of their mean is no deviation.
+    # What is left of equal returns after the rounding of their mean is no deviation.
     if deviation <= 8 * np.finfo(np.float64).eps * np.abs(chosen).max():
         return None
     weights = np.zeros(len(returns))

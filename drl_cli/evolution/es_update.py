@@ -33,7 +33,7 @@ class ESUpdate:
         return rank_weights(returns)
 
     def stepped(self, theta: np.ndarray, ascent: np.ndarray) -> np.ndarray:
-        """Return ``theta`` (float32 [size]) behind a step along ``ascent``, the weighted sum of directions, float64 [size]."""
+        """Return ``theta`` (float32 [size]) after a step along ``ascent``, the weighted sum of directions, float64 [size]."""
         gradient = self._config.l2_coeff * theta - ascent  # of what is to fall
         self._count += 1
         self._m += (1 - BETA1) * (gradient - self._m)

@@ -1,4 +1,4 @@
-"""The noise of evolution strategies: what direction a number stands for, the same for whoever asks.
+"""The noise of evolution strategies: what direction a number stands for, the same for worker and learner.
 
 Only numbers travel between workers and learner. A policy of up to ``KEYED`` weights draws its direction from a generator that
 is keyed by (seed, round, index): 5 ns a number. Larger ones take a slice of a table at a keyed place (Salimans et al. 2017,
@@ -57,7 +57,7 @@ class KeyedNoise:
         return generator(self._seed, "noise", number, index).standard_normal(self._weights, dtype=np.float32)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 class TableNoise:
@@ -74,15 +74,15 @@ class TableNoise:
         return self._table.numbers[start : start + self._weights]
 
     def close(self) -> None:
-        """Give the table back."""
+        """Release the table."""
         self._table.close()
 
 
 class SharedTable:
     """``size`` standard normals, float32 and read-only, in a file that all processes of a node map.
 
-    Whoever comes first writes it. Each user holds a shared lock on it, which the kernel takes back when a process dies; the
-    last one, or the next to come behind one that was killed, removes it.
+    The first process writes it. Each user holds a shared lock on it, which the kernel takes back when a process dies; the
+    last one, or the next to come after one that was killed, removes it.
     """
 
     def __init__(self, seed: int, size: int, folder: str | None = None) -> None:
@@ -129,7 +129,7 @@ class SharedTable:
                 _remove_unused(os.path.join(self._folder, name))
 
     def close(self) -> None:
-        """Give it back; removes the file when nobody else uses it. Safe to call twice."""
+        """Release it; removes the file when no other process uses it. Safe to call twice."""
         if self._file is None:
             return
         with self._alone():
@@ -140,14 +140,14 @@ class SharedTable:
 
 
 def _remove_unused(path: str) -> None:
-    """Remove the table at ``path`` unless somebody holds it."""
+    """Remove the table at ``path`` unless a process holds it."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(path)
 
 
 def _private_folder() -> str:
-    """Make and return a folder that only this user can enter: nobody else shall put numbers into our tables."""
+    """Make and return a folder that only this user can enter, so that no other user can write to the tables."""
     parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
     path = os.path.join(parent, f"drl-noise-{os.getuid()}")
     with contextlib.suppress(FileExistsError):

@@ -43,7 +43,7 @@ def n_step(columns: Columns, gamma: float, steps: int) -> NStepWindows:
 
 
 def next_values(values: np.ndarray, end_values: np.ndarray, end_at: np.ndarray) -> np.ndarray:
-    """Return the value of the observation behind each step, [E, T]; arguments as for
+    """Return the value of the observation after each step, [E, T]; arguments as for
     ``algorithms.losses.returns.next_values``."""
     flat = np.zeros(values.size + 1, np.float32)  # one place more takes what is padding
     flat[:-1].reshape(values.shape)[:, :-1] = values[:, 1:]
@@ -68,7 +68,7 @@ def returns_to_go(columns: Columns) -> np.ndarray:
 
 
 def _backward(deltas: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Return x with x_t = deltas_t + factors_t·x_{t+1}, and nothing behind the last step."""
+    """Return x with x_t = deltas_t + factors_t·x_{t+1}, and nothing after the last step."""
     found, behind = np.empty_like(deltas), np.zeros(len(deltas), np.float32)
     for step in range(deltas.shape[1] - 1, -1, -1):
         behind = deltas[:, step] + factors[:, step] * behind

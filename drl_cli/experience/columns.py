@@ -24,14 +24,14 @@ and where trajectories are learnt from:
     stack       [N, …, C·frames]    where the policy looks at several frames: what it saw before the first step
     end_state_<i>  [E, …] float32   of recurrent policies: the state with which end_obs is to be looked at
     tail_state_<i> [N, …] float32   the same for tail_obs
-    length      [N]       int64     of complete episodes: real steps of each environment; behind them come zeros
+    length      [N]       int64     of complete episodes: real steps of each environment; after them come zeros
 
 Batch (what learning gets), from them, once:
 
     obs, action                     of the first step of the window; obs [B, …, C·frames], the oldest frame first
     reward      [B] float32         Σ γ^i r_i over the k real steps of the window
     discount    [B] float32         γ^k · (1 − terminated)
-    next_obs    [B, …]              the real observation behind the window, stacked as obs
+    next_obs    [B, …]              the real observation after the window, stacked as obs
 
 and, with priorities:
 
@@ -39,16 +39,16 @@ and, with priorities:
     serial      [B] int64           which row it was, for the write-back of its new priority
     least       []  float64         smallest probability with which one of these rows was drawn
 
-Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations behind them, S = b + L + n:
+Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations after them, S = b + L + n:
 
-    obs         [B, S, …]           in order; the first of the episode repeated before it, the last one behind it
+    obs         [B, S, …]           in order; the first of the episode repeated before it, the last one after it
     begins      [B, S]    float32   1 at an episode's first step: the state is forgotten before it
     state_<i>   [B, …]    float32   the stored state before the first step; absent where sequences begin with zeros
     action      [B, L]              of the learnt steps
     reward      [B, L]    float32   Σ γ^i r_i over the k real steps from each on, k ≤ n
     discount    [B, L]    float32   γ^k · (1 − terminated)
     ahead       [B, L]    int32     k: how many steps later the observation is that the rest is estimated at
-    mask        [B, L]    float32   1 for steps of the episode, 0 behind its end
+    mask        [B, L]    float32   1 for steps of the episode, 0 after its end
 
 Trajectory batch (``experience.trajectories``): E rows of T steps, M ends, L steps a sequence. A row is what one environment did
 in one fragment; complete episodes are laid end to end in a few rows, each begins at a multiple of L:
@@ -59,8 +59,8 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
     trace       [E, T]    float32   0 where an episode ends either way, and before padding; else 1, also at a fragment's end
     logp        [E, T]    float32   as in the fragments
     mask        [E, T]    float32   1 for real steps, 0 for padding
-    end_obs     [M, …]              observations whose values are bootstraps: behind the last step of every row, then
-                                    behind every truncation inside of one (of complete episodes those alone), then
+    end_obs     [M, …]              observations whose values are bootstraps: after the last step of every row, then
+                                    after every truncation inside of one (of complete episodes those alone), then
                                     padding; M is E·2, E·4, E·8, …, or at least 64
     end_at      [M]       int32     e·T + t of the step before each of them; E·T is padding
     begins      [E, T]    float32   of recurrent policies: 1 at an episode's first step
@@ -114,8 +114,8 @@ class Token(NamedTuple):
     meta: Meta
     steps: int  # env steps T·N
     episodes: tuple  # (return, length) of each episode that ended, raw rewards
-    bad_transitions: int  # steps that the environment spoilt; they are not in the fragment
-    notes: tuple  # texts for the user: what broke and how to reproduce it
+    bad_transitions: int  # steps that the environment broke; they are not in the fragment
+    notes: tuple  # strings for the user: what broke and how to reproduce it
     seconds: dict  # "env", "policy", "total": where the time went
     exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
     seen: dict | None = (

@@ -44,7 +44,7 @@ class PackedRows:
         return self._rows[:count].nbytes + sum(sys.getsizeof(packed) for packed in self._rows[:count])
 
     def state(self, count: int) -> dict[str, np.ndarray]:
-        """Return the first ``count`` rows as arrays: their compressed bytes one behind the other, and their lengths."""
+        """Return the first ``count`` rows as arrays: their compressed bytes one after the other, and their lengths."""
         rows = self._rows[:count].tolist()
         lengths = np.array([len(packed) for packed in rows], np.int32)
         return {"packed_obs": np.frombuffer(b"".join(rows), np.uint8), "packed_lengths": lengths}

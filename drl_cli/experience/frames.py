@@ -3,7 +3,7 @@
 Used by ``experience.ring_buffer``. ``back`` holds how many rows earlier the frame before a row's own was written, 0 for
 an episode's first frame, which thereby stands in for those that would come before it. Stacking is oldest first along
 the last axis
-(channels). With one frame a stack there is no ``back`` unless it is asked for, and no arithmetic.
+(channels). With one frame a stack there is no ``back`` unless it is requested, and no arithmetic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whole returns of a ring's steps, drawn uniformly: what is learnt from where a few steps and a value are not believed.
+"""Monte-Carlo returns of a ring's steps, drawn uniformly: for algorithms that learn from whole returns, without bootstrapping.
 
-Used by ``actors.replay_buffer`` in place of the ring that it holds; it answers to the same names. A step can be drawn as soon
+Used by ``actors.replay_buffer`` in place of the ring that it holds; it has the same methods. A step can be drawn as soon
 as the end of its episode is there. Its return Σ γ^i·r_i is summed over all k steps up to that end; its discount is γ^k, or 0
 where the world ended, and its next observation the last one of the episode: a truncated return is bootstrapped there.
 
@@ -29,7 +29,7 @@ class WholeReturns:
         self._ring, self._gamma = ring, gamma
         self._sum = np.zeros(ring.capacity, np.float32)
         self._discount = np.zeros(ring.capacity, np.float32)
-        self._last = np.zeros(ring.capacity, np.int32)  # row of the observation behind the episode
+        self._last = np.zeros(ring.capacity, np.int32)  # row of the observation after the episode
         self._known = np.zeros(ring.capacity, bool)  # whether these hold for the row
         self._waiting = np.zeros(0, np.int64)  # serial numbers of the steps whose episode has not ended
         self._place = np.zeros(ring.capacity, np.int32)  # of a row among those that wait
@@ -66,7 +66,7 @@ class WholeReturns:
         mine = (self._sum, self._discount, self._last, self._known, self._place)
         return self._ring.reserved() + sum(array.nbytes for array in mine)
 
-    def draw(self, count: int, n_step: int, gamma: float, rng: np.random.Generator) -> Batch:
+    def draw(self, count: int, n_step: int | None, gamma: float | None, rng: np.random.Generator) -> Batch:
         """Return ``count`` steps drawn uniformly from all whose episode has ended, as {column: array [count, …]}.
 
         ``n_step`` and ``gamma`` are those of other rings; sums are made with the discount that this one was made with.
@@ -108,7 +108,7 @@ class WholeReturns:
         self._waiting = np.concatenate([self._waiting, first + np.arange(count)])
 
     def _settle(self) -> None:
-        """Sum up what waits, as far as it has come to an end."""
+        """Sum up the waiting steps whose episode has ended by now; the others go on waiting."""
         ring, capacity = self._ring, self._ring.capacity
         serials = self._waiting[self._waiting >= ring.written - capacity]
         rows = serials % capacity
@@ -124,20 +124,22 @@ class WholeReturns:
         self._known[rows] = True
 
     def _summed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (sum [M], discount [M], row behind the episode [M], NONE where it has not ended) for steps ``rows`` [M].
+        """Return (sum [M], discount [M], row after the episode [M], NONE where it has not ended) for steps ``rows`` [M].
 
-        Of an episode that goes on in ``rows`` all later steps are among them.
+        Of an episode that goes on in ``rows`` all later steps are among them. Pointer doubling: ``jump`` [M] points from each
+        step to the one where its sum so far stops, at first the next one; every round adds the sum that begins there, and
+        so doubles the length of each sum. Place M stands for "nothing follows": its sum is 0, its factor 1.
         """
         ring, count = self._ring, len(rows)
         flags, link = ring.flags[rows], ring.link[rows]
         ended, terminated = (flags & ENDED) > 0, (flags & TERMINATED) > 0
         self._place[rows] = np.arange(count)
-        jump = np.where(ended | (link == NONE), count, self._place[link])  # [M]; count: there is nowhere to go on to
+        jump = np.where(ended | (link == NONE), count, self._place[link])
         jump = np.append(jump, count)
         total = np.append(ring.reward[rows].astype(np.float64), 0.0)
         factor = np.append(np.where(ended & terminated, 0.0, self._gamma), 1.0)
         last = np.append(np.where(ended, link, NONE), NONE)
-        while (jump < count).any():  # each round doubles the steps that are summed
+        while (jump < count).any():
             total = total + factor * total[jump]
             factor = factor * factor[jump]
             last = np.where(last == NONE, last[jump], last)

@@ -61,14 +61,14 @@ def estimate(episodes: Sequence[RecordedEpisode], gamma: float) -> dict[str, Any
     for rows in confidence.resamples(len(episodes), number) if len(episodes) > 1 else ():
         for name, values in recorded.statistics(_counts(rows)).items():
             drawn[name].append(values)
-    told = {name: _told(value, drawn[name], recorded.scale(name)) for name, value in found.items()}
+    reported = {name: _interval(value, drawn[name], recorded.scale(name)) for name, value in found.items()}
     return {
         "episodes": len(episodes),
         "steps": recorded.steps,
         "effective_sample_size": recorded.effective_sample_size(),
-        "behaviour": told["behaviour"],
-        "is": {"per_step": told["is_step"], "per_episode": told["is_episode"]},
-        "wis": {"per_step": told["wis_step"], "per_episode": told["wis_episode"]},
+        "behaviour": reported["behaviour"],
+        "is": {"per_step": reported["is_step"], "per_episode": reported["is_episode"]},
+        "wis": {"per_step": reported["wis_step"], "per_episode": reported["wis_episode"]},
     }
 
 
@@ -163,7 +163,7 @@ def _counts(rows: np.ndarray) -> np.ndarray:
     return np.bincount(flat, minlength=number * size).reshape(number, size).astype(np.float64)
 
 
-def _told(value: Any, drawn: list[np.ndarray], scale: float) -> dict[str, float | None]:
+def _interval(value: Any, drawn: list[np.ndarray], scale: float) -> dict[str, float | None]:
     """Return {mean, low, high} of a statistic and its resamples, which are to be multiplied by e^scale."""
     resampled = np.concatenate(drawn) if drawn else np.empty(0)
     resampled = resampled[

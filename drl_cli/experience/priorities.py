@@ -4,7 +4,7 @@ Used by ``actors.replay_buffer``. Source: Schaul et al. 2016, Prioritized Experi
 proportional variant: row i is drawn with probability p_i^α / Σ p_k^α, where p_i = |TD error| + ε. Deviations: new rows
 get the largest *raw* priority seen so far (1 at first), to which ε and α are applied like to any other. A window that
 may not be drawn yet (see ``experience.ring_buffer``) is drawn anew, so that draws are in proportion among those that
-may; the mass by which probabilities are told includes such rows, which are few.
+may; the mass that probabilities are relative to includes such rows, which are few.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Priorities:
         return (priority + self._eps) ** self._alpha
 
     def follow(self, first: int | None = None, masses: np.ndarray | None = None) -> None:
-        """Give mass to the steps that the ring has stored since the last call, and none to the rows behind ends.
+        """Give mass to the steps that the ring has stored since the last call, and none to the rows after ends.
 
         ``masses`` (float64 [T, N]) are those of the fragment whose first step has the serial number ``first``; without
         them the steps get that of the largest priority.

@@ -1,6 +1,6 @@
 """A ring of steps in stream order, from which n-step transitions and frame stacks are read by index arithmetic.
 
-Every step of every environment is one row; ``link`` holds the row of the step that followed it. The observation behind
+Every step of every environment is one row; ``link`` holds the row of the step that followed it. The observation after
 an episode's last step is a row of its own (an *end* row), so that ``obs[link[i]]`` is always the real next
 observation, never one after a reset, and frames are stored once. The last steps of a stream have no successor yet
 (link −1): windows that would need it are not drawn until it has come, so that fragment borders change nothing.
@@ -9,7 +9,7 @@ A successor is always written later than its step and is therefore overwritten l
 finds its whole window. Rows wander over one ring for all workers, whatever their number.
 
 Observations are single frames, read as stacks (``experience.frames``). A predecessor is overwritten earlier than its row: a
-row whose stack has lost a frame is not drawn. The stack behind a window needs no look of its own: it reaches back less far.
+row whose stack has lost a frame is not drawn. The stack after a window needs no look of its own: it reaches back less far.
 
 A row's *serial* number counts all rows ever written; it is in row ``serial % capacity`` until another one is.
 """
@@ -102,10 +102,20 @@ class Ring:
         The step [t, n] has the number first + t·N + n. ValueError, and nothing stored, for another shape or dtype.
         """
         self._check(columns)
-        steps, envs = columns["reward"].shape
         ended = columns["terminated"] | columns["truncated"]
         before = self._join(worker, columns["cut"])
         first = self.written
+        self._write_steps(columns, ended, before)
+        self._note_ends(worker, first, columns, ended)
+        return first
+
+    def _write_steps(self, columns: Columns, ended: np.ndarray, before: np.ndarray) -> None:
+        """Write a fragment's steps, each linked to the next one of its environment.
+
+        ``ended`` bool [T, N]; ``before`` [N]: how many rows earlier the predecessor of each first step is.
+        """
+        steps, envs = ended.shape
+        serials = self.written + np.arange(steps * envs)
         rows = self._reserve(steps * envs)
         flat = {
             name: columns[name].reshape(len(rows), *columns[name].shape[2:]) for name in ("obs", "action", "reward")
@@ -115,19 +125,21 @@ class Ring:
         self._frames.write(rows, flat["obs"], back)
         self.action[rows], self.reward[rows] = flat["action"], flat["reward"]
         self.flags[rows] = STEP + ENDED * ended.ravel() + TERMINATED * columns["terminated"].ravel()
-        serials = first + np.arange(steps * envs)
         following = (serials + envs) % self.capacity
         following[-envs:] = NONE
         self.link[rows] = following
+
+    def _note_ends(self, worker: int, first: int, columns: Columns, ended: np.ndarray) -> None:
+        """Write the end rows of a fragment whose first step is row ``first``, and note where its streams stand."""
+        steps, envs = ended.shape
         which = np.flatnonzero(ended.ravel())
         if len(which):
-            self.link[rows[which]] = self._end_rows(columns["end_obs"], first + which)
+            self.link[(first + which) % self.capacity] = self._end_rows(columns["end_obs"], first + which)
         for env in range(envs):
             if ended[-1, env]:
                 self._streams.ended((worker, env))
             else:
                 self._streams.wait((worker, env), first + (steps - 1) * envs + env, columns["tail_obs"][env])
-        return first
 
     def cut(self, worker: int) -> None:
         """End the streams of ``worker``: what it sends from now on does not continue them."""
@@ -175,10 +187,10 @@ class Ring:
         self.link[row] = self._end_rows(next_obs[None], np.array([serial]))[0]
 
     def _end_rows(self, obs: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """Write ``obs`` [E, …] as end rows behind the steps with the serial numbers ``before``; returns where they are."""
+        """Write ``obs`` [E, …] as end rows after the steps with the serial numbers ``before``; returns where they are."""
         serials = self.written + np.arange(len(obs))
         rows = self._reserve(len(obs))
-        # Nobody reads their actions and rewards, but a checkpoint holds them: equal runs have equal bytes.
+        # Their actions and rewards are never read, but a checkpoint holds them: equal runs have equal bytes.
         self._frames.write(rows, obs, serials - before)
         self.action[rows], self.reward[rows] = 0, 0.0
         self.link[rows], self.flags[rows] = NONE, 0
@@ -203,7 +215,7 @@ class Ring:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Follow up to ``n_step`` steps from each of ``rows`` (int [M]).
 
-        Returns (reward [M] float32, discount [M] float32, last [M] int: the row behind the window, valid [M] bool).
+        Returns (reward [M] float32, discount [M] float32, last [M] int: the row after the window, valid [M] bool).
         A window ends where the episode does, terminated or truncated; the exponent of γ is its number of real steps.
         """
         reward = np.zeros(len(rows), np.float64)

@@ -1,14 +1,14 @@
 """Sequences of a ring's steps for recurrent policies: drawn whole, with the recurrent state before them.
 
-Used by ``actors.replay_buffer`` in place of the ring that it holds; it answers to the same names. Source: Kapturowski et al.
+Used by ``actors.replay_buffer`` in place of the ring that it holds; it has the same methods. Source: Kapturowski et al.
 2019, "Recurrent Experience Replay in Distributed Reinforcement Learning" (R2D2), section 2.3 and 3: stored states, burn-in,
 neighbours that overlap by half.
 
 A sequence has ``burn_in`` steps that only bring the state up to date, then ``learnt`` steps, then the ``n_step``
 observations that the last of these are bootstrapped from. What is learnt begins at every ⌈learnt/2⌉th step of an episode, from
 its first one on: every step but those at the start is learnt from in two sequences. No sequence crosses an episode's
-border: the burn-in is shorter where the episode began later, with a reset where it did, and behind the end comes padding.
-Deviation: the paper's sequences include their burn-in, so that nobody learns from the first steps of an episode.
+border: the burn-in is shorter where the episode began later, with a reset where it did, and after the end comes padding.
+Deviation: the paper's sequences include their burn-in, so that the first steps of an episode are never learnt from.
 
 The worker says each step's ``position`` in its episode, and the ``state_<i>`` before it; both are kept for every row (8
 bytes a cell and env step), because which of them a burn-in begins with is not known when they are stored.
@@ -88,7 +88,7 @@ class Sequences:
         """Follow the sequences whose learnt part begins in ``rows`` (int [M]).
 
         Returns (reward [M, learnt] float32, discount [M, learnt] float32, chain [M, learnt + n_step] int: the rows of the
-        steps and what lies behind them, valid [M] bool). Rewards are n-step, as in ``Ring.windows``; behind the episode's
+        steps and what lies after them, valid [M] bool). Rewards are n-step, as in ``Ring.windows``; after the episode's
         end they are 0. A sequence is valid when nothing that it needs has yet to come or is gone.
         """
         ring, learnt = self._ring, self._learnt
@@ -99,7 +99,7 @@ class Sequences:
             before = chain[:, step - 1]
             following = ring.link[before]
             chain[:, step] = np.where(following == NONE, before, following)
-            valid &= (following != NONE) | ((ring.flags[before] & STEP) == 0)  # behind an end row nothing is to come
+            valid &= (following != NONE) | ((ring.flags[before] & STEP) == 0)  # after an end row nothing is to come
         valid &= self._rows_before(rows)[1]
         alive = (ring.flags[chain] & STEP) > 0
         each = np.where(alive, ring.reward[chain], 0.0).astype(np.float64)
@@ -149,7 +149,7 @@ class Sequences:
         alive = (ring.flags[chain] & STEP) > 0
         ahead = sum(alive[:, step : step + learnt].astype(np.int32) for step in range(chain.shape[1] - learnt))
         mask, action = alive[:, :learnt], ring.action[chain[:, :learnt]]
-        action[~mask] = 0  # behind an end there is none
+        action[~mask] = 0  # after an end there is none
         columns = {
             "obs": ring.stacks(whole.ravel()).reshape(*whole.shape, *ring.stacked_shape),
             "action": action,

@@ -1,7 +1,7 @@
 """Where the stream of each environment stands between two fragments.
 
 Used by ``experience.ring_buffer``. A stream is one environment of one worker. Between fragments it either waits for the
-step behind its last one (a *head*), or its last episode has ended and a new one comes (*fresh*). A stream of which
+step after its last one (a *head*), or its last episode has ended and a new one comes (*fresh*). A stream of which
 neither is known
 may go on anywhere in an episode: its past is not in the ring.
 """
@@ -23,7 +23,7 @@ class Streams:
 
     def __init__(self) -> None:
         """No stream is known."""
-        self._heads = {}  # stream -> (serial number of its last step, the observation behind that)
+        self._heads = {}  # stream -> (serial number of its last step, the observation after that)
         self._fresh = set()  # streams whose next step begins an episode
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class Streams:
         return len(self._heads) + len(self._fresh)
 
     def wait(self, stream: Stream, serial: int, next_obs: np.ndarray) -> None:
-        """The last step of ``stream`` is row ``serial``; ``next_obs`` has been seen behind it, but no step from there."""
+        """The last step of ``stream`` is row ``serial``; ``next_obs`` has been seen after it, but no step from there."""
         self._heads[stream] = (serial, next_obs.copy())
 
     def ended(self, stream: Stream) -> None:

@@ -58,7 +58,7 @@ class SumTree:
     def find(self, points: np.ndarray) -> np.ndarray:
         """Return for each of ``points`` (float64 [M] in [0, total]) the number in whose interval of mass it lies, int64 [M].
 
-        The intervals lie one behind the other in the order of the numbers. A number without mass is never returned; the
+        The intervals lie one after the other in the order of the numbers. A number without mass is never returned; the
         total must be above 0.
         """
         points = np.asarray(points, np.float64)

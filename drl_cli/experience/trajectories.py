@@ -1,4 +1,4 @@
-"""From fragments to one batch of trajectories [E, T]: what algorithms learn from that look at whole stretches in order.
+"""From fragments to one batch of trajectories [E, T]: for algorithms that learn from consecutive steps.
 
 Used by ``actors.batch_learner``. ``experience.columns`` says what a fragment and a trajectory batch hold. A stream is what one
 environment did in one fragment. Streams of equal length are the rows of the batch, however many fragments a worker brought;
@@ -35,31 +35,32 @@ def join(fragments: Sequence[Columns], gamma: float, sequence: int = 1, stepwise
     """
     plan = _plan(fragments, sequence)
     stacks = [_stacks(fragment) for fragment in fragments]
+
+    def laid(name: str, every: int = 1) -> np.ndarray:
+        return plan.laid([fragment[name] for fragment in fragments], every)
+
     batch = {"obs": plan.laid(stacks)}
-    for name in ("action", "reward", "logp"):
-        if name in fragments[0]:
-            batch[name] = plan.laid([fragment[name] for fragment in fragments])
-    terminated, truncated, real = (
-        plan.laid(columns)
-        for columns in (
-            [fragment["terminated"] for fragment in fragments],
-            [fragment["truncated"] for fragment in fragments],
-            [np.ones(fragment["reward"].shape, bool) for fragment in fragments],
-        )
-    )
-    # Nothing follows what stands before padding: it must not flow back.
-    follows = np.ones_like(real)
-    follows[:, :-1] = real[:, 1:]
-    batch["discount"] = (gamma * (real & ~terminated)).astype(np.float32)
-    batch["trace"] = (real & follows & ~terminated & ~truncated).astype(np.float32)
-    batch["mask"] = real.astype(np.float32)
+    batch |= {name: laid(name) for name in ("action", "reward", "logp") if name in fragments[0]}
+    real = plan.laid([np.ones(fragment["reward"].shape, bool) for fragment in fragments])
+    batch |= _factors(real, laid("terminated"), laid("truncated"), gamma)
     if STATE + "0" in fragments[0]:
         begins = plan.laid([fragment["position"] == 0 for fragment in fragments])
         batch["begins"] = begins.astype(np.float32)
         for name in _state_names(fragments[0]):
-            every = 1 if name in stepwise else sequence
-            batch[name] = plan.laid([fragment[name] for fragment in fragments], every)
+            batch[name] = laid(name, 1 if name in stepwise else sequence)
     return batch | _ends(fragments, stacks, plan)
+
+
+def _factors(real: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, gamma: float) -> Batch:
+    """Return the columns discount, trace and mask, float32 [E, T], of what is ``real`` (no padding) and where it ends, bool."""
+    # Nothing follows the step before padding: no value flows back from there.
+    follows = np.ones_like(real)
+    follows[:, :-1] = real[:, 1:]
+    return {
+        "discount": (gamma * (real & ~terminated)).astype(np.float32),
+        "trace": (real & follows & ~terminated & ~truncated).astype(np.float32),
+        "mask": real.astype(np.float32),
+    }
 
 
 def padded_shape(streams: int, steps: int, sequence: int, batch_steps: int | None = None) -> tuple[int, int, int]:
@@ -76,7 +77,7 @@ class _Plan(NamedTuple):
     """Where every step of every stream is laid."""
 
     shape: tuple  # (E, T)
-    places: list  # of each fragment: flat index of its steps, int64 [T, N]; those behind a stream's length are E·T
+    places: list  # of each fragment: flat index of its steps, int64 [T, N]; those after a stream's length are E·T
     lengths: list  # of each fragment: int64 [N]
     are_whole: bool  # complete episodes
 
@@ -145,12 +146,12 @@ def _stacks(fragment: Columns) -> np.ndarray:
 
 
 def _pushed(stacks: np.ndarray, frames: np.ndarray) -> np.ndarray:
-    """Return ``stacks`` with ``frames`` behind them, the oldest left out."""
+    """Return ``stacks`` with ``frames`` after them, the oldest left out."""
     return np.concatenate([stacks[..., frames.shape[-1] :], frames], axis=-1)
 
 
 def _ended(fragment: Columns) -> np.ndarray:
-    """Return bool [T, N]: the steps behind which an episode ended, either way."""
+    """Return bool [T, N]: the steps after which an episode ended, either way."""
     return fragment["terminated"] | fragment["truncated"]
 
 
@@ -159,7 +160,7 @@ def _state_names(fragment: Columns) -> list[str]:
 
 
 def _ends(fragments: Sequence[Columns], stacks: Sequence[np.ndarray], plan: _Plan) -> Batch:
-    """Return what bootstraps look at: behind the last step of every stream, in order, then the cuts inside, then padding.
+    """Return what bootstraps look at: after the last step of every stream, in order, then the cuts inside, then padding.
 
     Complete episodes have cuts alone: nothing of them goes on.
     """
@@ -191,12 +192,12 @@ def _ends(fragments: Sequence[Columns], stacks: Sequence[np.ndarray], plan: _Pla
 
 
 def _end_columns(fragment: Columns, stacks: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return {column of the batch: (values behind the last steps [N, …], values behind each end [E, …])}."""
+    """Return {column of the batch: (values after the last steps [N, …], values after each end [E, …])}."""
     frames, ends = fragment["tail_obs"], fragment["end_obs"]
     if "stack" in fragment:
         step, env = np.nonzero(_ended(fragment))
         ends = _pushed(stacks[step, env], ends)
-        # Behind an episode's end stands the first frame of the next; its value is not asked for.
+        # After an episode's end stands the first frame of the next; its value is never used.
         frames = _pushed(stacks[-1], frames)
     columns = {"end_obs": (frames, ends)}
     for name in _state_names(fragment):

@@ -1,7 +1,7 @@
 """What a policy's actions are, as plain data: a Box, one choice, several choices at once, several switches.
 
-Used by ``policies.policy_spec`` (policies made of them), ``policies.policy_from_manifest`` (manifests) and whoever
-acts. Each has ``kind`` (the space's name), ``shape`` and ``dtype`` of one action of the policy, ``size`` (numbers of
+Used by ``policies.policy_spec`` (policies made of them), ``policies.policy_from_manifest`` (manifests) and all that
+act. Each has ``kind`` (the space's name), ``shape`` and ``dtype`` of one action of the policy, ``size`` (numbers of
 the widest head) and ``misfit``.
 """
 

@@ -1,7 +1,8 @@
 """An actor-critic as graph variables: what a policy with values says of observations, for every algorithm that learns so.
 
-Used by the graphs of PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. ``look`` is the twin of ``policies.numpy_policy.NumpyPolicy``:
-filter and mask included. ``look_at`` looks at a whole trajectory batch (``experience.trajectories``).
+Used by the graphs of PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. ``look`` is the TensorFlow form of
+``policies.numpy_policy.NumpyPolicy``: filter and mask included. ``look_at`` looks at a whole trajectory batch
+(``experience.trajectories``).
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from drl_cli.policies import distributions_tf, filters_tf
 from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.forward_tf import Tensors
     from drl_cli.policies.nets import Weights
     from drl_cli.policies.policy_spec import PolicySpec
-    from drl_cli.tf1.tensorflow import Tensor
 
 
 class Seen(NamedTuple):
@@ -89,7 +89,7 @@ class ActorCritic:
 def look_at(net: ActorCritic, values: Tensors, batch: Tensors) -> tuple[Tensors, Tensor, Tensor]:
     """Look at a trajectory batch of E streams and T steps with the weights ``values`` of the ActorCritic ``net``.
 
-    Returns (heads {name: [E·T, size]}, value [E, T], next_value [E, T]); the next value is that of the next step, behind an
+    Returns (heads {name: [E·T, size]}, value [E, T], next_value [E, T]); the next value is that of the next step, after an
     end or the last step that of the real observation there (``end_obs``). Gradients flow through all three.
     """
     streams, steps = batch["obs"].shape[:2].as_list()
@@ -119,7 +119,7 @@ def state_of(net: ActorCritic, batch: Tensors, name: str, rows: int) -> tuple[Te
 
 
 def _next(value: Tensor, end_value: Tensor, end_at: Tensor) -> Tensor:
-    """The value behind each step, [E, T]: of the step that follows in ``value`` [E, T], or ``end_value`` [M] at ``end_at``."""
+    """The value after each step, [E, T]: of the step that follows in ``value`` [E, T], or ``end_value`` [M] at ``end_at``."""
     following = tf.concat([value[:, 1:], tf.zeros_like(value[:, :1])], axis=1)  # [E, T]
     flat = tf.concat([tf.reshape(following, [-1]), tf.zeros([1])], axis=0)  # [E·T + 1], the last one for padding
     flat = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_value)  # [E·T + 1]

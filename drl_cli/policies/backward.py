@@ -1,7 +1,7 @@
 """The reverse pass of ``policies.forward`` in NumPy, for nets of dense layers: what A3C's workers compute gradients with.
 
 TensorFlow in a worker costs seven seconds of CPU to import and a session call for every gradient; a dense net of two layers
-is differentiated here by a dozen matrix products. ``tests/networks/test_backward.py`` holds it together with TensorFlow's
+is differentiated here by a dozen matrix products. ``tests/policies/test_backward.py`` compares it with TensorFlow's
 gradients, and with differences.
 
 Source: the chain rule, layer by layer, backwards (Rumelhart et al. 1986). Deviations from the forward pass:
@@ -52,11 +52,10 @@ class Backward:
         if not is_differentiable(net):
             raise ValueError(f"the net {net.name} has parts that are differentiated by the graph only")
         self._trunk = [_Layer(f"{net.name}/dense_{index}", layer, weights) for index, layer in enumerate(net.layers)]
-        free = getattr(net, "free_heads", ())
         self._heads, self._free = {}, {}
         for head, size in net.heads:
             scope = f"{net.name}/{head}"
-            if head in free:
+            if head in net.free_heads:
                 self._free[head] = (f"{scope}/free", weights[f"{scope}/free"])
                 continue
             own = [_Layer(f"{scope}/dense_{index}", layer, weights) for index, layer in enumerate(net.head_layers)]
@@ -101,7 +100,7 @@ def _run(layers: list[_Layer], x: np.ndarray) -> tuple[list, np.ndarray]:
 
 
 def _back(layers: list[_Layer], tape: Any, of_output: np.ndarray, found: Heads, further: bool) -> np.ndarray | None:
-    """Put the gradients of ``layers`` into ``found``; returns that of their input if it is asked for ``further``."""
+    """Put the gradients of ``layers`` into ``found``; returns that of their input if ``further``."""
     of_input: np.ndarray | None = of_output
     for index in reversed(range(len(layers))):
         if of_input is not None:  # as it is of the first layer alone, at the end

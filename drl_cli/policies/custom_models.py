@@ -1,4 +1,4 @@
-"""Networks of one's own: a class registered under a name, which sees observations in the place of a net's first layers.
+"""Custom models: a class registered under a name, which processes observations in place of a net's first layers.
 
 ``model: {custom_model: NAME, custom_model_config: {…}}`` names one. A registered class is called with the shape of one
 observation, (size,) or (height, width, channels), and with ``custom_model_config`` as keyword arguments. What it makes has
@@ -7,14 +7,14 @@ observation, (size,) or (height, width, channels), and with ``custom_model_confi
     variables                       {name: shape} of its weights, all float32
     graph(tf, weights, inputs)      features [B, F] of float32 observations [B, *shape] and {name: tensor}: TF1 style
                                     (``tensorflow.compat.v1``), differentiable, each row by itself, no variables of its own
-    forward(weights, inputs)        optional: the same in NumPy. Without it whoever acts runs the graph in a session, and
+    forward(weights, inputs)        optional: the same in NumPy. Without it workers run the graph in a session, and
                                     loads TensorFlow for that
-    initial_weights(rng)            optional: {name: array} of those that shall not begin as the house's layers do, Glorot-
+    initial_weights(rng)            optional: {name: array} of those that do not begin as other layers do, Glorot-
                                     uniform with two axes or more, else zero; ``rng`` is a ``numpy.random.Generator``
 
 Bytes of images arrive in [-1, 1] (``zero_mean``) or [0, 1], filtered observations filtered. Weights are named
-NET/custom/NAME, so that they move, are averaged, copied to targets and checkpointed as all others are; behind the features
-come the net's other inputs, layers that are no part of ``model``, an LSTM, and the heads. Layer 2, no TensorFlow:
+NET/custom/NAME, so that they move, are averaged, copied to targets and checkpointed as all others are; after the features
+come the net's other inputs, layers that are no part of ``model``, an LSTM, and the heads. No TensorFlow here:
 ``policies.custom_models_tf`` runs and checks graphs. Source of the keys: RLlib (MODEL_DEFAULTS, 1.0.1), whose custom
 models are classes too.
 """
@@ -142,7 +142,7 @@ class Model:
     def trial(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return (weights, float32 [ROWS, *shape]) to try the model with, always the same.
 
-        The weights are near the first ones, but none is 0: a bias that is forgotten shall show.
+        The weights are near the first ones, but none is 0: a bias that is left out must show.
         """
         rng = np.random.default_rng(0)
         weights = {name: _moved(rng, value) for name, value in self.initial_weights(rng).items()}

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drl_cli.tf1.session import new_session
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.custom_models import Model
     from drl_cli.policies.forward_tf import Tensors
     from drl_cli.policies.nets import Weights
     from drl_cli.policies.policy_spec import PolicySpec
-    from drl_cli.tf1.tensorflow import Tensor
 
 _ONE_THREAD = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 1, "device_count": {"GPU": 0}}
 

@@ -108,7 +108,7 @@ class MultiCategorical:
         """``spec``: PolicySpec with a MultiDiscreteSpec."""
         nvec = np.asarray(multi_discrete(spec.action).nvec)
         ends, widest = np.cumsum(nvec), np.arange(nvec.max())
-        # The column of each choice's actions, and behind the last one a column of FILL for narrower choices.
+        # The column of each choice's actions, and after the last one a column of FILL for narrower choices.
         self._columns = np.where(widest < nvec[:, None], (ends - nvec)[:, None] + widest, ends[-1])  # [k, widest]
 
     def _logits(self, heads: Heads) -> np.ndarray:
@@ -241,7 +241,7 @@ class SquashedGaussian:
         """Return the log-density of ``action`` [N, A] in the policy's bounds, float64 [N] (appendix C, eq. 21).
 
         It is that of the number as it stands in ``action``: near the bounds float32 is coarse, and what the draw was
-        before squashing can no longer be told exactly. Of the same action and heads it is always the same.
+        before squashing can no longer be computed exactly. Of the same action and heads it is always the same.
         """
         raw, log_slope = self._squashed.undone(action)
         log_std = np.minimum(np.maximum(heads["log_std"].astype(np.float64), LOG_STD_MIN), LOG_STD_MAX)

@@ -22,18 +22,18 @@ import numpy as np
 
 from drl_cli.policies.action_specs import DiscreteSpec, discrete, multi_discrete
 from drl_cli.policies.distributions import FILL, LOG_STD_MAX, LOG_STD_MIN
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.forward_tf import Tensors
     from drl_cli.policies.policy_spec import PolicySpec
-    from drl_cli.tf1.tensorflow import Tensor
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 EDGE = 1e-3
-"""How near to a bound an action is believed to be, in halves of the range. The inverse of tanh is infinite at a bound, and 3.8
+"""How near to a bound an action is taken to be at most, in halves of the range. The inverse of tanh is infinite at a bound,
+and 3.8
 here: in float32 it would go to 9, and a few saturated actions would outweigh all others in what a Gaussian is fitted to."""
 
 
@@ -70,7 +70,7 @@ class TFMultiCategorical:
         self._nvec = (action.n,) if isinstance(action, DiscreteSpec) else multi_discrete(action).nvec
 
     def _logp(self, heads: Tensors) -> Tensor:
-        """Log-probabilities, one row for each choice, [B, k, widest]; narrower choices have 0 chance behind their end."""
+        """Log-probabilities, one row for each choice, [B, k, widest]; narrower choices have 0 chance after their end."""
         widest = max(self._nvec)
         each = tf.split(heads["logits"], self._nvec, axis=-1)  # [B, n] each
         padded = [

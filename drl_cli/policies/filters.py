@@ -1,9 +1,10 @@
 """Observations and rewards on a common scale: the weights that a filter adds to a policy, and what it does, in NumPy.
 
 With ``PolicySpec.filter`` every observation is centred and divided by its running deviation before a net sees it. Its
-weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them. With
-``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose variance is
-``filter/return_var``. ``policies.filters_tf`` is the twin for learning, ``actors.running_filters`` gathers the statistics.
+weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them.
+With ``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose
+variance is ``filter/return_var``. ``policies.filters_tf`` is the TensorFlow form, for learning, ``actors.running_filters``
+gathers the statistics.
 
 Sources: RLlib's MeanStdFilter (1.0.1); Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients" (arXiv
 2005.12729), reward scaling and observation clipping. Deviations from RLlib:
@@ -73,9 +74,8 @@ def weights_of(spec: FilteredSpec, obs: Moments | None, returns: Moments | None)
         if obs is not None:
             mean, var = obs.mean.copy(), obs.variance()
         var[~_varied(mean, var)] = 1.0
-        masks = getattr(spec, "mask", ())
-        if masks:
-            start, count = masks
+        if spec.mask:
+            start, count = spec.mask
             mean[start : start + count], var[start : start + count] = 0.0, 1.0
         weights[MEAN] = np.clip(mean, -_MOST, _MOST).astype(np.float32)
         weights[VAR] = np.minimum(var, _MOST).astype(np.float32)

@@ -1,6 +1,6 @@
 """The filters of a policy in the graph: their variables, observations and rewards on a common scale when they are learnt from.
 
-The twin of ``policies.filters``, which has the sources; ``tests/tf1/test_graph_filtering.py`` holds both together. Used by
+The TensorFlow form of ``policies.filters``, which has the sources; ``tests/policies/test_filters_tf.py`` compares them. Used by
 ``tf1.graph`` (algorithms with a replay, which holds raw observations and rewards) and by ``policies.actor_critic_tf``.
 """
 
@@ -12,12 +12,11 @@ import numpy as np
 
 from drl_cli.policies import filters
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, RETURN_VAR, STREAMS, VAR
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.forward_tf import Tensors
     from drl_cli.policies.policy_spec import PolicySpec
-    from drl_cli.tf1.tensorflow import Tensor, Variable
 
 
 def variables(spec: PolicySpec, scope: str) -> dict[str, Variable]:

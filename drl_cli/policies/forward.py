@@ -1,8 +1,8 @@
 """The forward pass of a net in NumPy: what workers, the tester, rollout and evaluate act with.
 
 One small net on a handful of observations costs about 10 µs here against 100 to 200 µs for a session call, and needs no
-TensorFlow. ``policies.forward_tf`` computes the same numbers to a tolerance; ``tests/networks/test_parity.py`` holds
-both together.
+TensorFlow. ``policies.forward_tf`` computes the same numbers to a tolerance; ``tests/policies/test_parity.py`` compares
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A NetSpec as graph variables and its forward pass: the twin of ``policies.forward`` for learning.
+"""A NetSpec as graph variables and its forward pass: ``policies.forward`` as graph tensors, for learning.
 
 Layers are variables and ``matmul`` (TensorFlow's compat layer no longer has ``tf.layers``). With ``copies > 1`` all
 variables have a leading axis and one batched matmul runs every copy.
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
 from drl_cli.policies.layers_tf import lstm, one_step
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.layers_tf import Noise
     from drl_cli.policies.nets import Conv, Dense, NetSpec, Weights
-    from drl_cli.tf1.tensorflow import Tensor, Variable
 
 Tensors: TypeAlias = dict[str, Tensor]  # heads, weights or the columns of a batch, by name
 
@@ -92,7 +91,7 @@ class TFNet:
 
         ``state``: (output, cell) before the first step, [B, lstm] each; ``begins``: float32 [B, S], 1 where an episode
         begins, before which the state is forgotten, or None; ``looped``: for XLA. The first ``skip`` steps only bring the
-        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state behind the last step).
+        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state after the last step).
         """
         net, (rows, steps) = self._net, obs.shape[:2].as_list()
         x = self._features(

@@ -1,6 +1,6 @@
-"""What a policy does when it does not explore, as graph tensors: the whole twin of ``policies.numpy_policy.NumpyPolicy``.
+"""What a policy does when it does not explore, as graph tensors: ``policies.numpy_policy.NumpyPolicy`` for exports.
 
-Observations as the environment (behind its preprocessing) gives them go in, actions in the environment's units come out:
+Observations as the environment (after its preprocessing) gives them go in, actions in the environment's units come out:
 filter, mask, nets, memory, distribution, scaling and clipping are all in it. Used by ``export``, whose tests hold it together
 with NumPy's.
 """
@@ -16,13 +16,12 @@ from drl_cli.policies import distributions_tf, filters_tf
 from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete
 from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
 from drl_cli.policies.forward_tf import TFNet
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.forward_tf import Tensors
     from drl_cli.policies.nets import Weights
     from drl_cli.policies.policy_spec import PolicySpec
-    from drl_cli.tf1.tensorflow import Tensor
 
 
 class Greedy:

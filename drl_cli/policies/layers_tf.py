@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from drl_cli.tf1.stateless_random import stateless_normal
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.nets import NetSpec
-    from drl_cli.tf1.tensorflow import Tensor
 
 Noise: TypeAlias = Callable[[Sequence[int]], Tensor]  # fresh f(ε) float32 of a shape
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from drl_cli.config.sections.model import conv_filters
+from drl_cli.config.sections.model import OwnNetwork, conv_filters
 from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.errors import ConfigError
@@ -95,9 +95,9 @@ def mask(spaces: EnvSpec) -> tuple[int, ...]:
 def layers(model: FullyConnected) -> tuple[Dense, ...]:
     """Return the Dense layers of a fully connected section (``fcnet_hiddens``, ``fcnet_activation``, ``layer_norm``).
 
-    None where a custom model stands in their place.
+    () where a custom model stands in their place.
     """
-    if getattr(model, "custom_model", None) is not None:  # a key of sections that see observations
+    if isinstance(model, OwnNetwork) and model.custom_model is not None:
         return ()
     return tuple(Dense(units, model.fcnet_activation, model.layer_norm) for units in model.fcnet_hiddens)
 

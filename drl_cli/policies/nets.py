@@ -66,9 +66,9 @@ class Conv:
         return -(-side // self.stride) if self.padding == "same" else (side - self.kernel) // self.stride + 1
 
     def padding_of(self, side: int) -> tuple[int, int]:
-        """Return how many zeros stand before and behind a side of ``side`` pixels.
+        """Return how many zeros stand before and after a side of ``side`` pixels.
 
-        TensorFlow's "same" is as much as the last window needs, the odd pixel behind.
+        TensorFlow's "same" is as much as the last window needs, the odd pixel after.
         """
         if self.padding == "valid":
             return 0, 0
@@ -131,7 +131,7 @@ class NetSpec:
         return sum(size for _, size in self.inputs)
 
     def image_shapes(self) -> list[tuple[int, ...]]:
-        """Return the shapes (height, width, channels) in front of each convolution and behind the last one."""
+        """Return the shapes (height, width, channels) in front of each convolution and after the last one."""
         shapes = [tuple(self.image)]
         for conv in self.convs:
             height, width, _ = shapes[-1]

@@ -101,7 +101,7 @@ class NumpyPolicy:
         return self._with_mask(heads, obs), (*cells, previous)
 
     def noted(self, state: State, action: np.ndarray) -> State:
-        """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
+        """Return ``state`` after ``action`` [N, …]: where the policy sees its previous action, that is the one."""
         if not self.spec.previous:
             return state
         previous = np.zeros((len(action), self.spec.previous_size), np.float32)
@@ -125,7 +125,7 @@ class NumpyPolicy:
         return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
 
     def next_state(self, obs: np.ndarray, state: State) -> State:
-        """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
+        """Return the recurrent state after ``obs`` whatever is done there; without weights the state stays."""
         return self.stepped(obs, state)[1] if state and self.has_weights else state
 
     def heads(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
@@ -209,7 +209,7 @@ class NumpyPolicy:
         return self._distribution.values(self.heads(obs, rng))
 
     def act(
-        self, obs: np.ndarray, state: State, rng: np.random.Generator, explore: bool
+        self, obs: np.ndarray, state: State, rng: np.random.Generator | None, explore: bool
     ) -> tuple[np.ndarray, State, Heads]:
         """Choose actions for ``obs`` [N, *stacked_shape].
 
@@ -218,7 +218,12 @@ class NumpyPolicy:
         draw their weights. Of scored policies "logp" float32 [N] is that of the action, however it was chosen.
         """
         heads, state = self.stepped(obs, state, rng if explore else None)
-        action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
+        if not explore:
+            action = self._distribution.greedy(heads)
+        elif rng is not None:
+            action = self._distribution.sample(heads, rng)
+        else:
+            raise ValueError("exploring draws need a generator")
         return action, self.noted(state, action), self.scores(heads, action)
 
     def logp(self, heads: Heads, action: np.ndarray, **drawing: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A PolicySpec from the plain data of a manifest, which may be somebody else's file: exactly a spec, or refused.
+"""A PolicySpec from the plain data of a manifest, which may come from elsewhere: exactly a spec, or refused.
 
 Used by ``policies.numpy_policy``. Manifests of versions before images, discrete actions, recurrent cells and
 log-probabilities lack the keys of those; their values are the defaults then.
@@ -137,7 +137,7 @@ def _net(data: Any) -> NetSpec:
         **flags,
     )
     if net.custom:
-        net.dense_inputs()  # InputError where nobody has registered it: the name is looked up, nothing is imported
+        net.dense_inputs()  # InputError where it is not registered: the name is looked up, nothing is imported
     if any(side < 1 for shape in net.image_shapes() for side in shape) or (net.convs and len(net.image) != 3):
         raise ValueError(f"convolutions that an image of shape {net.image} is too small for")
     return net

@@ -1,10 +1,10 @@
 """Running count, mean and sum of squared deviations of what workers see, and how those of several workers add up.
 
-Workers note the *difference* that a fragment makes, the moments of its rows alone; whoever owns the whole merges them, in any
+Workers note the *difference* that a fragment makes, the moments of its rows alone; the owner of the whole merges them, in any
 order. Used by ``actors.running_filters``.
 
 Source: Chan, Golub & LeVeque 1979, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances" (in The
-American Statistician 1983), eq. 2.1. All in float64: a sum of squares in float32 loses the variance behind a large mean.
+American Statistician 1983), eq. 2.1. All in float64: a sum of squares in float32 loses the variance beside a large mean.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def discounted(
     """Return the discounted sums of past rewards, float64 [T, N]: R_t = γ·R_{t−1} + r_t, from 0 where an episode begins.
 
     ``reward``, ``ends`` (bool: an episode ends with this step) [T, N]; ``running`` [N] float64 is what came before and is
-    changed in place to what goes on. ``length`` [N]: real steps of each column, None for all T; sums behind them stand still.
+    changed in place to what goes on. ``length`` [N]: real steps of each column, None for all T; sums after them stand still.
     """
     sums = np.empty(reward.shape)
     for step in range(len(reward)):

@@ -1,6 +1,6 @@
 """Log-probability and entropy of what a policy drew, and how both change with its heads, in NumPy.
 
-Used by ``algorithms.a3c_gradients``, behind ``policies.backward``. N rows; the heads are those of
+Used by ``algorithms.a3c_gradients``, after ``policies.backward``. N rows; the heads are those of
 ``policies.distributions``, whose log-probabilities and entropies these are; here they come with their slopes,
 computed once. Each class maps (heads,
 action) to a Scored, whose ``gradients(of_logp, of_entropy)`` returns {head: float32 [N, size]}: the gradient of

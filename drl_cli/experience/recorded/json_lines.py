@@ -48,7 +48,7 @@ def parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part]:
     action = reader.actions(data["action"], "action", steps, 0 if layout.is_box else layout.action.get("start", 0))
     episode = data.get("episode", 0)
     if isinstance(episode, bool) or not isinstance(episode, (int, str)):
-        reader.refuse("episode: is neither a number nor a text.")
+        reader.refuse("episode: is neither a number nor a string.")
     terminated, truncated = (bool(flags[-1]) for flags in ends)
     piece = Piece(obs[:-1], action, reward, terminated, truncated, obs[-1], None, 0, episode, where)
     return [Part(piece, ("line", where))]

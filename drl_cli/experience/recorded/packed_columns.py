@@ -31,8 +31,8 @@ def packed(array: np.ndarray) -> str:
     order = b"|" if array.itemsize == 1 else b"<"
     little = array.dtype.newbyteorder("<").str[1:].encode()
     sizes = b"(" + b"".join(b"J" + struct.pack("<i", size) for size in array.shape) + b"t"
-    told = _TYPE % (little, order) + b"\x89B" + struct.pack("<I", len(data)) + data + b"tb."
-    return base64.b64encode(lz4.frame.compress(_HEAD + sizes + told)).decode("ascii")
+    described = _TYPE % (little, order) + b"\x89B" + struct.pack("<I", len(data)) + data + b"tb."
+    return base64.b64encode(lz4.frame.compress(_HEAD + sizes + described)).decode("ascii")
 
 
 def unpacked(text: str, most: int) -> np.ndarray:
@@ -40,7 +40,7 @@ def unpacked(text: str, most: int) -> np.ndarray:
     try:
         data = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError("is a text, and no packed column (base64)") from error
+        raise ValueError("is a string, and no packed column (base64)") from error
     data = _decompressed(data, most)
     if data[:1] != b"\x80":
         raise ValueError(
@@ -62,5 +62,5 @@ def _decompressed(data: bytes, most: int) -> bytes:
     if not frame.eof:
         raise ValueError("the packed column is cut short")
     if frame.unused_data:
-        raise ValueError("something stands behind the packed column")
+        raise ValueError("something stands after the packed column")
     return found

@@ -80,7 +80,7 @@ class _Machine:
 
     def _result(self) -> np.ndarray:
         if self._at != len(self._data) or len(self._stack) != 1:
-            raise ValueError("something stands behind the array")
+            raise ValueError("something stands after the array")
         shell = self._pop()
         if not isinstance(shell, _Shell) or shell.array is None:
             raise ValueError("holds no array")
@@ -134,7 +134,7 @@ class _Machine:
         self._name(self._line(), self._line())
 
     def named_by_stack(self) -> None:
-        """A name, from two texts."""
+        """A name, from two strings."""
         name, module = self._pop(), self._pop()
         self._name(module, name)
 
@@ -212,12 +212,12 @@ class _Machine:
             raise ValueError("calls something that is no part of an array")
 
     def fill(self) -> None:
-        """What a type or an array is told of itself."""
-        told, made = self._pop(), self._pop()
+        """The state of a type or an array (``__setstate__``)."""
+        state, made = self._pop(), self._pop()
         if isinstance(made, _Type):
-            made.order = _order(told)
-        elif isinstance(made, _Shell) and made.array is None and isinstance(told, tuple) and len(told) == 5:
-            version, shape, dtype, by_columns, data = told
+            made.order = _order(state)
+        elif isinstance(made, _Shell) and made.array is None and isinstance(state, tuple) and len(state) == 5:
+            version, shape, dtype, by_columns, data = state
             if version != 1 or not isinstance(by_columns, bool):
                 raise ValueError("an array of an unknown version")
             made.array = _filled(data, dtype, shape, "F" if by_columns else "C")
@@ -234,13 +234,13 @@ def _code(arguments: tuple) -> str:
     return code
 
 
-def _order(told: object) -> str:
-    """The order of bytes in what a dtype is told of itself: nothing else may be told."""
-    if not isinstance(told, tuple) or len(told) != 8 or told[1] not in ("<", ">", "|", "="):
+def _order(state: object) -> str:
+    """The order of bytes in the state of a dtype: nothing else may be in it."""
+    if not isinstance(state, tuple) or len(state) != 8 or state[1] not in ("<", ">", "|", "="):
         raise ValueError("an array of a type that is no plain number")
-    if told[2:5] != (None, None, None):
+    if state[2:5] != (None, None, None):
         raise ValueError("an array of records; only numbers are read")
-    return told[1]
+    return state[1]
 
 
 def _filled(data: object, dtype: object, shape: object, order: Any) -> np.ndarray:

@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     reward: np.ndarray  # [T] float32, as the environment gave it
     terminated: bool  # of the last step
     truncated: bool  # of the last step
-    end_obs: np.ndarray | None  # the observation behind the last step; None where the file has none
+    end_obs: np.ndarray | None  # the observation after the last step; None where the file has none
     logp: np.ndarray | None  # [T] float32 log-probability (density) of ``action`` as it stands here, of what acted
     start: int | None  # how many steps of its episode come before it; None only where a line of a file does not say
     episode: int | str  # which episode it belongs to
@@ -157,7 +157,7 @@ def joined(pieces: Sequence[Piece]) -> Piece:
 
 
 def _continues(before: Piece, piece: Piece) -> bool:
-    """Whether ``piece`` goes on where ``before`` was left; where only one of them tells, what it tells."""
+    """Whether ``piece`` goes on where ``before`` was left; where only one of them says so, as it says."""
     counted = piece.start is None or piece.start == before.stop
     seen = before.end_obs is None or np.array_equal(before.end_obs, piece.obs[0])
     return counted and seen

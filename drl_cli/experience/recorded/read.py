@@ -45,7 +45,7 @@ class Source:
         self._by_file = len(self.files) >= count
         self._index, self._count = index, count
         self.passed = 0  # whole passes so far
-        self.notes = []  # texts for the user about what was passed over; whoever reads takes them away
+        self.notes = []  # for the user, about what was skipped; taken by the reader
         self._place, self._number = (
             0,
             0,
@@ -158,7 +158,7 @@ class Shuffled:
         self._source, self._size = source, size
         self._rng = generator(seed, "shuffle")
         self._held = []  # (where it came from: the source's place, piece)
-        self.passed = 0  # whole passes so far: one is over when more is asked for behind its last piece
+        self.passed = 0  # whole passes so far: one is over with the call after its last piece
 
     @property
     def files(self) -> list[InputFile]:
@@ -212,7 +212,7 @@ class Shuffled:
             self._source.load({**state, **place})
             piece = next(self._source, None)
             if piece is None:
-                raise CheckpointError("The state of what reads experience speaks of pieces that no file holds.")
+                raise CheckpointError("The state of what reads experience names pieces that no file holds.")
             self._held.append((place, piece))
         self._source.load(state)
         self._source.notes = []

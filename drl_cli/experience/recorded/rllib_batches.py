@@ -1,7 +1,7 @@
 """RLlib's batches, one a line, cut into parts of episodes. User: ``json_lines``.
 
 What RLlib 0.8 to 1.13 writes: ``{"type": "SampleBatch", column: values, …}``, or ``{"type": "MultiAgentBatch", "count": n,
-"policy_batches": {"default_policy": {column: values}}}``. Rows are steps of one or several environments, one behind the other
+"policy_batches": {"default_policy": {column: values}}}``. Rows are steps of one or several environments, one after the other
 or interleaved; ``eps_id`` and ``agent_index`` say to which episode each belongs, ``t`` how many steps of it come before.
 
 Deviations
@@ -138,7 +138,7 @@ class _Batch:
         return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
 
     def _cuts(self, rows: np.ndarray) -> list[int]:
-        """Where ``rows`` of one episode come apart: behind ends, where t jumps, where another observation follows."""
+        """Where ``rows`` of one episode come apart: after ends, where t jumps, where another observation follows."""
         if len(rows) == 1:
             return []
         apart = self._done[rows[:-1]].copy()

@@ -108,7 +108,7 @@ class OutputFiles:
         return LineFile(self._named(self._prefix, self._part), os.O_EXCL)
 
     def _begun(self) -> tuple[str, LineFile]:
-        """A prefix that nobody else's files have, and the first file with it."""
+        """A prefix that no other files have, and the first file with it."""
         stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         for attempt in range(1000):
             again = f"-{attempt}" if attempt else ""
@@ -125,7 +125,7 @@ class OutputFiles:
         return {"prefix": self._prefix, "part": self._part, "bytes": self._size}
 
     def cut_back(self, state: Mapping[str, Any]) -> None:
-        """Take away what was written behind ``state``, since the steps behind it are taken again, and begin a new file."""
+        """Take away what was written after ``state``, since the steps after it are taken again, and begin a new file."""
         prefix, part, size = state["prefix"], state["part"], state["bytes"]
         if prefix is None:
             return

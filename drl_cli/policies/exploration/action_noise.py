@@ -26,22 +26,22 @@ class GaussianNoise:
     """Adds N(0, (scale·stddev·half range)²) and clips to the bounds."""
 
     def __init__(self, action: ActionSpec, scale: Level, stddev: float) -> None:
-        """``action``: ActionSpec; ``scale``: a level, see ``levels``."""
+        """``action``: ActionSpec; ``scale``: a level, see ``interface``."""
         self._low, self._high = action.policy_bounds()
         self._spread, self._scale, self._stddev = (self._high - self._low) / 2 * stddev, scale, stddev
         self.memory = {}
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         action, state, columns = policy.act(obs, state, rng, False)
         noise = rng.standard_normal(action.shape, dtype=np.float32) * self._spread
         return clipped(action + noise * column(self._scale(*at)), self._low, self._high), state, columns
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See ``sampling``: there is none, what is clipped has no density."""
+        """See ``interface.Exploration``: there is none, what is clipped has no density."""
 
     def ended(self, index: int) -> None:
-        """See ``sampling``; nothing is remembered."""
+        """See ``interface.Exploration``; nothing is remembered."""
 
     def describe(self, t: int) -> dict[str, float]:
         """Return the standard deviation as a share of half the range, the mean over the worker's environments."""
@@ -59,14 +59,14 @@ class OrnsteinUhlenbeckNoise:
         self.memory = {"process": np.zeros((count, action.size), np.float32)}
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         action, state, columns = policy.act(obs, state, rng, False)
         x = self.memory["process"][at[1]]  # a view
         x += self._sigma * rng.standard_normal(x.shape, dtype=np.float32) - self._theta * x
         return clipped(action + x * self._factor * column(self._scale(*at)), self._low, self._high), state, columns
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See ``sampling``: there is none, the noise goes on from step to step."""
+        """See ``interface.Exploration``: there is none, the noise goes on from step to step."""
 
     def ended(self, index: int) -> None:
         """Begin the process of environment ``index`` anew."""

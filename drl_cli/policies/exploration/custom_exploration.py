@@ -1,21 +1,20 @@
-"""``register_exploration``: explorations of others, under a name that ``exploration_config: {type: NAME}`` takes.
+"""``register_exploration``: user explorations, under a name that ``exploration_config: {type: NAME}`` takes.
 
 A class of exploration has, beside a constructor that is called with (settings, spec, count), the method
 
     act(policy, obs, state, rng, at) -> action, state, columns
 
-which is asked once a step for all environments of a worker, or for one of them. ``settings``: the values of its keys.
+which is called once a step for all environments of a worker, or for one of them. ``settings``: the values of its keys.
 ``spec``: the policy's ``policies.policy_spec.PolicySpec``; ``count``: environments of the worker. ``policy``:
-``policies.numpy_policy.
-NumpyPolicy``; ``obs`` [n, …]; ``state``: of a recurrent policy, ``()`` of others; ``rng``: NumPy generator of the worker, the
-only source of chance that a resumed run repeats; ``at``: (env steps of the run so far, the slice of environments that the rows
-belong to). ``policy.act(obs, state, rng, explore)`` returns such a triple, whose action may then be changed: float32 [n, A]
-within ``policy.bounds()``, or int32 [n].
+``policies.numpy_policy.NumpyPolicy``; ``obs`` [n, …]; ``state``: of a recurrent policy, ``()`` of others; ``rng``: NumPy
+generator of the worker, the only source of chance that a resumed run repeats; ``at``: (env steps of the run so far, the
+slice of environments that the rows belong to). ``policy.act(obs, state, rng, explore)`` returns such a triple, whose action
+may then be changed: float32 [n, A] within ``policy.bounds()``, or int32 [n].
 
 These it may have: ``ended(index)``, called when an episode has ended in environment ``index``; ``describe(t)`` → {name: float},
 which stands in results (default: nothing); ``memory``, {name: array}, what the next action depends on beside weights and
 generator, changed in place: it is saved and restored (default: nothing is remembered); ``logp(policy, obs, state, action,
-at)`` → [n] or None, how likely the recorded action was (default None: nobody can say, so nothing is estimated from recordings).
+at)`` → [n] or None, how likely the recorded action was (default None: not known, so nothing is estimated from recordings).
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def register_exploration(
     """Let ``exploration_config: {type: name}`` choose the exploration that ``make`` makes; returns the name.
 
     ``make``: the class, see the module. ``keys``: {key: default}, whose kinds of values are those of the defaults (true or
-    false, whole numbers, numbers, texts, mappings), or a subclass of ``config.schema.Section`` that also has bounds and
+    false, whole numbers, numbers, strings, mappings), or a subclass of ``config.schema.Section`` that also has bounds and
     meanings; they stand beside ``type``, and are checked as all others are. ``actions``: the kinds of actions that it can
     choose. The keys random_timesteps and hold_steps, the random phase at the start of a run, it has anyway.
 
@@ -100,7 +99,7 @@ def _schema(name: str, keys: type[Section] | Mapping[str, Any] | None, where: st
     if wrong:
         raise InputError(
             f"{where}: the key {wrong[0]!r} with the default {keys[wrong[0]]!r} cannot be: keys are words, their defaults "
-            "true, false, numbers, texts or mappings. Others need a subclass of drl_cli.config.schema.Section."
+            "true, false, numbers, strings or mappings. Others need a subclass of drl_cli.config.schema.Section."
         )
     fields = {word: key(value, f"A key of {name}.") for word, value in keys.items()}
     notes = {word: _KINDS[type(value)] for word, value in keys.items()}

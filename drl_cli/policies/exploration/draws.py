@@ -86,8 +86,8 @@ class HeldActions:
         obs, rows = at
         held, left = self.memory["action"][rows], self.memory["left"][rows]  # views
         if policy.spec.mask:
-            spoilt = (left > 0) & ~policy.allowed(obs)[np.arange(len(obs)), held]
-            held[spoilt] = policy.random(obs, rng)[spoilt]
+            forbidden = (left > 0) & ~policy.allowed(obs)[np.arange(len(obs)), held]
+            held[forbidden] = policy.random(obs, rng)[forbidden]
         fresh = begins & (left == 0)
         held[fresh] = policy.random(obs, rng)[fresh]
         left[fresh] = self._steps
@@ -103,18 +103,18 @@ class StochasticSampling:
         self.memory = {}
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See the module."""
+        """See ``interface.Exploration``."""
         return policy.act(obs, state, rng, True)
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See the module."""
+        """See ``interface.Exploration``."""
         return policy.logp(policy.stepped(obs, state)[0], action)
 
     def ended(self, index: int) -> None:
-        """See the module."""
+        """See ``interface.Exploration``."""
 
     def describe(self, t: int) -> dict[str, float]:
-        """Nothing: how far draws scatter is the policy's own affair."""
+        """Nothing: how far draws scatter is up to the policy."""
         return {}
 
 
@@ -127,20 +127,20 @@ class Random:
         self.memory = held.memory
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See the module."""
+        """See ``interface.Exploration``."""
         action = self._held.uniform(policy, rng, obs, at[1])
         return action, policy.noted(policy.next_state(obs, state), action), policy.random_columns(obs)
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See the module."""
+        """See ``interface.Exploration``."""
         return policy.random_logp(obs) if self._held.is_free else None
 
     def ended(self, index: int) -> None:
-        """See the module."""
+        """See ``interface.Exploration``."""
         self._held.ended(index)
 
     def describe(self, t: int) -> dict[str, float]:
-        """Nothing changes."""
+        """Return nothing: it never changes."""
         return {}
 
 
@@ -152,24 +152,24 @@ class EpsilonGreedy:
     """
 
     def __init__(self, epsilon: Level, held: HeldActions) -> None:
-        """``epsilon``: a level, see ``levels``; ``held``: HeldActions of its own."""
+        """``epsilon``: a level, see ``interface``; ``held``: HeldActions of its own."""
         self._epsilon, self._held = epsilon, held
         self.memory = held.memory
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See the module."""
+        """See ``interface.Exploration``."""
         action, state, columns = policy.act(obs, state, rng, True)
         return self._held.among(action, self._epsilon(*at), policy, rng, (obs, at[1])), state, columns
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See the module; of noisy nets the best action is another one at every step, and nobody knows how often."""
+        """See ``interface.Exploration``; of noisy nets the best action is another one at every step: None."""
         epsilon = self._epsilon(*at)
         if not self._held.is_free or policy.spec.is_noisy or not np.any(epsilon):
             return None
         return policy.logp(policy.stepped(obs, state)[0], action, epsilon=epsilon)
 
     def ended(self, index: int) -> None:
-        """See the module."""
+        """See ``interface.Exploration``."""
         self._held.ended(index)
 
     def describe(self, t: int) -> dict[str, float]:
@@ -185,18 +185,18 @@ class SoftQ:
         self.memory = {}
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See the module."""
+        """See ``interface.Exploration``."""
         heads, state = policy.stepped(obs, state, rng)
         return drawn(policy.values(heads) / self._temperature, rng), state, {}
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See the module."""
+        """See ``interface.Exploration``."""
         if policy.spec.is_noisy:
             return None
         return policy.logp(policy.stepped(obs, state)[0], action, temperature=self._temperature)
 
     def ended(self, index: int) -> None:
-        """See the module."""
+        """See ``interface.Exploration``."""
 
     def describe(self, t: int) -> dict[str, float]:
         """Return the temperature."""

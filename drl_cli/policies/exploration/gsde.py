@@ -73,7 +73,7 @@ class StateDependentSampling:
         self._deviations = np.empty(0, np.float32)
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         if policy.weights is not self._weights:
             self._weights, self._deviations = policy.weights, np.exp(policy.weights[self._name])
         heads = policy.heads(obs)
@@ -84,11 +84,11 @@ class StateDependentSampling:
         return action, state, policy.scores(heads, action)
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See ``sampling``: of directions that stay for several steps there is none."""
+        """See ``interface.Exploration``: of directions that stay for several steps there is none."""
         return policy.logp(policy.heads(obs), action) if self._directions.is_free else None
 
     def ended(self, index: int) -> None:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         self._directions.ended(index)
 
     def describe(self, t: int) -> dict[str, float]:
@@ -110,17 +110,17 @@ class StateDependentNoise:
         self._scale, self._stddev = scale, settings["stddev"]
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         heads, features = policy.heads_and_features(obs)
         unit = features / np.maximum(np.linalg.norm(features, axis=-1, keepdims=True), _LEAST)
         noise = projected(unit, self._directions.at(rng, at[1])) * self._spread * column(self._scale(*at))
         return clipped(policy.greedy(heads) + noise, self._low, self._high), state, {}
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See ``sampling``: there is none, the noise goes on from step to step, and is clipped."""
+        """See ``interface.Exploration``: there is none, the noise goes on from step to step, and is clipped."""
 
     def ended(self, index: int) -> None:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         self._directions.ended(index)
 
     def describe(self, t: int) -> dict[str, float]:

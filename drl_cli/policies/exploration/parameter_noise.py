@@ -41,7 +41,7 @@ _NOISY = ("kernel", "bias")
 
 
 class ParameterNoise:
-    """See the module; ``sampling`` says what its methods are for."""
+    """See the module; ``interface.Exploration`` says what its methods do."""
 
     def __init__(
         self, spec: PolicySpec, count: int, initial: float, settings: Mapping[str, Any], sub: Exploration
@@ -68,7 +68,7 @@ class ParameterNoise:
         }
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See ``sampling``."""
+        """See ``interface.Exploration``."""
         t, rows = at
         envs = range(*rows.indices(len(self._nets)))
         for env in envs:
@@ -83,7 +83,7 @@ class ParameterNoise:
         return self._sub.act(noisy, obs, state, rng, at)
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
-        """See ``sampling``: that of what is laid over the noisy policy, each episode's own."""
+        """See ``interface.Exploration``: that of what is laid over the noisy policy, each episode's own."""
         envs = range(*at[1].indices(len(self._nets)))
         noisy = policy.with_net(_each_row([self._nets[env] for env in envs]))
         return self._sub.logp(noisy, obs, state, action, at)

@@ -1,12 +1,12 @@
 """The exploration of one worker: the random phase first, then the kind that the config names.
 
 Types, keys and meanings are RLlib's (1.0.1), resolved by ``config.sections.exploration``. Deviations:
-- Ladders run over all environments of the run from i = 0 on, not over workers (see ``levels``).
+- Ladders run over all environments of the run from i = 0 on, not over workers (see ``interface``).
 - The env steps t of the run are estimated as base + steps·streams: what the run had when the worker began, and what all
-  environments have done since if they are as fast as the worker's own. RLlib's workers hear of the driver's count now
-  and then. Thus t is the worker's own affair, and a resumed run goes on with the same.
+  environments have done since if they are as fast as the worker's own. RLlib's workers get the driver's count now
+  and then. Thus a worker computes t by itself, and a resumed run goes on with the same.
 - While no weights have come actions are uniform: workers start before the learner has loaded.
-- ``explore`` false takes greedy actions behind the random phase; RLlib drops that phase as well.
+- ``explore`` false takes greedy actions after the random phase; RLlib drops that phase as well.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _kind(settings: Mapping[str, Any], spec: PolicySpec, place: Place, count: in
     if name == "SoftQ":
         return SoftQ(settings["temperature"])
     if name == "ParameterNoise":
-        # What is laid over begins to fall behind the random phase, too.
+        # What is laid over begins to fall after the random phase, too.
         sub = settings["sub_exploration"] | {"random_timesteps": settings["random_timesteps"]}
         return ParameterNoise(spec, count, settings["initial_stddev"], sub, _kind(sub, spec, place, count))
     level = ladder(place, count) if name.startswith("PerWorker") else scheduled(settings)
@@ -86,7 +86,7 @@ class WorkerExploration:
     """
 
     def __init__(self, explore: bool, place: Place, held: HeldActions, kind: Exploration) -> None:
-        """``held``: the HeldActions of the random phase; ``kind``: what explores after it, see ``sampling``."""
+        """``held``: the HeldActions of the random phase; ``kind``: what explores after it, see ``interface``."""
         self._explore, self._place, self._held, self._kind = explore, place, held, kind
 
     def act(
