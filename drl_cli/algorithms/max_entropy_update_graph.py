@@ -29,7 +29,7 @@ from drl_cli.policies.distributions_tf import allowed
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import BETA_1, Adam, clipped
-from drl_cli.tf1.graph import Gradients, LearnerGraph, transition_columns
+from drl_cli.tf1.graph import Gradients, LearnerGraph, Parts, Rates, transition_columns
 from drl_cli.tf1.polyak import every
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
@@ -171,7 +171,7 @@ class MaxEntropyUpdate:
         }
         return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
 
-    def apply(self, parts: Mapping[str, list[Tensor]], rates: Tensors, number: Tensor) -> None:
+    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
         """See LearnerGraph: apply ``parts``, then update targets, running statistics and the averaged policy."""
         self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
 
