@@ -16,7 +16,6 @@ Deviations:
 - A row's priority is the mean over the critics of |target − expected return|.
 """
 
-from collections.abc import Mapping
 
 import numpy as np
 
