@@ -37,7 +37,7 @@ class MinariDataset:
     def __init__(
         self, file: InputFile, layout: Layout, mark: Mapping[str, int] | None, rng: np.random.Generator
     ) -> None:
-        """``file``: input_files.InputFile; ``layout``: Layout; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
+        """``file``: as ``input_files.find`` returns it; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
         mark = {"episode": 0, "given": 0} if mark is None else mark
         self._path, self._layout = file.path, layout
         self.notes = []
