@@ -16,7 +16,6 @@ from drl_cli.cli.train import command, json_line, word_of
 from drl_cli.errors import ConfigError, RunFolderError
 from drl_cli.extras import load
 
-MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
 BEST = 5  # trials that the end names
 
@@ -115,7 +114,7 @@ class Search:
                 events.report("trial", trial=number, **trial)
             typed = shlex.join(load("drl_cli.config.secrets:redact_command")(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
-                outcome = load("drl_cli.search.run_search").run(record, request, MAKERS, typed)
+                outcome = load("drl_cli.search.run_search").run(record, request, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:

@@ -18,7 +18,6 @@ from drl_cli import events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
 from drl_cli.experiments import next_steps
 from drl_cli.experiments.open_run import open_run, report_notices
-from drl_cli.extras import load
 from drl_cli.runs import demands, records, retention
 from drl_cli.runs.checkpoint_policy import Keeping
 from drl_cli.runs.diagnosis import Diagnosis, Listening, situation
@@ -26,9 +25,8 @@ from drl_cli.runs.goal_hold import Ending
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.stop_rules import unmet
+from drl_cli.runtime import driver, run_state
 
-TRAINER = "drl_cli.runtime.driver:Trainer"
-SAVE_AT_HAND = "drl_cli.runtime.run_state:save_at_hand"
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -99,7 +97,7 @@ def stepwise(spec, stop_request, trainer_class=None, clock=time.monotonic, at_st
         if before_exit:  # a request that ends the process itself where this loop does not come to it in time
             stack.callback(before_exit(lambda number, is_late: drive.cut_off(number, is_late, journal)))
         try:
-            outcome = yield from drive.run(trainer_class or load(TRAINER), at_start)
+            outcome = yield from drive.run(trainer_class or driver.Trainer, at_start)
         except DrlError as error:
             outcome = drive.failed(error)
         except OSError as error:
@@ -233,7 +231,7 @@ class _Drive:
         """
         if is_late and self._trainer is not None and self._outcome_known is None:
             with contextlib.suppress(Exception):
-                self._keeping.saved = load(SAVE_AT_HAND)(self._trainer, self._path)
+                self._keeping.saved = run_state.save_at_hand(self._trainer, self._path)
         outcome = self._outcome_known or self._cut_off(number, is_late)
         journal.end(outcome)
         _report(outcome)

@@ -58,13 +58,20 @@ def algorithm(wishes):
     return None, [f"--search: {typed[:60]!r} is no search.{hint} There are {', '.join(SEARCHES)}."]
 
 
+def missing_package(name):
+    """Return what to say where the package of the search algorithm ``name`` is not installed, else None."""
+    if name is None or importlib.util.find_spec("optuna") is not None:
+        return None
+    return f"--search {name} needs Optuna, which is not installed. Run: pip install 'drl-cli[optuna]'"
+
+
 def misfits(name, experiments, scheduler_name):
     """Return why the search algorithm ``name`` cannot choose points for these experiments (``Searched``)."""
     one = experiments[0]
     drawn = {key: sampler for key, sampler in one.samplers.items() if sampler.kind != search_space.GRID}
     unfit = next((key for key, sampler in drawn.items() if sampler.kind.endswith("randn")), None)
-    if importlib.util.find_spec("optuna") is None:
-        return [f"--search {name} needs Optuna, which is not installed. Run: pip install 'drl-cli[optuna]'"]
+    if missing := missing_package(name):
+        return [missing]
     if len(experiments) > 1:
         return [f"--search {name}: one experiment at a time."]
     if scheduler_name == "PopulationBasedTraining":

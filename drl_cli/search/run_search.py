@@ -13,14 +13,13 @@ from pathlib import Path
 from drl_cli import events, process
 from drl_cli.checkpoints import replace_file
 from drl_cli.errors import CriterionMissed, InputError, RunFailed
-from drl_cli.extras import load
+from drl_cli.experiments import scheduler_choice
 from drl_cli.runs import loggers
 from drl_cli.search import trial_ranks
 from drl_cli.search.search_record import OVER
 from drl_cli.search.trial import row_of
 
 ENDED = "ended with the search"
-CLUSTER = "drl_cli.runtime.ray_cluster:RayCluster"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,44 +35,44 @@ class Outcome:
     text: str = ""
 
 
-def run(record, stop_request, makers, command):
+def run(record, stop_request, command):
     """Run a search to its end; returns the Outcome.
 
-    ``record`` is the Record of a new search or of one to go on with; ``makers`` the dotted names of dict(spec=…, steps=…):
-    (data, point) → ExperimentSpec, and (spec, request) → its run as a generator; ``command`` the line for the file's header.
+    ``record`` is the Record of a new search or of one to go on with; ``command`` the line for the file's header.
     Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
     """
     before_exit = getattr(stop_request, "before_exit", None)
     with record.held(), contextlib.ExitStack() as stack:
         if before_exit:
             stack.callback(before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
-        return _run(record, stop_request, makers, command)
+        return _run(record, stop_request, command)
 
 
-def _run(record, stop_request, makers, command):
+def _run(record, stop_request, command):
     data = record.data
+    if missing := scheduler_choice.missing_package(data["search"]):
+        raise InputError(missing)  # before Ray starts
     process.prepare_ray()
-    load("drl_cli.search.tune_runner:environment")()
-    if data["search"]:
-        load("drl_cli.search.tpe")  # a missing extra is told before Ray starts
+    from drl_cli.runtime.ray_cluster import RayCluster
+    from drl_cli.search import tune_runner
+
+    tune_runner.environment()
     every = [trial["point"] for trial in record.trials.values()] or [data]
     most = max(sum(bundle.get("CPU", 0) for bundle in point["bundles"]) for point in every)
     address = data["ray"].get("address")
     events.report("phase", text=f"joining Ray at {address}" if address else "starting Ray")
     with getattr(stop_request, "starting", contextlib.nullcontext)():
-        cluster = load(CLUSTER)(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
+        cluster = RayCluster(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
         install = getattr(stop_request, "install", None)
         if install:
             install()  # Ray replaces the SIGTERM handler while it starts
     try:
         if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
-            load("drl_cli.search.tune_runner:check_resources")(
-                [point for point in every if "bundles" in point and "trial" in point]
-            )
-        _fit(record, stop_request, makers, rescored=False)
+            tune_runner.check_resources([point for point in every if "bundles" in point and "trial" in point])
+        _fit(record, stop_request, rescored=False)
         written = None
         if data["write"] and not stop_request:
-            written = _write_best(record, stop_request, makers, command)
+            written = _write_best(record, stop_request, command)
         return _ended(record, stop_request, written)
     finally:
         cluster.close()
@@ -81,7 +80,7 @@ def _run(record, stop_request, makers, command):
             record.interrupt(_code(stop_request), ENDED)
 
 
-def _fit(record, stop_request, makers, rescored):
+def _fit(record, stop_request, rescored):
     """Run what is not over, of the search itself or of what is trained again."""
     data, points = record.data, record.unfinished(rescored)
     searching = [trial for trial in record.trials.values() if "rescore" not in trial["point"]]
@@ -100,7 +99,9 @@ def _fit(record, stop_request, makers, rescored):
     ]
     rows = {"over": over, "live": live}
     work = {"points": points, "new": new, "rows": rows, "told": told, "fifo": rescored}
-    load("drl_cli.search.tune_runner:fit")(data, work, record, stop_request, makers)
+    from drl_cli.search import tune_runner
+
+    tune_runner.fit(data, work, record, stop_request)
 
 
 def _rows(trial, metric):
@@ -108,7 +109,7 @@ def _rows(trial, metric):
     return [row_of(row, metric) for row in loggers.read_rows(folder)] if folder else []
 
 
-def _write_best(record, stop_request, makers, command):
+def _write_best(record, stop_request, command):
     """Train the best trials again on fresh seeds and write the file; returns its path, None when the search was stopped."""
     data = record.data
     if not any("rescore" in trial["point"] for trial in record.trials.values()):
@@ -116,7 +117,7 @@ def _write_best(record, stop_request, makers, command):
         for point in trial_ranks.rescoring_points(data, record.trials, first):
             record.change(point["trial"], point=point, state="pending")
             events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
-    _fit(record, stop_request, makers, rescored=True)
+    _fit(record, stop_request, rescored=True)
     if stop_request:
         return None
     if not trial_ranks.rescored(data, record.trials):

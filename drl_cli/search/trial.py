@@ -13,7 +13,7 @@ from pathlib import Path
 
 from drl_cli.config.result_names import is_number_field
 from drl_cli.errors import CheckpointError, RunFailed
-from drl_cli.extras import load
+from drl_cli.experiments import run, search_spec
 from drl_cli.runs import loggers, retention
 from drl_cli.runs.run_folder import read_record
 
@@ -47,9 +47,9 @@ class Request:
 class TrialRun:
     """The run of one point. ``step`` trains an iteration, ``save`` and ``copy_from`` move it, ``end`` closes it."""
 
-    def __init__(self, data, point, makers, stop_file):
-        """``data`` and ``point`` are the search's; ``makers``: dotted names of dict(spec=…, steps=…)."""
-        self._data, self._point, self._makers = data, point, makers
+    def __init__(self, data, point, stop_file, spec_of=search_spec.spec_of, stepwise=run.stepwise):
+        """``data`` and ``point`` are the search's; ``spec_of`` and ``stepwise`` stand in for the real ones in tests."""
+        self._data, self._point, self._spec_of, self._stepwise = data, point, spec_of, stepwise
         self._request = Request(stop_file)
         self._spec = self._steps = self._moment = self._source = None
         self._row = {data["metric"]: float("nan")}
@@ -102,7 +102,7 @@ class TrialRun:
 
     def _open(self):
         """Open the run; returns the row of one that was over already."""
-        spec = load(self._makers["spec"])(self._data, self._point)
+        spec = self._spec_of(self._data, self._point)
         self._spec = spec
         found = self._folder()
         if self._source:
@@ -115,7 +115,7 @@ class TrialRun:
                 return {**row, "run_folder": str(found), "done": True, "state": "finished", "text": status.get("text")}
             spec = _going_on(spec, found)
         self._source = None
-        self._steps = load(self._makers["steps"])(spec, self._request)
+        self._steps = self._stepwise(spec, self._request)
         return None
 
     def _folder(self):

@@ -19,7 +19,6 @@ from ray.tune.stopper import Stopper
 from drl_cli import events
 from drl_cli.config.sections.resources import total
 from drl_cli.errors import ClusterUnavailable, ConfigError
-from drl_cli.extras import load
 from drl_cli.search import scheduler_state, tune_schedulers
 from drl_cli.search.tune_trainable import Trial
 
@@ -40,25 +39,26 @@ def check_resources(points):
                 )
 
 
-def fit(data, work, record, stop_request, makers):
+def fit(data, work, record, stop_request):
     """Run ``work`` (points, and how many more a searcher makes) to its end or until ``stop_request`` is true.
 
     ``work``: dict(points, new: trials that are drawn while it runs, rows: see ``schedulers.make``, fifo: compare nothing).
-    ``makers``: dotted names, see ``search.trial``. What happens to trials goes to ``record`` and is reported.
+    What happens to trials goes to ``record`` and is reported.
     """
     with tempfile.TemporaryDirectory(prefix="drl-search-") as folder:
         stop_file = Path(folder, "stop")
         plain = {**data, "scheduler": {"name": "FIFO", "config": {}}} if work["fifo"] else data
         scheduler = tune_schedulers.make(plain, work["rows"], {} if work["fifo"] else record.scheduler)
         watch = Watch(record, stop_request, stop_file, scheduler)
-        run = {"makers": makers, "stop_file": str(stop_file)}
         # What every trial needs, as text: Tune would multiply the grids that it finds in a mapping.
         own = {point["trial"]: point["seed"] for point in work["points"]}
         told = {name: data[name] for name in ("id", "experiments", "flags", "metric")} | {"own_seeds": own}
-        space = {"search": json.dumps(told), "run": run}
+        space = {"search": json.dumps(told), "stop_file": str(stop_file)}
         searcher = None
         if work["new"]:
-            searcher = load("drl_cli.search.tpe:ParzenSearcher")(data, watch.next_point, work["points"], work["told"])
+            from drl_cli.search.tpe import ParzenSearcher
+
+            searcher = ParzenSearcher(data, watch.next_point, work["points"], work["told"])
         else:
             space["point"] = tune.grid_search(work["points"])
         tuner = tune.Tuner(

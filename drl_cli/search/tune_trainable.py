@@ -14,7 +14,7 @@ from drl_cli.search.trial import TrialRun
 
 
 class Trial(tune.Trainable):
-    """``config``: dict(search, point, run) with the search's data as JSON, the point, and the other arguments of TrialRun."""
+    """``config``: dict(search, point, stop_file) with the search's data as JSON and the other arguments of TrialRun."""
 
     @classmethod
     def default_resource_request(cls, config):
@@ -59,4 +59,4 @@ class Trial(tune.Trainable):
         # The name stays when PBT hands a trial the config of another one.
         data, number = json.loads(config["search"]), int(self.trial_name)
         own = {"trial": number, "seed": data["own_seeds"].get(str(number), config["point"]["seed"])}
-        return TrialRun(data, {**config["point"], **own}, **config["run"])
+        return TrialRun(data, {**config["point"], **own}, config["stop_file"])
