@@ -9,12 +9,12 @@ from pathlib import PurePath
 from drl_cli.actors import custom_evaluation
 from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.layers import Layers
-from drl_cli.config.parse import refuse
 from drl_cli.config.where import Where
 from drl_cli.envs import callbacks
 from drl_cli.envs.custom_envs import name_of, register_env
 from drl_cli.errors import ConfigError, InputError, suggestion
-from drl_cli.experiments.spec import Draft
+from drl_cli.experiments.config_tree import ConfigTree
+from drl_cli.experiments.spec import from_trees
 from drl_cli.policies.custom_models import register_model
 
 WHERE = Where("Trainer", overlay={("config",): "config"})
@@ -52,10 +52,9 @@ def spec_of(algorithm, env, config, name, settings):
     mapping = {"stop": {}, **given, "run": algorithm, "config": _with_names(config)}
     if env is not None:
         mapping["env"] = env
-    draft = Draft(name, Layers(_plain(mapping), WHERE), flags)
-    refuse(draft.problems(), "what Trainer was given")
-    draft.note_what_only_searches_read()
-    return draft.finish()
+    tree = ConfigTree(name, Layers(_plain(mapping), WHERE))
+    (spec,) = from_trees([tree], flags, "what Trainer was given")
+    return spec
 
 
 def _named(env):

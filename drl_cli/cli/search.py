@@ -31,19 +31,14 @@ KEPT = (
 )  # flags that may stand beside --resume
 
 
-def run(session, config_file, flags, wishes, output):
-    """Run what was asked for if it is a search, and return its exit code; None for a single run.
+def resume(session, flags, wishes, output):
+    """Go on with the search that ``--resume`` means, and return its exit code; None where it means a run, or is not given.
 
-    ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
+    ``flags`` as ``experiments.config_tree`` lists them, ``wishes`` as ``experiments.search_choices`` does; ``output``: (json,
     quiet, verbose).
     """
     record = to_resume(flags, wishes)
-    if record:
-        return Search(session, *output).resume(record)
-    if flags.get("resume"):
-        return None
-    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
-    return None if found is None else Search(session, *output).start(found)
+    return Search(session, *output).resume(record) if record else None
 
 
 def to_resume(flags, wishes):
@@ -88,7 +83,7 @@ class Search:
         self._diversion = terminal.Diversion()
 
     def start(self, found):
-        """Run a new search (``experiments.search_spec.Search``); returns the exit code."""
+        """Run a new search (``experiments.search_spec.SearchSpec``); returns the exit code."""
         return self._run(load("drl_cli.search.search_record:Record").new(found.data), found.notices)
 
     def resume(self, path):

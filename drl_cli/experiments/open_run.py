@@ -7,15 +7,19 @@ import dataclasses
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from drl_cli import checkpoints, events
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
-from drl_cli.experiments import next_steps, provenance, resume
+from drl_cli.experiments import next_steps, resume
 from drl_cli.runs import folder as folders
 from drl_cli.runs import loggers, records, retention
 from drl_cli.runs.stop_rules import Stop
+
+RECORD = "provenance.json"
+"""The file of a run's folder that says where each value was given: {"from": {dotted key: place}}."""
 
 
 @dataclasses.dataclass
@@ -49,7 +53,7 @@ def open_run(spec):
     try:
         _write(opening.folder, "params.json", records.params(spec))
         _write(opening.folder, "versions.json", records.versions(spec))
-        _write(opening.folder, provenance.RECORD, {"from": spec.origins})
+        _write(opening.folder, RECORD, {"from": spec.origins})
     except RunFolderError:
         opening.folder.close()
         raise
@@ -81,8 +85,8 @@ def _go_on(spec, folder):
     versions = folder.read("versions.json") or records.versions(spec)
     versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
     _write(folder, "versions.json", versions)
-    before = (folder.read(provenance.RECORD) or {}).get("from")
-    _write(folder, provenance.RECORD, {"from": provenance.joined(before, spec.origins)})
+    before = (folder.read(RECORD) or {}).get("from")
+    _write(folder, RECORD, {"from": joined_origins(before, spec.origins)})
     # A best without its replay is as it should be; only damage is news.
     damaged = [reason for _, reason in skipped if not reason.endswith(("has no replay", "has no state"))]
     notices = [f"skipped a checkpoint: {reason}" for reason in damaged]
@@ -90,6 +94,12 @@ def _go_on(spec, folder):
     behind = f"; {lost} iterations after it are lost" if lost > 0 else ""
     notices.append(f"resuming {folder.path.name} from {found.path.name}{behind}")
     return Opening(folder, found, True, (last or {}).get("timesteps_total"), trained, notices)
+
+
+def joined_origins(before: Mapping[str, str] | None, origins: Mapping[str, str]) -> dict[str, str]:
+    """Return the origins of a resumed run: those that it recorded, and the flags that were typed this time."""
+    typed = {key: place for key, place in origins.items() if place.startswith("-")}
+    return {**(before or {}), **typed}
 
 
 def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:

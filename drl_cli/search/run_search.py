@@ -13,7 +13,7 @@ from pathlib import Path
 from drl_cli import events, process
 from drl_cli.checkpoints import replace_file
 from drl_cli.errors import CriterionMissed, InputError, RunFailed
-from drl_cli.experiments import scheduler_choice
+from drl_cli.experiments import search_choices
 from drl_cli.runs import loggers
 from drl_cli.search import trial_ranks
 from drl_cli.search.search_record import OVER
@@ -50,7 +50,7 @@ def run(record, stop_request, command):
 
 def _run(record, stop_request, command):
     data = record.data
-    if missing := scheduler_choice.missing_package(data["search"]):
+    if missing := search_choices.missing_package(data["search"]):
         raise InputError(missing)  # before Ray starts
     process.prepare_ray()
     from drl_cli.runtime.ray_cluster import RayCluster

@@ -55,7 +55,7 @@ def test_search_writes_a_file_that_reproduces_its_score(search_ray, tmp_path, ca
 def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
     flags = {**FLAGS, "stop": ["training_iteration=6"], "local_dir": str(tmp_path), "imports": []}
     wishes = {"scheduler": "ASHA", "scheduler_config": "{grace_period: 6}", "num_samples": 3}
-    found = search_spec.asked(None, flags, wishes)
+    found = search_spec.read(None, flags, wishes)
     record, request = Record.new(found.data), Request()
 
     def listen(kind, fields):
@@ -89,7 +89,7 @@ def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_
         "imports": [],
         "checkpoint_freq": 1,
     }
-    found = search_spec.asked(None, flags, {"num_samples": 2, "max_failures": 1})
+    found = search_spec.read(None, flags, {"num_samples": 2, "max_failures": 1})
     record, killed = Record.new(found.data), []
 
     def listen(kind, fields):
@@ -114,7 +114,7 @@ def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_
 
 def test_trial_that_asks_for_more_than_ray_has_is_refused_at_once(search_ray, tmp_path):
     flags = {**FLAGS, "local_dir": str(tmp_path), "imports": []}
-    found = search_spec.asked(None, flags, {"num_samples": 2, "resources_per_trial": "{cpu: 5}"})
+    found = search_spec.read(None, flags, {"num_samples": 2, "resources_per_trial": "{cpu: 5}"})
     with pytest.raises(run_search.InputError) as caught:
         run_search.run(Record.new(found.data), Request(), "drl train")
     assert "trial 0 asks for 5 CPU, Ray has 2. Lower num_workers or --resources-per-trial" in str(caught.value)
