@@ -107,7 +107,7 @@ class Trainer:
     @property
     def iteration(self):
         """Iterations trained so far, those before a restored checkpoint counted; 0 before the run has begun."""
-        return self._moment.trainer.iteration if self._moment else 0
+        return self._moment.driver.iteration if self._moment else 0
 
     # -- training ----------------------------------------------------------------------------------------------------
 
@@ -233,14 +233,14 @@ class Trainer:
         mine, present = given[DEFAULT_POLICY], self._present()
         weight_access.fit(mine, present)
         if self._steps is not None:
-            weight_access.write(self._moment.trainer, mine)
+            weight_access.write(self._moment.driver, mine)
         else:
             self._weights, self._own = present | mine, True
         self._acting = None
 
     def _present(self):
         if self._steps is not None:
-            return weight_access.read(self._moment.trainer, self._first)
+            return weight_access.read(self._moment.driver, self._first)
         return self._weights
 
     def _policy_weights(self):
@@ -284,7 +284,7 @@ class Trainer:
             self._moment = self._next()
         atexit.register(_stop_at_exit, _running)  # behind Ray's own, so that it comes before
         if self._own:
-            weight_access.write(self._moment.trainer, self._weights)
+            weight_access.write(self._moment.driver, self._weights)
 
     def _next(self):
         """Go on to the next Moment; when the run ends instead, close it and raise why."""
