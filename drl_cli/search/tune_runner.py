@@ -150,7 +150,7 @@ class TrialRecorder(tune.Callback):
         )
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Find paused trials, which Tune does not report; keep the scheduler's state, from which a search that stops removes all."""
+        """Find paused trials, which Tune does not report, and keep the scheduler's state: a search that stops empties it."""
         if not self._stop_request:
             self._record.scheduler = scheduler_state.snapshot(self._scheduler) or self._record.scheduler
         for trial in trials:
