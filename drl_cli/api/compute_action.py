@@ -57,12 +57,12 @@ class ActionComputer:
         if self._frames > 1:
             state, stack = self._stacked(seen, state)
             seen = stack
-        state = self._batched(state)
+        before = self._batched(state)
         if reward is not None:
-            self._policy.rewarded(state, float(reward))
-        chosen, state, _ = self._policy.act(seen[None], state, rng, rng is not None)
+            self._policy.rewarded(before, float(reward))
+        chosen, next_state, _ = self._policy.act(seen[None], before, rng, rng is not None)
         action = np.asarray(self._policy.to_env(chosen)[0], self._space.dtype).reshape(self._space.shape)
-        after = [part[0] for part in state]
+        after = [part[0] for part in next_state]
         return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from drl_cli.runtime.driver import Trainer as Driver
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The session whose run is open: events, and a Ray of our own, belong to the process.
-_open_session: "weakref.ref[RunSession] | None" = None
+_open_session: "weakref.ReferenceType[RunSession] | None" = None
 
 
 class RunState(enum.Enum):
@@ -98,7 +98,8 @@ class RunSession:
                 "stop() first."
             )
         self._log.start()
-        self._stop, _open_session = ProgramStop(), weakref.ref(self)
+        session: RunSession = self
+        self._stop, _open_session = ProgramStop(), weakref.ref(session)
         self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), RunState.OPEN
         with _signals_kept():
             self._advance(self._steps)
@@ -130,14 +131,15 @@ class RunSession:
         if self._steps is None:
             return
         self._stop.ending = ending
-        outcome = None
         try:
             while True:
                 self._moment = next(self._steps)
         except StopIteration as end:
-            outcome = end.value
-        finally:
+            outcome: Outcome = end.value
             self._close(outcome)
+        except BaseException:
+            self._close(None)
+            raise
         if outcome.error is not None:
             raise outcome.error
         if outcome.exit_code == ResourcesExhausted.exit_code:

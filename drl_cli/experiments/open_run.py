@@ -143,7 +143,7 @@ def check_unchanged(folder: folders.RunFolder, spec: ExperimentSpec) -> None:
     if not isinstance(was, dict):
         raise RunFolderError(f"{folder.path / 'params.json'}: holds no config")
     # A key that was recorded by neither run, or only by a newer version than the run's, is at its default then.
-    fresh = type(spec.config)().model_dump(mode="json", by_alias=True)
+    fresh = type(spec.config).model_validate({}).model_dump(mode="json", by_alias=True)
     for key in sorted(set(was) | set(now)):
         if key not in resume.CHANGEABLE:
             pairs.append((f"config.{key}", was.get(key, fresh.get(key)), now.get(key)))

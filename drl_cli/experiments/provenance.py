@@ -69,7 +69,7 @@ def _searched(experiment: ExperimentData, specs: list[ExperimentSpec]) -> dict[s
 def of_run(folder: Path) -> list[dict[str, Any]]:
     """Return [the explanation] of a run's folder, with its path as ``folder``. Raises RunFolderError."""
     params = read_record(folder / "params.json")
-    if not is_params(params):
+    if params is None or not is_params(params):
         raise RunFolderError(f"{folder}: its params.json holds no run of drl.")
     recorded = read_record(folder / RECORD)
     return [{**explained(params, (recorded or {}).get("from")), "folder": str(folder)}]

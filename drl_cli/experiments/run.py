@@ -252,8 +252,8 @@ class _Run:
             state = "interrupted" if reason is None else "finished"
             return self._outcome(state, f"{text}. {self._advice()}", ResourcesExhausted.exit_code)
         if reason is None:
-            ending = getattr(self._stop_request, "ending", None)
-            return self._outcome(*ending, 0) if ending else self.interrupted()
+            ending: tuple[str, str] | None = getattr(self._stop_request, "ending", None)
+            return self._outcome(ending[0], ending[1], 0) if ending else self.interrupted()
         missed = unmet(self._spec.pass_criteria, self._result) + demands.missed(self._spec.demands, self._result)
         if missed:
             return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)

@@ -177,10 +177,8 @@ class _Planner:
         for index, one in enumerate(self._searched):
             samplers = {**one.samplers, **self._changing}
             seed = None if one.has_seed else 0
-            extremes += [
-                {"trial": -1, "experiment": index, "values": values, "seed": seed}
-                for values in variants.corners(samplers)
-            ]
+            for values in variants.corners(samplers):
+                extremes.append({"trial": -1, "experiment": index, "values": values, "seed": seed})
         for point in [*points[:CHECKED], *extremes]:
             draft = self._draft(point)
             wrong = draft.problems()
@@ -206,20 +204,24 @@ class _Planner:
         unsubscribe = events.subscribe(note)
         try:
             for point in points:
-                draft = drafts.get(point["trial"])
-                if draft is None:
-                    draft = self._draft(point)
-                    if problems := draft.problems():
-                        raise ConfigError(f"trial {point['trial']}: {problems[0]}")
-                specs.append(finish(draft))
+                specs.append(self._finished(point, drafts.get(point["trial"])))
                 resources = self._searched[point["experiment"]].layers.data.get("resources_per_trial")
                 point["bundles"] = bundles(specs[-1].config, resources)
-        except DrlError as error:
-            values = ", ".join(f"{name}={shown(value)}" for name, value in point["values"].items())
-            raise type(error)(f"{error} (trial {point['trial']}: {values})" if values else str(error)) from error
         finally:
             unsubscribe()
         return specs
+
+    def _finished(self, point: Point, draft: Draft | None) -> ExperimentSpec:
+        """Return the spec of a point; ``draft``: None of one that has not been checked."""
+        try:
+            if draft is None:
+                draft = self._draft(point)
+                if problems := draft.problems():
+                    raise ConfigError(f"trial {point['trial']}: {problems[0]}")
+            return finish(draft)
+        except DrlError as error:
+            values = ", ".join(f"{name}={shown(value)}" for name, value in point["values"].items())
+            raise type(error)(f"{error} (trial {point['trial']}: {values})" if values else str(error)) from error
 
     # -- the record ---------------------------------------------------------------------------------------------
 

@@ -144,7 +144,9 @@ def matching(
 
 def _header(text: str) -> tuple[dict[str, list[str]], str, list[str]]:
     facts: dict[str, list[str]] = {name: [] for name in ("goal", "seeds", "took", "machine")}
-    about, notes, current = [], [], None
+    about: list[str] = []
+    notes: list[str] = []
+    current: list[str] | None = None
     is_first = True
     for line in text.splitlines():
         if not line.startswith("#"):

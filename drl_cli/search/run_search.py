@@ -92,7 +92,8 @@ def _fit(record: Record, stop_request: Any, rescored: bool) -> None:
     if not points and not new:
         return
     for point in points:
-        record.trials[point["trial"]] |= {"state": "pending", "text": None}
+        trial = record.trials[point["trial"]]
+        trial["state"], trial["text"] = "pending", None
         events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
     record.write("running")
     events.report("phase", text="training the best again" if rescored else "starting trials")
