@@ -20,7 +20,9 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 class ActionComputer:
     """Acts with a NumpyPolicy in an environment's units."""
 
-    def __init__(self, policy: NumpyPolicy, env_id: str, env_config: Mapping[str, Any], plan: Mapping[str, Any] | None):
+    def __init__(
+        self, policy: NumpyPolicy, env_id: str, env_config: Mapping[str, Any], plan: Mapping[str, Any] | None
+    ) -> None:
         """``plan``: of ``envs.preprocessors``, or None. An environment is made, to know its spaces; ``close`` ends it."""
         self._policy = policy
         raw = make.make_raw(env_id, env_config)

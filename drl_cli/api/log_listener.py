@@ -18,7 +18,7 @@ LOGGER.addHandler(logging.NullHandler())  # or Python would print warnings on st
 class LogForwarder:
     """Forwards events to the logger while it is started; with ``verbose`` its lines are printed on stderr too."""
 
-    def __init__(self, verbose: bool):
+    def __init__(self, verbose: bool) -> None:
         self._handler = logging.StreamHandler(sys.stderr) if verbose else None
         self._unsubscribe: Callable[[], None] | None = None
         self._level = logging.NOTSET  # of the logger before

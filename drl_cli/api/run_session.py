@@ -45,7 +45,7 @@ class ProgramStop:
 class RunSession:
     """One run of an ExperimentSpec. ``state``: a RunState; ``outcome``: how it ended, where it ended in order."""
 
-    def __init__(self, spec: ExperimentSpec, log: LogForwarder):
+    def __init__(self, spec: ExperimentSpec, log: LogForwarder) -> None:
         """``log`` forwards events to ``logging`` while the run is open."""
         self._spec, self._log = spec, log
         self._stop = ProgramStop()

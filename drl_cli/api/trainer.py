@@ -61,7 +61,7 @@ class Trainer:
         experiment_name: str = "default",
         verbose: bool = False,
         **settings: Any,
-    ):
+    ) -> None:
         """Check everything; nothing is started or written yet.
 
         ``algorithm``: a name that --run takes. ``env``: an id, a name of ``register_env``, or a class or function that makes

@@ -42,7 +42,7 @@ class Draft:
     a point of a search.
     """
 
-    def __init__(self, tree: ConfigTree, flags: Flags, is_trial: bool = False):
+    def __init__(self, tree: ConfigTree, flags: Flags, is_trial: bool = False) -> None:
         self.name, self.flags, self.is_trial = tree.name, flags, is_trial
         self.recorded, self.is_from_file = tree.recorded, tree.is_from_file
         self.where = tree.layers.where

@@ -34,7 +34,7 @@ HIDDEN = "***"
 class Recorded:
     """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path) -> None:
         """Read the ``params.json`` of a run folder. Raises ConfigError, RunFolderError."""
         params, self.where = load_file(folder / "params.json")
         if not is_params(params):

@@ -167,7 +167,9 @@ def _already_over(spec: ExperimentSpec, opening: Opening, reason: str) -> Outcom
 class _Run:
     """The state of the loop: the last result, the driver and its checkpoints."""
 
-    def __init__(self, spec: ExperimentSpec, opening: Opening, stop_request: StopCondition, clock: Callable[[], float]):
+    def __init__(
+        self, spec: ExperimentSpec, opening: Opening, stop_request: StopCondition, clock: Callable[[], float]
+    ) -> None:
         self._spec, self._opening, self._stop_request, self._clock = spec, opening, stop_request, clock
         self._path = opening.folder.path
         self._result: Result | None = None

@@ -58,7 +58,7 @@ class SearchedExperiment:
     ``is_searched``: whether the experiment itself asks for more than one run.
     """
 
-    def __init__(self, tree: ConfigTree, options: SearchOptions):
+    def __init__(self, tree: ConfigTree, options: SearchOptions) -> None:
         self.name, self.layers, self.is_from_file = tree.name, tree.layers, tree.is_from_file
         self.problems: list[str] = []
         if options.get("resources_per_trial") is not None:

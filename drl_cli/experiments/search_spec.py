@@ -96,7 +96,7 @@ def spec_of(data: SearchData, point: Point) -> ExperimentSpec:
 class _Planner:
     """From experiments to points, all of them checked."""
 
-    def __init__(self, searched: list[SearchedExperiment], flags: Flags, options: SearchOptions, source: str):
+    def __init__(self, searched: list[SearchedExperiment], flags: Flags, options: SearchOptions, source: str) -> None:
         self._searched, self._flags, self._options = searched, flags, options
         self._source, self._is_from_file = source, searched[0].is_from_file
         self._problems: list[str] = []

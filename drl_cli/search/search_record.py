@@ -90,7 +90,7 @@ class Record:
         trials: Trials | None = None,
         state: str = "running",
         scheduler: dict[str, Any] | None = None,
-    ):
+    ) -> None:
         self.path, self.data, self.state = Path(path), data, state
         self.trials: Trials = trials or {}
         self.scheduler: dict[str, Any] = scheduler or {}

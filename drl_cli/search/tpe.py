@@ -31,7 +31,7 @@ class ParzenSearcher(Searcher):
         next_point: Callable[[Values], Point],
         waiting: Iterable[Point],
         observed: Sequence[tuple[Values, float | None]],
-    ):
+    ) -> None:
         super().__init__(metric=data["metric"], mode=data["mode"])
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._data, self._next_point, self._waiting = data, next_point, list(waiting)

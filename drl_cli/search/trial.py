@@ -32,7 +32,7 @@ Row = dict[str, Any]
 class TrialStopRequest:
     """Becomes true when the trial is ended from outside, or when the file ``path`` exists: the whole search stops."""
 
-    def __init__(self, path: Path | str):
+    def __init__(self, path: Path | str) -> None:
         self.ending: tuple[str, str] | None = None
         self.exit_code = 0
         self._path = Path(path)
@@ -61,7 +61,7 @@ class TrialRun:
         stop_file: Path | str,
         spec_of: Callable[[SearchData, Point], ExperimentSpec] = search_spec.spec_of,
         stepwise: Callable[..., Steps] = run.stepwise,
-    ):
+    ) -> None:
         """``data`` and ``point`` are the search's; ``spec_of`` and ``stepwise`` stand in for the real ones in tests."""
         self._data, self._point, self._spec_of, self._stepwise = data, point, spec_of, stepwise
         self._request = TrialStopRequest(stop_file)

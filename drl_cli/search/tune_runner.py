@@ -107,7 +107,7 @@ def _bundles(point: Point) -> Bundles:
 class TrialRecorder(tune.Callback):
     """Writes what happens to trials into the record and reports it as ``trial`` events."""
 
-    def __init__(self, record: Record, stop_request: object, stop_file: Path, scheduler: TrialScheduler):
+    def __init__(self, record: Record, stop_request: object, stop_file: Path, scheduler: TrialScheduler) -> None:
         self._record, self._stop_request, self._stop_file = record, stop_request, stop_file
         self._scheduler = scheduler
         self.running: set[str] = set()
@@ -198,7 +198,7 @@ class TrialRecorder(tune.Callback):
 class SearchStopper(Stopper):
     """Ends a search that is stopping once no trial runs any more: each has saved its last state by then."""
 
-    def __init__(self, recorder: TrialRecorder):
+    def __init__(self, recorder: TrialRecorder) -> None:
         self._recorder = recorder
         self._since: float | None = None  # when the stop was seen
 

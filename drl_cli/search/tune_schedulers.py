@@ -116,7 +116,7 @@ class _TrialThatIsOver:
 
     status = "TERMINATED"
 
-    def __init__(self, number: int):
+    def __init__(self, number: int) -> None:
         self.trial_id = f"earlier_{number}"
 
     def is_finished(self) -> bool:
