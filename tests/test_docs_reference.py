@@ -15,7 +15,7 @@ from drl_cli.cli import drl, endings
 from drl_cli.config.key_description import leaves
 from drl_cli.config.result_names import RESULT_FIELDS
 from drl_cli.experiments import tuned_files
-from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.experiments.tuned_files import shipped
 from drl_cli.extras import load
 
 ROOT = documented.ROOT

@@ -1,4 +1,4 @@
-"""The first steps of an environment, looked at closely. User: ``envs.make``."""
+"""The first steps of an environment, checked closely. Used by ``envs.make``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Calls of plug-in code: what it raises ends the run with one line that names its file and line.
 
-Users: ``callbacks``, ``evaluations``, ``exploration.registering``, the learners.
+Used by ``callbacks``, ``actors.custom_evaluation``, ``policies.exploration.custom_exploration`` and the learners.
 """
 
 from __future__ import annotations

@@ -36,14 +36,7 @@ NOTHING: Preprocessing = {
     "scale_bytes": False,
     "fresh_after": 0,
 }
-"""The plan that leaves images and vectors as they are.
-
-frames: observations in a stack. dim: height and width that images are resized to, or None. grayscale: whether they lose
-their colours. atari: None, or {"noop_max": most no-ops at the start of a game, "frame_skip": frames per action where the
-game skips none itself, "fire": press FIRE where a game waits for it, "lives": a lost life ends the episode}.
-scale_bytes: vectors of bytes are stretched to [-1, 1]. fresh_after: steps after which the next game begins from a
-seed of its own, 0 where every episode does.
-"""
+"""The plan that leaves images and vectors as they are; ``envs.env_spec.Preprocessing`` says what its keys are."""
 _BOUNDS = {
     "frames": (1, 16),
     "dim": (8, 1024),

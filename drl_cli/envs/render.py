@@ -1,6 +1,6 @@
-"""Training as it looks: the first environment of the first worker, filmed now and then or drawn in a window.
+"""Training rendered: the first environment of the first worker, filmed now and then or drawn in a window.
 
-Used by ``actors.rollout_worker`` (``record_env``, ``render_env``) and, for what cannot be shown, by ``experiment``. Which
+Used by ``actors.rollout_worker`` (``record_env``, ``render_env``) and, for what cannot be shown, by ``experiments``. Which
 episodes are filmed is gym's old Monitor's choice: the cubes 0, 1, 8, 27, … below 1000, then every thousandth. Drawing changes
 nothing that is learnt from, and a film that fails ends the films, not the run.
 """

@@ -8,7 +8,7 @@ step of nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,17 +28,17 @@ class Evaluated(NamedTuple):
 
     meta: Meta
     steps: int
-    episodes: tuple  # (return, length) of each episode that ended, raw rewards
+    episodes: tuple[tuple[float, int], ...]  # (return, length) of each episode that ended, raw rewards
     bad_transitions: int
-    notes: tuple
-    seconds: dict
-    exploration: dict
-    seen: dict | None
+    notes: tuple[str, ...]
+    seconds: dict[str, float]
+    exploration: dict[str, float]
+    seen: dict[str, Any] | None
     block: Block
     whole: bool  # whether all of the block's episodes have ended, else the next call goes on with them
-    unperturbed: tuple  # returns of those that were played with the weights as they are
+    unperturbed: tuple[float, ...]  # returns of those that were played with the weights as they are
     reading: None = None  # as in a Token: nothing of it was read from files
-    told: tuple = ()  # as in a Token
+    told: tuple[Any, ...] = ()  # as in a Token
 
 
 def centered_ranks(values: np.ndarray) -> np.ndarray:

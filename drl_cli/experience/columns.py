@@ -72,7 +72,7 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class ReadProgress(NamedTuple):
     """What the driver learns of a fragment that was read from files."""
 
     pieces: int  # parts of episodes in it, each of which ends in it
-    episodes: tuple  # (return, length) of those that are whole, raw rewards
+    episodes: tuple[tuple[float, int], ...]  # (return, length) of those that are whole, raw rewards
     ended: bool  # whether this worker has read all that it was to read in this pass
 
 
@@ -113,13 +113,11 @@ class Token(NamedTuple):
 
     meta: Meta
     steps: int  # env steps T·N
-    episodes: tuple  # (return, length) of each episode that ended, raw rewards
+    episodes: tuple[tuple[float, int], ...]  # (return, length) of each episode that ended, raw rewards
     bad_transitions: int  # steps that the environment broke; they are not in the fragment
-    notes: tuple  # strings for the user: what broke and how to reproduce it
-    seconds: dict  # "env", "policy", "total": where the time went
-    exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
-    seen: dict | None = (
-        None  # what its observations and returns add to the filters' statistics (``actors.running_filters``)
-    )
+    notes: tuple[str, ...]  # strings for the user: what broke and how to reproduce it
+    seconds: dict[str, float]  # "env", "policy", "total": where the time went
+    exploration: dict[str, float] = {}  # how strongly the worker explores: "epsilon", … (``Exploration.describe``)
+    seen: dict[str, Any] | None = None  # what it adds to the filters' statistics (``actors.running_filters``)
     reading: ReadProgress | None = None  # where it was read, not sampled
-    told: tuple = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
+    told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any

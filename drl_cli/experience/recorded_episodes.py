@@ -6,7 +6,7 @@ observations and actions nothing is kept: an episode is its rewards and two log-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from drl_cli.experience.off_policy_estimates import RecordedEpisode, estimate
 from drl_cli.experience.recorded.pieces import Layout
 
 if TYPE_CHECKING:
+    from drl_cli.envs.env_spec import SpaceSpec
     from drl_cli.experience.action_likelihood import Drawing
     from drl_cli.experience.recorded.pieces import Piece
     from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -29,11 +30,11 @@ HELP = (
 
 def layout_of_policy(spec: PolicySpec, normalized: bool = False) -> Layout:
     """Return the Layout of what the policy of ``spec`` (PolicySpec) sees and does; ``normalized``: as Layout's."""
-    action = {"kind": spec.action.kind, "shape": spec.action.shape}
+    action: dict[str, Any] = {"kind": spec.action.kind, "shape": spec.action.shape}
     for name in ("n", "nvec", "start", "low", "high"):
         if hasattr(spec.action, name):
             action[name] = getattr(spec.action, name)
-    return Layout(tuple(spec.obs_shape), spec.obs_dtype, action, (), spec.frames, normalized)
+    return Layout(tuple(spec.obs_shape), spec.obs_dtype, cast("SpaceSpec", action), (), spec.frames, normalized)
 
 
 class EpisodeCollector:

@@ -123,7 +123,7 @@ class Sequences:
         return found, self._ring.are_whole(serial)
 
     def draw(self, count: int, n_step: int, gamma: float, rng: np.random.Generator) -> Batch:
-        """Return ``count`` sequences drawn uniformly, as {column: array [count, …]}, see ``experience.columns.SEQUENCE``."""
+        """Return ``count`` sequences drawn uniformly, as {column: array [count, …]}, see ``experience.columns``."""
         chosen, found = [], 0
         for _ in range(MAX_DRAWS):
             rows = rng.integers(0, len(self), size=(count - found) * self._stride + 64)
@@ -139,7 +139,7 @@ class Sequences:
         return self.read(*(np.concatenate(parts) for parts in zip(*chosen, strict=True)))
 
     def read(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray, chain: np.ndarray) -> Batch:
-        """Return the sequences of ``windows`` as {column: array [M, …]}, see ``experience.columns.SEQUENCE``."""
+        """Return the sequences of ``windows`` as {column: array [M, …]}, see ``experience.columns``."""
         ring, learnt, burn_in = self._ring, self._learnt, self._burn_in
         whole = np.concatenate([self._rows_before(rows)[0], chain], axis=1)  # [M, S]
         position = self._columns["position"][rows]

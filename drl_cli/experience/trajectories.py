@@ -76,9 +76,11 @@ def padded_shape(streams: int, steps: int, sequence: int, batch_steps: int | Non
 class _Plan(NamedTuple):
     """Where every step of every stream is laid."""
 
-    shape: tuple  # (E, T)
-    places: list  # of each fragment: flat index of its steps, int64 [T, N]; those after a stream's length are E·T
-    lengths: list  # of each fragment: int64 [N]
+    shape: tuple[int, int]  # (E, T)
+    places: list[
+        np.ndarray
+    ]  # of each fragment: flat index of its steps, int64 [T, N]; those after a stream's length are E·T
+    lengths: list[np.ndarray]  # of each fragment: int64 [N]
     are_whole: bool  # complete episodes
 
     def laid(self, columns: Sequence[np.ndarray], every: int = 1) -> np.ndarray:

@@ -27,7 +27,7 @@ Acting: TypeAlias = "Callable[..., Heads]"
 _Ready: TypeAlias = "tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...] | None, Callable, str | None]"
 
 
-NORM_EPSILON = 1e-6  # layer normalisation's guard against a variance of zero, the same in tf1.build
+NORM_EPSILON = 1e-6  # layer normalisation's guard against a variance of zero, the same in forward_tf
 BATCH_EPSILON = 1e-3  # batch normalisation's, as in its authors' code
 SDE_EPSILON = 1e-6  # least variance of state-dependent exploration
 

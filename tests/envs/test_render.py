@@ -1,12 +1,11 @@
 """Films of training episodes: which, of what, and that a film which fails ends no run."""
 
-from types import SimpleNamespace
-
 import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
 
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.envs import render
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import RunFailed
@@ -103,7 +102,7 @@ def test_resumed_run_films_no_episode_that_it_replays(tmp_path):
 
 
 def config(**keys):
-    return SimpleNamespace(**{"record_env": False, "render_env": False, "env_config": {}, **keys})
+    return SACConfig(**keys)
 
 
 @pytest.mark.parametrize(

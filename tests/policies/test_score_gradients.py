@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from drl_cli.policies import score_gradients
+from drl_cli.policies.action_specs import MultiDiscreteSpec
 
 FILL = np.float32(-1e9)
 RNG = np.random.default_rng(5)
 ROWS = 4
 
 
-def _case(name, heads, action, **spec):
-    return name, SimpleNamespace(action=SimpleNamespace(**spec)), heads, action
+def _case(name, heads, action, described=None):
+    return name, SimpleNamespace(action=described), heads, action
 
 
 CASES = {
@@ -23,7 +24,7 @@ CASES = {
         "multi_categorical",
         {"logits": RNG.normal(0, 1, (ROWS, 5))},
         np.int32([[0, 2], [1, 0], [1, 1], [0, 0]]),
-        nvec=(2, 3),
+        MultiDiscreteSpec((2, 3), (0, 0)),
     ),
     "multi_bernoulli": _case(
         "multi_bernoulli", {"logits": RNG.normal(0, 2, (ROWS, 3))}, RNG.integers(0, 2, (ROWS, 3), np.int32)

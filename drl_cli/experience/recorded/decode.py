@@ -1,7 +1,7 @@
 """Columns of recorded steps as arrays that fit an environment: checked, converted, or refused with file and line.
 
-Users: ``batches``, ``episodes``, ``minari``. A column is a list of numbers, RLlib's packed string, a list of
-packed rows, or an array.
+Used by ``rllib_batches``, ``json_lines`` and ``minari_dataset``. A column is a list of numbers, RLlib's packed string, a list
+of packed rows, or an array.
 """
 
 from __future__ import annotations

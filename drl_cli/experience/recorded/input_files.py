@@ -1,4 +1,4 @@
-"""Which files a path of the key ``input`` means: a file, a folder, a glob, a Minari dataset. User: ``reading``."""
+"""Which files a path of the key ``input`` means: a file, a folder, a glob, a Minari dataset. Used by ``read``."""
 
 from __future__ import annotations
 

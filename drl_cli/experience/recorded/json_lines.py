@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.errors import ExperienceError
-from drl_cli.experience.recorded import json_lines, rllib_batches
+from drl_cli.experience.recorded import rllib_batches
 from drl_cli.experience.recorded.decode import Reader
 from drl_cli.experience.recorded.pieces import Joiner, Part, Piece
 
@@ -29,7 +29,7 @@ MAX_LINE = 64 * 2**20  # bytes; what JSON makes of a line takes up to twenty tim
 _KNOWN = "Known are RLlib's SampleBatch and MultiAgentBatch, and the episodes of drl rollout --out."
 
 
-def parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part]:
+def episode_parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part]:
     """Return [Part] of the line ``data`` (dict), or [] of an episode without a step. Raises ExperienceError."""
     reader = Reader(layout, where)
     missing = [name for name in _FIELDS if name not in data]
@@ -58,7 +58,7 @@ class JsonFile:
     """An iterator of Pieces over one file."""
 
     def __init__(self, file: InputFile, layout: Layout, mark: Mapping[str, int] | None = None) -> None:
-        """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin, as ``mark`` returned it."""
+        """``file``: input_files.InputFile; ``layout``: Layout; ``mark``: where to begin, as ``mark`` returned it."""
         mark = {"offset": 0, "line": 0, "given": 0} if mark is None else mark
         if min(mark["offset"], mark["line"], mark["given"]) < 0:
             raise ValueError("a place before the file's beginning")
@@ -128,8 +128,8 @@ class JsonFile:
         return data
 
     def _parts(self, data: dict[str, Any], where: str) -> list[Part]:
-        if data.get("format") == json_lines.FORMAT:
-            return json_lines.parts(data, self._layout, where)
+        if data.get("format") == FORMAT:
+            return episode_parts(data, self._layout, where)
         if "type" in data:
             return rllib_batches.parts(data, self._layout, where, self.notes)
         raise ExperienceError(f'{where}: has no field "type" or "format". {_KNOWN}')

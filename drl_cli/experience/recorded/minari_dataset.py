@@ -1,4 +1,4 @@
-"""Pieces from a Minari dataset: one episode after the other out of its HDF5 file. User: ``reading``.
+"""Pieces from a Minari dataset: one episode after the other out of its HDF5 file. Used by ``read``.
 
 The file is read with h5py alone; Minari itself is only needed to download. Nothing in it is unpickled, and no link out of the
 file is followed. Observations of other spaces than a Box are flattened as gymnasium's ``flatten`` does it. Source: the layout
@@ -37,7 +37,7 @@ class MinariDataset:
     def __init__(
         self, file: InputFile, layout: Layout, mark: Mapping[str, int] | None, rng: np.random.Generator
     ) -> None:
-        """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
+        """``file``: as ``input_files.find`` returns it; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
         mark = {"episode": 0, "given": 0} if mark is None else mark
         self._path, self._layout = file.path, layout
         self.notes = []

@@ -1,4 +1,4 @@
-"""RLlib's packed columns: the base64 of an lz4 frame of a pickle of an ndarray. Users: ``decoding``, ``writing``.
+"""RLlib's packed columns: the base64 of an lz4 frame of a pickle of an ndarray. Used by ``decode`` and ``write``.
 
 They are read without unpickling (``pickled_arrays``), and no more is ever unpacked than the rows of a batch can hold. What is
 written is the same for the same array: protocol 3 under NumPy 1's names, which every RLlib reads.

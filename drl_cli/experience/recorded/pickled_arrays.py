@@ -1,4 +1,4 @@
-"""A plain ndarray out of its pickle, without unpickling. User: ``packing``.
+"""A plain ndarray out of its pickle, without unpickling. Used by ``packed_columns``.
 
 A pickle is a program that may call anything. What is here runs none: it follows the few instructions that every pickle of a
 plain ndarray is made of (protocols 3 to 5, NumPy 1 and 2), where a name stands for one of four known things and is never

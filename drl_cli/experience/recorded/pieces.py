@@ -9,9 +9,11 @@ at the end of its file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
 
 MAX_STEPS = 10_000  # of one piece
 MAX_BYTES = 256 * 2**20  # of all that is held
@@ -55,10 +57,10 @@ class Piece(NamedTuple):
 class Layout(NamedTuple):
     """What observations and actions look like in an environment; see ``layout_of``."""
 
-    obs_shape: tuple  # of a single observation
+    obs_shape: tuple[int, ...]  # of a single observation
     obs_dtype: str  # "float32" or "uint8"
-    action: dict  # the described action space, see ``envs.spaces``
-    limits: tuple = ()  # lengths of episodes at which a file's `dones` are time limits
+    action: SpaceSpec  # the described action space, see ``envs.spaces``
+    limits: tuple[int, ...] = ()  # lengths of episodes at which a file's `dones` are time limits
     frames: int = 1  # single observations in a stack of which a file may hold
     normalized: bool = False  # whether Box actions in files are within ±1 of their bounds, and to be stretched
 
@@ -80,14 +82,14 @@ class Layout(NamedTuple):
         )
 
 
-def layout_of(spaces: dict, limits: Iterable[int | None] = (), normalized: bool = False) -> Layout:
+def layout_of(spaces: EnvSpec, limits: Iterable[int | None] = (), normalized: bool = False) -> Layout:
     """Return the Layout of an environment.
 
     ``spaces``: as ``envs.make.check`` describes them, with "obs", "action" and maybe "frames"; ``limits``: lengths at which
     episodes are cut (the registry's time limit, ``horizon``), None among them is passed over; ``normalized``: the key
     ``actions_in_input_normalized``.
     """
-    obs: Any = spaces["obs"]
+    obs = spaces["obs"]
     known = tuple(sorted({int(limit) for limit in limits if limit is not None}))
     return Layout(
         tuple(obs["shape"]), obs["dtype"], spaces["action"], known, int(spaces.get("frames", 1)), bool(normalized)

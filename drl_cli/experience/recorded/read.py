@@ -151,7 +151,7 @@ def check(paths: Paths, layout: Layout) -> Piece:
 
 
 class Shuffled:
-    """The surface of a ``reading.Source``, whose pieces it brings."""
+    """A Source whose pieces come in another order: one drawn at random from a few that are held."""
 
     def __init__(self, source: Source, size: int, seed: int) -> None:
         """``source``: a fresh Source; ``size``: how many pieces are held at most, 1 or more."""

@@ -1,4 +1,4 @@
-"""RLlib's batches, one a line, cut into parts of episodes. User: ``json_lines``.
+"""RLlib's batches, one a line, cut into parts of episodes. Used by ``json_lines``.
 
 What RLlib 0.8 to 1.13 writes: ``{"type": "SampleBatch", column: values, …}``, or ``{"type": "MultiAgentBatch", "count": n,
 "policy_batches": {"default_policy": {column: values}}}``. Rows are steps of one or several environments, one after the other

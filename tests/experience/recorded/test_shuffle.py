@@ -83,5 +83,5 @@ def test_pieces_that_no_file_holds_any_more_are_refused(path):
     next(source)
     state = source.state()
     state["held"][0] = state["held"][0] | {"pass": 1}
-    with pytest.raises(CheckpointError, match="speaks of pieces that no file holds"):
+    with pytest.raises(CheckpointError, match="names pieces that no file holds"):
         shuffled(path, 5, passes=1).load(state)
