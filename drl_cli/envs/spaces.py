@@ -117,7 +117,7 @@ def misfit(spaces: EnvSpec, needs: Needs, fitting: Mapping[str, str] | None = No
     ``needs``: name, actions, observations (a row of ``algorithms.table``). ``fitting``: {kind: names of the algorithms
     that take it, as string} for the kinds Box, Discrete, Box1d and Image, for the advice.
     """
-    fitting = fitting or {}
+    fitting = {} if fitting is None else fitting
     return _action_misfit(spaces["action"], needs, fitting) or _obs_misfit(spaces["obs"], needs, fitting)
 
 

@@ -6,7 +6,8 @@ from recorded_files import write_uniform
 
 from drl_cli.actors import estimator as module
 from drl_cli.actors.estimator import Estimator
-from drl_cli.algorithms import dqn_nets, sac_nets
+from drl_cli.algorithms import dqn
+from drl_cli.algorithms import sac as sac_family
 from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.experience.action_likelihood import Drawing
@@ -37,8 +38,8 @@ def sac(tmp_path):
                 **keys,
             }
         )
-        spec = sac_nets.policy_spec(config, PENDULUM)
-        return config, NumpyPolicy(spec, sac_nets.initial_weights(config, spec, 0))
+        spec = sac_family.policy_spec(config, PENDULUM)
+        return config, NumpyPolicy(spec, sac_family.initial_weights(config, spec, 0))
 
     return made
 
@@ -72,7 +73,7 @@ def test_new_weights_are_judged_by_the_same_episodes(sac):
     config, policy = sac(input_evaluation_num_episodes=7)
     judge = Estimator(config, policy)
     first = judge.estimate(0)
-    policy.set_weights(sac_nets.initial_weights(config, policy.spec, 1))
+    policy.set_weights(sac_family.initial_weights(config, policy.spec, 1))
     second = judge.estimate(0)
     assert first["episodes"] == second["episodes"] == 7
     assert first["wis"]["V_prev"] == second["wis"]["V_prev"] and first["wis"] != second["wis"]
@@ -110,8 +111,8 @@ def test_policy_over_action_values_explores_as_at_that_env_step(tmp_path):
     config = DQNConfig.model_validate(
         {"input": path, "input_evaluation": "wis", "exploration_config": exploring, "seed": 1}
     )
-    spec = dqn_nets.policy_spec(config, CARTPOLE)
-    policy = NumpyPolicy(spec, dqn_nets.initial_weights(config, spec, 0))
+    spec = dqn.policy_spec(config, CARTPOLE)
+    policy = NumpyPolicy(spec, dqn.initial_weights(config, spec, 0))
     judge = Estimator(config, policy)
     early, late = judge.estimate(0), judge.estimate(5000)
     # epsilon 1 is what uniform actions did
