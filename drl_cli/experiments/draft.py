@@ -175,7 +175,8 @@ class Draft:
         found = {name: where.place((name,)) for name in (*TOP_KEYS, "restore", "local_dir") if name in mapping}
         for section in ("stop", "pass_criteria"):
             found |= {f"{section}.{field}": where.place((section, field)) for field in mapping.get(section) or ()}
-        config = origins(type(self._read.config), self._read) if self._read else {}
+        read = self._read
+        config = origins(type(read.config), read) if read and read.config is not None else {}
         for row in key_rows.own_keys(mapping.get("config") or {}):
             config[row["key"]] = where.place(("config", *row["key"].split(".")))
         config |= dict.fromkeys(self.filled, semantics.SOURCE)

@@ -36,7 +36,7 @@ class Recorded:
 
     def __init__(self, folder: Path) -> None:
         """Read the ``params.json`` of a run folder. Raises ConfigError, RunFolderError."""
-        params, self.where = load_file(folder / "params.json")
+        params, self.where = load_file(str(folder / "params.json"))
         if not is_params(params):
             raise RunFolderError(f"{folder / 'params.json'}: is not that of a run of drl, or damaged")
         self.folder = folder

@@ -125,7 +125,7 @@ def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
     if row.name not in table.ROWS:
         return {}
     config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
-    return semantics.said(config)
+    return {} if config is None else semantics.said(config)
 
 
 def file_text(data: SearchData, trials: Trials, command: str) -> str:
