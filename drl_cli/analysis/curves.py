@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drl_cli.analysis.over_seeds import mean_band
-from drl_cli.runs.loggers import flatten
+from drl_cli.config.result_names import flatten
 
 HUGE = 1e300  # what is beyond is no number that can be drawn
 GRID = 400  # points of a curve after smoothing

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drl_cli import checkpoints
+from drl_cli.algorithms import table
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preprocessing
@@ -190,9 +191,10 @@ def _read_overrides(given, facts):
 
 def _known_keys(algorithm):
     """Return the keys of the algorithm's config and those of RLlib's that change nothing."""
+    from drl_cli.config.key_description import fields_of  # loads pydantic
+
     keys = {path[0] for path in (*ANYWAY, *IDLE)}
     try:
-        schema = load(load("drl_cli.algorithms.table:find")(algorithm).config)
-        return keys | set(load("drl_cli.config.key_description:fields_of")(schema))
+        return keys | set(fields_of(load(table.find(algorithm).config)))
     except InputError:  # one that a module registers which was not imported
         return keys

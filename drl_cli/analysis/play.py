@@ -16,6 +16,7 @@ from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
 from drl_cli.errors import InputError, RunFailed, failure
+from drl_cli.strict_json import plain
 
 EPISODES_FORMAT = "drl-episodes-1"
 STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
@@ -144,7 +145,7 @@ class Player:
                 episode.action.append(action)
                 episode.rewards.append(float(reward))
             if self._keep == INFOS:
-                episode.infos.append(plain_info(info))
+                episode.infos.append(plain(info, LONGEST_TEXT))
             if self._keep == CHOICES:
                 episode.chosen.append(self._policy.recorded(chosen)[0])
                 episode.logp.append(self._logp(seen, before, chosen))
@@ -245,18 +246,3 @@ def _plain(array):
     if array.dtype == np.float32:
         return [_plain(part) for part in array] if array.ndim else float(str(array))
     return array.tolist()
-
-
-def plain_info(value):
-    """Return what JSON can hold of an environment's info: numbers that are not finite become None, objects their text."""
-    if isinstance(value, dict):
-        return {str(name): plain_info(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain_info(inner) for inner in value]
-    if isinstance(value, np.ndarray):
-        return plain_info(value.tolist())
-    if isinstance(value, np.generic):
-        return plain_info(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)[:LONGEST_TEXT]

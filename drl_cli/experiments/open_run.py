@@ -15,7 +15,8 @@ from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiments import next_steps, provenance, resume
 from drl_cli.runs import folder as folders
 from drl_cli.runs import loggers, records, retention
-from drl_cli.runs.stop_rules import Stop
+from drl_cli.runs.stop_rules import StopRules
+from drl_cli.strict_json import plain
 
 
 @dataclasses.dataclass
@@ -94,7 +95,7 @@ def _go_on(spec, folder):
 
 def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
     """Return why the stop rules of ``spec`` leave nothing to train after the row ``last``, or None."""
-    reason = Stop(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
+    reason = StopRules(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
     if reason is None:
         unchanged = (folder.read("params.json") or {}).get("stop") == dict(spec.stop)
         if not (unchanged and last.get("done") is True):
@@ -144,7 +145,7 @@ def check_unchanged(folder, spec):
 
 def _write(folder, name, data):
     try:
-        folder.write(name, loggers.plain(data))
+        folder.write(name, plain(data))
     except OSError as error:
         raise RunFolderError(f"{folder.path / name}: cannot be written ({error.strerror})") from error
 

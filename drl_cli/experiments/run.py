@@ -19,13 +19,12 @@ from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, Resources
 from drl_cli.experiments import next_steps
 from drl_cli.experiments.open_run import open_run, report_notices
 from drl_cli.extras import load
-from drl_cli.runs import demands, records, retention
+from drl_cli.runs import records, retention
 from drl_cli.runs.checkpoint_policy import Keeping
 from drl_cli.runs.diagnosis import Diagnosis, Listening, situation
-from drl_cli.runs.goal_hold import Ending
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
-from drl_cli.runs.stop_rules import unmet
+from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 
 TRAINER = "drl_cli.runtime.driver:Trainer"
 SAVE_AT_HAND = "drl_cli.runtime.run_state:save_at_hand"
@@ -126,7 +125,7 @@ def _already_over(spec, opening):
     path, last = opening.folder.path, opening.rows[-1]
     best = retention.best_name(path)
     best = path / best if best and (path / best).is_dir() else None
-    missed = unmet(spec.pass_criteria, last) + demands.missed(spec.demands, last)
+    missed = unmet_criteria(spec.pass_criteria, last) + unmet_requirements(spec.demands, last)
     text = "; ".join([opening.over, *missed])
     code = CriterionMissed.exit_code if missed else 0
     outcome = Outcome("finished", text, code, path, opening.start.path, best, last)
@@ -148,7 +147,7 @@ class _Drive:
         """Build the trainer, train to the end, save; yields a Moment each iteration and returns the Outcome."""
         spec = self._spec
         start = self._opening.start
-        ending = Ending(spec.stop, spec.config, start.number if start else -1)
+        ending = Stopper(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
             shared = {"imports": tuple(spec.imports), "plugins": plugins.registered()}
             env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
@@ -216,7 +215,8 @@ class _Drive:
         if reason is None:
             told = getattr(self._stop_request, "ending", None)
             return self._outcome(*told, 0) if told else self.interrupted()
-        missed = unmet(self._spec.pass_criteria, self._result) + demands.missed(self._spec.demands, self._result)
+        missed = unmet_criteria(self._spec.pass_criteria, self._result)
+        missed += unmet_requirements(self._spec.demands, self._result)
         if missed:
             return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)
         return self._outcome("finished", reason, 0)

@@ -21,6 +21,7 @@ from drl_cli.config import search_space, variants
 from drl_cli.config.key_description import shown
 from drl_cli.config.layers import Layers
 from drl_cli.config.parse import refuse
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
 from drl_cli.config.secrets import redact_command
 from drl_cli.config.sections.export_formats import listed
 from drl_cli.config.sections.resources import bundles
@@ -31,7 +32,6 @@ from drl_cli.experiments.searched_experiment import Searched
 from drl_cli.experiments.spec import Draft, import_modules
 from drl_cli.runs.run_folder import results_folder
 
-EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
 FLAGS_OF_TRIALS += ("ray_object_store_memory", "log_format")
 CHECKED = 200  # points that are checked as whole runs; beyond, every listed value and both ends of each range are
@@ -215,7 +215,7 @@ class _Drawing:
             raise ConfigError(f"--write: there are several environments ({names}), whose scores do not compare.")
         settings = self._settings.model_dump(mode="json")
         evaluated = all(spec.config.evaluation_interval for spec in specs)
-        metric = settings.pop("metric") or (EVALUATED if evaluated else TRAINED)
+        metric = settings.pop("metric") or (EVALUATION_REWARD if evaluated else TRAINING_REWARD)
         goals = {spec.stop.get(metric) for spec in specs}
         wishes = self._wishes
         write = wishes.get("write")

@@ -54,7 +54,7 @@ from drl_cli.experiments import (
 from drl_cli.experiments.flags import with_flags
 from drl_cli.extras import load
 from drl_cli.policies import custom_models
-from drl_cli.runs import demands, run_names
+from drl_cli.runs import run_names
 from drl_cli.runs import stop_rules as stop
 from drl_cli.runs.loggers import custom_loggers
 from drl_cli.runs.run_folder import results_folder
@@ -67,7 +67,7 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``envs.spaces``) and ``preprocessing`` (see
     ``envs.preprocessors``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are held against the last result. ``trial`` stands in the
+    ``pass_criteria``, and in ``demands`` the Requirements of ``--assert``, are compared with the last result. ``trial`` is in the
     name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
     ``runs.loggers.custom_loggers``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best
     checkpoint becomes at the end.
@@ -170,7 +170,7 @@ class Draft:
         self._mapping, notices, self._unsettled = settled(layers.data, layers.where)
         self._notices = [*layers.notices, *notices]
         self._flags = flags
-        self._demands = demands.parse(flags.get("asserts"))
+        self._demands = stop.parse_requirements(flags.get("asserts"))
         self._recorded = recorded
         self._is_from_file, self._is_trial = is_from_file, is_trial
         self._filled = {}  # keys of the config that are RLlib's because they are not given, with their values

@@ -14,7 +14,7 @@ import time
 
 from drl_cli import events
 from drl_cli.runs.folder import now
-from drl_cli.runs.loggers import plain
+from drl_cli.strict_json import plain
 
 LOG_BYTES, LOG_FILES = 10 * 2**20, 3
 STATUS_SECONDS = 5.0  # status.json is rewritten at most this often while nothing but the counters changes

@@ -16,6 +16,7 @@ from drl_cli.checkpoints.archive_files import is_archive
 from drl_cli.checkpoints.files import refuse
 from drl_cli.checkpoints.reader import load
 from drl_cli.checkpoints.writer import dropped_text
+from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.errors import CheckpointError, suggestion
 from drl_cli.runs.run_folder import is_locked
 
@@ -199,7 +200,7 @@ def _rank(pair, score, values):
     name = score.removeprefix("min-")
     if values is None:
         facts = {**found.facts.get("counters", {}), **(found.facts.get("score") or {})}
-        facts["evaluation/episode_reward_mean"] = facts.get("evaluation_reward_mean")
+        facts[EVALUATION_REWARD] = facts.get("evaluation_reward_mean")
         value = number if name == "training_iteration" else facts.get(name)
     else:
         value = values.get(number)

@@ -11,7 +11,7 @@ import json
 import time
 from pathlib import Path
 
-from drl_cli.config.result_names import is_number_field
+from drl_cli.config.result_names import flatten, is_number_field
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.extras import load
 from drl_cli.runs import loggers, retention
@@ -149,7 +149,7 @@ class TrialRun:
 
 def row_of(result, metric):
     """Return the numbers of a nested result by field, flat; the metric is NaN where it is not known yet."""
-    flat = loggers.flatten(result)
+    flat = flatten(result)
     row = {name: value for name, value in flat.items() if is_number_field(name) and isinstance(value, (int, float))}
     return {metric: float("nan"), **row}
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drl_cli.analysis.play import Episode, EpisodeFile, Limits, Player, plain_info
+from drl_cli.analysis.play import Episode, EpisodeFile, Limits, Player
 from drl_cli.errors import InputError, RunFailed
 
 
@@ -228,26 +228,6 @@ def test_float32_values_come_back_as_they_were(tmp_path):
 def test_file_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(InputError, match="--out .*: No such file or directory"):
         EpisodeFile(tmp_path / "no" / "out.jsonl", "Test-v0")
-
-
-def test_infos_become_plain_data():
-    info = {
-        "a": np.float32(1.5),
-        "b": np.array([1, 2]),
-        "c": float("nan"),
-        3: (True, None, "x"),
-        "d": {"e": np.array([[np.inf]])},
-        "f": object,
-    }
-    assert plain_info(info) == {
-        "a": 1.5,
-        "b": [1, 2],
-        "c": None,
-        "3": [True, None, "x"],
-        "d": {"e": [[None]]},
-        "f": "<class 'object'>",
-    }
-    assert len(plain_info("x" * 3)) == 3 and len(plain_info(type("T", (), {"__str__": lambda s: "y" * 5000})())) == 1000
 
 
 def test_episode_without_end_is_cut_at_the_bound_and_counted():

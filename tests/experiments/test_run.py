@@ -10,9 +10,10 @@ from experiment_fakes import Config, Spec, StopRequest, left, trainer
 from drl_cli import checkpoints, plugins
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
 from drl_cli.experiments import run as driving
-from drl_cli.runs import demands, loggers, retention
 from drl_cli.runs import folder as folders
+from drl_cli.runs import loggers, retention
 from drl_cli.runs.loggers.custom_loggers import register_logger
+from drl_cli.runs.stop_rules import parse_requirements
 
 
 def drive(spec, made=None, request=None, clock=lambda: 0.0):
@@ -94,7 +95,7 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
 
 
 def test_demand_that_is_missed_ends_a_finished_run_with_4(tmp_path):
-    asked = demands.parse(["episode_reward_mean>=200", "training_iteration>=2"])
+    asked = parse_requirements(["episode_reward_mean>=200", "training_iteration>=2"])
     script = {3: {"reward": 150.0}}
     outcome = drive(Spec(tmp_path, demands=asked), trainer(script))
     assert (outcome.state, outcome.exit_code) == ("finished", 4)
@@ -396,7 +397,7 @@ def test_resume_of_a_run_whose_goal_was_held_is_over_though_its_last_evaluation_
 
 def test_resume_of_a_finished_run_holds_its_last_result_against_the_demands(tmp_path):
     first = drive(Spec(tmp_path, stop={"training_iteration": 3}))
-    asked = Spec(tmp_path, demands=demands.parse(["training_iteration>=9"]), resume=first.run_folder)
+    asked = Spec(tmp_path, demands=parse_requirements(["training_iteration>=9"]), resume=first.run_folder)
     second = drive(asked)
     assert second.exit_code == 4 and "training_iteration is 3; required >= 9" in second.text
 

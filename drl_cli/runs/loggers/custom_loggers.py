@@ -10,14 +10,10 @@ from importlib.util import find_spec
 
 from drl_cli import plugins
 from drl_cli.errors import InputError, suggestion
-from drl_cli.extras import EXTRA_OF_MODULE, load
+from drl_cli.extras import EXTRA_OF_MODULE
 
-BUILT_IN = {
-    "wandb": "drl_cli.runs.loggers.to_wandb:ToWandb",
-    "mlflow": "drl_cli.runs.loggers.to_mlflow:ToMlflow",
-    "aim": "drl_cli.runs.loggers.to_aim:ToAim",
-}
-"""Loggers that come along; each is named as the package that it needs."""
+BUILT_IN = ("wandb", "mlflow", "aim")
+"""Loggers that come with drl; each has the name of the package that it needs."""
 
 
 def register_logger(name, logger):
@@ -54,5 +50,20 @@ def problems(names):
 
 def make(name, folder, facts, resumed):
     """Return the logger ``name`` of a run; raises whatever making it raises."""
-    kind = load(BUILT_IN[name]) if name in BUILT_IN else plugins.LOGGERS.find(name)
+    kind = _built_in(name) if name in BUILT_IN else plugins.LOGGERS.find(name)
     return kind(folder, facts, resumed)
+
+
+def _built_in(name):
+    """Return the class of a logger of ``BUILT_IN``, whose package is loaded only here."""
+    if name == "wandb":
+        from drl_cli.runs.loggers.to_wandb import ToWandb
+
+        return ToWandb
+    if name == "mlflow":
+        from drl_cli.runs.loggers.to_mlflow import ToMlflow
+
+        return ToMlflow
+    from drl_cli.runs.loggers.to_aim import ToAim
+
+    return ToAim

@@ -10,9 +10,18 @@ import json
 import os
 
 from drl_cli.checkpoints import replace_file
-from drl_cli.runs.loggers.result_rows import cell, flatten
+from drl_cli.config.result_names import flatten
 
 PENDING = 10_000  # rows kept while the disk is full; about 20 MB
+
+
+def cell(value):
+    """Return the content of one csv cell: empty for None, JSON for lists."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return json.dumps(value, allow_nan=False)
+    return value
 
 
 class _AppendedFile:

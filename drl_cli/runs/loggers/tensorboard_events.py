@@ -13,7 +13,8 @@ import time
 
 import numpy as np
 
-from drl_cli.runs.loggers.result_rows import cell, flatten
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD, flatten
+from drl_cli.runs.loggers.tables import cell
 
 # tensorboardX imports these when they are installed, seconds each, for features that are not used here. None in
 # sys.modules makes an import fail as if they were not there.
@@ -29,7 +30,7 @@ finally:
 
 SKIPPED = ("config", "pid", "timestamp", "time_total_s", "training_iteration")
 PREFIX = "ray/tune/"
-COMPARED = ("episode_reward_mean", "evaluation/episode_reward_mean", "timesteps_total")
+COMPARED = (TRAINING_REWARD, EVALUATION_REWARD, "timesteps_total")
 """Fields that the HParams tab shows beside the config, of the scalars of the same run."""
 
 

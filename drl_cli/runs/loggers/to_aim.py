@@ -8,8 +8,8 @@ import os
 
 import aim
 
-from drl_cli.runs.loggers.result_rows import flatten, numbers
-from drl_cli.runs.loggers.run_identity import keep, known
+from drl_cli.config.result_names import flatten
+from drl_cli.runs.loggers.tracked_runs import keep, known, numbers
 
 
 class ToAim:

@@ -12,8 +12,8 @@ import mlflow
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from drl_cli.runs.loggers.result_rows import flatten, numbers
-from drl_cli.runs.loggers.run_identity import keep, known
+from drl_cli.config.result_names import flatten
+from drl_cli.runs.loggers.tracked_runs import keep, known, numbers
 
 MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 500  # of one call, the last in characters
 

@@ -10,8 +10,8 @@ import secrets
 
 import wandb
 
-from drl_cli.runs.loggers.result_rows import flatten, numbers
-from drl_cli.runs.loggers.run_identity import keep, known
+from drl_cli.config.result_names import flatten
+from drl_cli.runs.loggers.tracked_runs import keep, known, numbers
 
 STEP = "timesteps_total"
 
