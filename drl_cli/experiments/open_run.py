@@ -13,8 +13,7 @@ from typing import Any
 from drl_cli import checkpoints, events
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiments import next_steps, provenance, resume
-from drl_cli.runs import folder as folders
-from drl_cli.runs import loggers, records, retention
+from drl_cli.runs import find, loggers, records, retention, run_folder
 from drl_cli.runs.stop_rules import StopRules
 from drl_cli.strict_json import plain
 
@@ -28,7 +27,7 @@ class Opening:
     once somebody listens. ``over``: why there is nothing left to train, and what to type to train on, or None.
     """
 
-    folder: folders.RunFolder
+    folder: run_folder.RunFolder
     start: checkpoints.Checkpoint | None = None
     exact: bool = False
     joined_at: int | None = None
@@ -46,7 +45,7 @@ def open_run(spec):
         return _resume(spec)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
-    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
+    opening = Opening(run_folder.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
     try:
         _write(opening.folder, "params.json", records.params(spec))
         _write(opening.folder, "versions.json", records.versions(spec))
@@ -60,8 +59,8 @@ def open_run(spec):
 
 
 def _resume(spec):
-    path = folders.find_unfinished(spec.local_dir, spec.name) if spec.resume is True else Path(spec.resume)
-    folder = folders.reopen(path)
+    path = find.find_unfinished(spec.local_dir, spec.name) if spec.resume is True else Path(spec.resume)
+    folder = run_folder.reopen(path)
     try:
         return _go_on(spec, folder)
     except BaseException:
@@ -93,7 +92,7 @@ def _go_on(spec, folder):
     return Opening(folder, found, True, (last or {}).get("timesteps_total"), trained, notices)
 
 
-def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
+def _over(folder: run_folder.RunFolder, spec: Any, last: dict) -> str | None:
     """Return why the stop rules of ``spec`` leave nothing to train after the row ``last``, or None."""
     reason = StopRules(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
     if reason is None:

@@ -12,7 +12,7 @@ from drl_cli import checkpoints, events
 from drl_cli.config.result_names import flatten
 from drl_cli.errors import CheckpointError, Overdue, RunFolderError
 from drl_cli.runs import retention
-from drl_cli.runs.folder import now
+from drl_cli.runs.run_folder import now
 
 BEST_EVERY = 10  # iterations between two saves of a best that is only a mean of training episodes
 RETRY_SECONDS, MAX_RETRY_SECONDS = 60.0, 1800.0

@@ -7,8 +7,9 @@ hidden folders are left out, and what lies inside a run is never taken for anoth
 import os
 from pathlib import Path
 
-from drl_cli.errors import RunFolderError, suggestion
-from drl_cli.runs.run_folder import results_folder
+from drl_cli.errors import CheckpointError, RunFolderError, suggestion
+from drl_cli.runs import retention, run_names
+from drl_cli.runs.run_folder import is_locked, read_record, results_folder
 from drl_cli.runs.run_summary import is_run, read
 from drl_cli.runs.search_folders import trial_of
 
@@ -130,3 +131,44 @@ def newest(roots):
         where = ", ".join(str(root) for root in roots)
         raise RunFolderError(f"{where}: there is no run yet. Start one: drl train -f lunarlander-continuous-sac")
     return max(runs, key=lambda run: (run.state == "running", run.started or 0.0, run.path.name)).path
+
+
+def find_unfinished(local_dir, experiment):
+    """Return the path of the experiment's newest run that has not finished, that no process holds and that can go on.
+
+    Newest by the time in its name; a run can go on from a whole checkpoint. Raises RunFolderError that says what was found
+    instead.
+    """
+    parent = Path(local_dir).expanduser() / run_names.check_experiment(experiment)
+    runs = [path for path in parent.iterdir() if run_names.RUN_FOLDER.fullmatch(path.name)] if parent.is_dir() else []
+    seen = []
+    for path in sorted(runs, key=lambda path: (run_names.RUN_FOLDER.fullmatch(path.name)[1], path.name), reverse=True):
+        if not (path / "params.json").is_file():
+            continue
+        state = _state(path)
+        if is_locked(path):
+            state = "running"
+        elif state != "finished":  # "running" without a lock: its process died
+            if _can_go_on(path):
+                return path
+            state = f"{'died' if state == 'running' else state}, without a checkpoint to go on from"
+        seen.append(f"\n  {path.name}: {state}")
+    found = "".join(seen[:5]) or "\n  no run at all"
+    raise RunFolderError(
+        f"{parent}: there is no unfinished run to resume. Found:{found}\nA finished run is trained on by its id and a higher "
+        "stop: drl train --resume ID --stop FIELD=N"
+    )
+
+
+def _can_go_on(path):
+    try:
+        return retention.newest_valid(path, parts=("state",)) is not None
+    except CheckpointError:
+        return False
+
+
+def _state(path):
+    try:
+        return (read_record(path / "status.json") or {}).get("state", "unknown")
+    except RunFolderError:
+        return "unknown"

@@ -13,7 +13,7 @@ import socket
 import time
 
 from drl_cli import events
-from drl_cli.runs.folder import now
+from drl_cli.runs.run_folder import now
 from drl_cli.strict_json import plain
 
 LOG_BYTES, LOG_FILES = 10 * 2**20, 3

@@ -9,7 +9,7 @@ import platform
 import subprocess
 
 from drl_cli.config.secrets import redact, redact_command
-from drl_cli.runs.folder import now
+from drl_cli.runs.run_folder import now
 from drl_cli.version import __version__
 
 PACKAGES = (

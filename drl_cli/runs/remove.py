@@ -12,7 +12,8 @@ import shutil
 from pathlib import Path
 
 from drl_cli.errors import RunFolderError
-from drl_cli.runs.run_summary import is_alive, read, size_of
+from drl_cli.runs.run_folder import is_alive
+from drl_cli.runs.run_summary import read, size_of
 from drl_cli.runs.search_folders import is_held, record_of, trial_of
 
 LEFTOVER = re.compile(r"\.del-.+-([0-9]+)-[0-9a-f]{8}")

@@ -26,7 +26,6 @@ _NO_CHECKPOINT = {
 }
 RLLIB_FOLDER = re.compile(r"checkpoint_([1-9][0-9]{0,11}|[0-9]{6})")  # 1.0 writes 10, later releases 000010
 RLLIB_FILE = re.compile(r"checkpoint-([0-9]{1,12})")
-LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
 
 
 def numbers(run_folder):
@@ -239,39 +238,4 @@ def drop_replay(path):
     for name in names:
         os.unlink(found.path / name)
     files.sync_folder(found.path)
-    return True
-
-
-def remove_leftovers(run_folder):
-    """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
-
-    To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put
-    back when its successor did not arrive.
-    """
-    cleared = []
-    for name in sorted(os.listdir(run_folder)):
-        match = LEFTOVER.fullmatch(name)
-        if not match or _alive(int(match[3])):
-            continue
-        path = Path(run_folder) / name
-        target = path.with_name(f"checkpoint_{match[2]}")
-        if match[1] == "old" and not target.exists():
-            os.rename(path, target)
-        elif path.is_file():
-            path.unlink()
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-        cleared.append(path)
-    return cleared
-
-
-def _alive(pid):
-    if pid == os.getpid():
-        return False  # in a container the same pid comes back; our own first save is still to come
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
     return True

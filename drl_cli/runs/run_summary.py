@@ -14,7 +14,7 @@ from pathlib import Path
 
 from drl_cli.errors import CheckpointError, RunFolderError
 from drl_cli.runs import retention
-from drl_cli.runs.run_folder import is_params, lock_state, read_record
+from drl_cli.runs.run_folder import is_alive, is_params, lock_state, read_record
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
 TAIL_BYTES = 64 * 1024  # of result.json: more than a row with its window of episodes takes
@@ -174,19 +174,6 @@ def epoch(text):
 
 def _now():
     return datetime.datetime.now(datetime.timezone.utc).timestamp()
-
-
-def is_alive(pid):
-    """Whether a process of this number lives on this machine."""
-    if not isinstance(pid, int) or pid < 1:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
 
 
 def _checkpoints(path):

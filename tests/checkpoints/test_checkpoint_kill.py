@@ -13,8 +13,8 @@ SAVER = """
 import sys
 sys.path.insert(0, {here!r})
 from checkpoint_maker import save
-from drl_cli.runs import retention
-retention.remove_leftovers(sys.argv[1])
+from drl_cli.runs import retention, run_folder
+run_folder.remove_leftovers(sys.argv[1])
 for number in range(int(sys.argv[2]), 10**6):
     save(sys.argv[1], number)
     retention.prune(sys.argv[1], keep=1)

@@ -10,9 +10,9 @@ from experiment_fakes import Config, Spec, StopRequest, left, trainer
 from drl_cli import checkpoints, plugins
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
 from drl_cli.experiments import run as driving
-from drl_cli.runs import folder as folders
 from drl_cli.runs import loggers, retention
 from drl_cli.runs.loggers.custom_loggers import register_logger
+from drl_cli.runs.run_folder import is_locked
 from drl_cli.runs.stop_rules import parse_requirements
 
 
@@ -67,7 +67,7 @@ def test_run_writes_every_file_a_user_is_promised(tmp_path, heard):
     assert ended["final"].endswith("checkpoint_000003") and ended["best"].endswith("checkpoint_000003")
     recorded = [json.loads(line)["kind"] for line in (outcome.run_folder / "events.jsonl").read_text().splitlines()]
     assert recorded[0] == "run" and recorded[-1] == "finished" and "result" not in recorded
-    assert not folders.is_locked(outcome.run_folder)
+    assert not is_locked(outcome.run_folder)
 
 
 def test_run_records_where_its_values_came_from(tmp_path):
@@ -289,7 +289,7 @@ def test_bug_is_logged_with_its_traceback_and_raised(tmp_path, heard):
     (run,) = (tmp_path / "default").iterdir()
     assert "ZeroDivisionError: oops" in (run / "drl.log").read_text()
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
-    assert not folders.is_locked(run)
+    assert not is_locked(run)
 
 
 def test_machine_out_of_files_or_memory_is_exit_code_5(tmp_path):
@@ -378,7 +378,7 @@ def test_resume_of_a_finished_run_trains_nothing_and_says_what_to_raise(tmp_path
     assert (second.final, second.best) == (first.final, first.best)
     after = {path.name: path.read_bytes() for path in first.run_folder.iterdir() if path.is_file()}
     assert {name for name in before if before[name] != after[name]} <= {".lock"}
-    assert not folders.is_locked(first.run_folder)
+    assert not is_locked(first.run_folder)
 
 
 def test_resume_of_a_finished_run_with_a_higher_stop_goes_on(tmp_path):
@@ -482,7 +482,7 @@ def test_resume_with_other_settings_is_refused_with_both_values(tmp_path):
     with pytest.raises(ConfigError, match=r"config.gamma: 0.99 → 0.5") as caught:
         drive(other)
     assert "num_workers" not in str(caught.value)
-    assert not folders.is_locked(first.run_folder)
+    assert not is_locked(first.run_folder)
     changed = dataclasses.replace(spec, config=Config(num_workers=4), stop={"training_iteration": 4}, resume=True)
     assert drive(changed).result["training_iteration"] == 4
 

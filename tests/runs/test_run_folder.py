@@ -10,12 +10,11 @@ from experiment_fakes import Config, Spec, save_small
 
 from drl_cli import __version__, events
 from drl_cli.errors import ResourcesExhausted, RunFolderError
-from drl_cli.runs import folder as folders
-from drl_cli.runs import journal, records, run_names
+from drl_cli.runs import find, journal, records, run_folder, run_names
 
 
 def create(tmp_path, env="Pendulum-v1", experiment="default"):
-    return folders.create(tmp_path, experiment, "SAC", env)
+    return run_folder.create(tmp_path, experiment, "SAC", env)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +75,12 @@ def test_probe_that_fails_is_told_before_anything_starts(tmp_path, monkeypatch, 
 def test_lock_is_held_until_close_and_names_its_holder(tmp_path):
     made = create(tmp_path)
     made.write("params.json", {})
-    assert folders.is_locked(made.path)
+    assert run_folder.is_locked(made.path)
     with pytest.raises(RunFolderError, match=f"process {os.getpid()} on "):
-        folders.reopen(made.path)
+        run_folder.reopen(made.path)
     made.close()
-    assert not folders.is_locked(made.path)
-    folders.reopen(made.path).close()
+    assert not run_folder.is_locked(made.path)
+    run_folder.reopen(made.path).close()
 
 
 def test_a_look_at_the_lock_does_not_keep_a_run_from_starting(tmp_path, monkeypatch):
@@ -97,16 +96,16 @@ def test_a_look_at_the_lock_does_not_keep_a_run_from_starting(tmp_path, monkeypa
         if len(waits) == 2:
             os.close(looking)
 
-    monkeypatch.setattr(folders.time, "sleep", wait)
-    folders.reopen(made.path).close()
+    monkeypatch.setattr(run_folder.time, "sleep", wait)
+    run_folder.reopen(made.path).close()
     assert waits == [0.02, 0.02]
 
 
 def test_reopen_of_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(RunFolderError, match="no such run folder"):
-        folders.reopen(tmp_path / "gone")
+        run_folder.reopen(tmp_path / "gone")
     with pytest.raises(RunFolderError, match=r"params\.json is missing"):
-        folders.reopen(tmp_path)
+        run_folder.reopen(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -115,7 +114,7 @@ def test_reopen_clears_what_a_dead_process_left(tmp_path):
     made.write("params.json", {})
     made.close()
     (made.path / f".tmp-000010-{os.getpid()}-00c0ffee").mkdir()
-    folders.reopen(made.path).close()
+    run_folder.reopen(made.path).close()
     assert sorted(os.listdir(made.path)) == [".lock", "params.json"]
 
 
@@ -135,33 +134,33 @@ def test_find_unfinished_takes_the_newest_that_is_free_and_not_finished(tmp_path
     busy = run_with(tmp_path, 3, "interrupted")
     run_with(tmp_path, 4, "finished")
     (tmp_path / "default" / "notes").mkdir()
-    held = folders.reopen(busy)
-    assert folders.find_unfinished(tmp_path, "default") == killed
+    held = run_folder.reopen(busy)
+    assert find.find_unfinished(tmp_path, "default") == killed
     held.close()
-    assert folders.find_unfinished(tmp_path, "default") == busy
+    assert find.find_unfinished(tmp_path, "default") == busy
 
 
 def test_find_unfinished_leaves_out_what_has_no_checkpoint_to_go_on_from(tmp_path):
     older, newer = run_with(tmp_path, 1, "interrupted"), run_with(tmp_path, 2, "running")
     shutil.rmtree(newer / "checkpoint_000001")
-    assert folders.find_unfinished(tmp_path, "default") == older
+    assert find.find_unfinished(tmp_path, "default") == older
     shutil.rmtree(older / "checkpoint_000001")
     with pytest.raises(RunFolderError, match="died, without a checkpoint to go on from") as caught:
-        folders.find_unfinished(tmp_path, "default")
+        find.find_unfinished(tmp_path, "default")
     assert "interrupted, without a checkpoint to go on from" in str(caught.value)
 
 
 def test_find_unfinished_with_none_left_tells_what_is_there(tmp_path):
     with pytest.raises(RunFolderError, match="no run at all"):
-        folders.find_unfinished(tmp_path, "default")
+        find.find_unfinished(tmp_path, "default")
     run_with(tmp_path, 4, "finished")
     with pytest.raises(RunFolderError, match="0123abcd: finished"):
-        folders.find_unfinished(tmp_path, "default")
+        find.find_unfinished(tmp_path, "default")
 
 
 def test_a_state_running_without_a_lock_is_a_run_that_died(tmp_path):
     dead = run_with(tmp_path, 1, "running")
-    assert folders.find_unfinished(tmp_path, "default") == dead
+    assert find.find_unfinished(tmp_path, "default") == dead
 
 
 def test_params_hide_secrets_by_key_name(tmp_path):
