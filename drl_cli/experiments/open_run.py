@@ -12,8 +12,8 @@ from typing import Any
 
 from drl_cli import checkpoints, events
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
-from drl_cli.experiments import next_steps, provenance, resume
-from drl_cli.runs import find, loggers, records, retention, run_folder
+from drl_cli.experiments import next_steps, provenance, resume, run_records
+from drl_cli.runs import find, loggers, retention, run_folder
 from drl_cli.runs.stop_rules import StopRules
 from drl_cli.strict_json import plain
 
@@ -47,8 +47,8 @@ def open_run(spec):
     found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
     opening = Opening(run_folder.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
     try:
-        _write(opening.folder, "params.json", records.params(spec))
-        _write(opening.folder, "versions.json", records.versions(spec))
+        _write(opening.folder, "params.json", run_records.params(spec))
+        _write(opening.folder, "versions.json", run_records.versions(spec))
         _write(opening.folder, provenance.RECORD, {"from": spec.origins})
     except RunFolderError:
         opening.folder.close()
@@ -77,9 +77,9 @@ def _go_on(spec, folder):
     if over:
         return Opening(folder, found, True, rows=trained, over=over)
     last = loggers.join(folder.path, found.number)
-    _write(folder, "params.json", records.params(spec))
-    versions = folder.read("versions.json") or records.versions(spec)
-    versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
+    _write(folder, "params.json", run_records.params(spec))
+    versions = folder.read("versions.json") or run_records.versions(spec)
+    versions["resumed"] = [*versions.get("resumed", []), {**run_records.versions(spec), "iteration": found.number}]
     _write(folder, "versions.json", versions)
     before = (folder.read(provenance.RECORD) or {}).get("from")
     _write(folder, provenance.RECORD, {"from": provenance.joined(before, spec.origins)})
@@ -124,7 +124,7 @@ def check_unchanged(folder, spec):
     Secrets are compared as they were recorded, that is not at all.
     """
     old = folder.read("params.json") or {}
-    new = records.params(spec)
+    new = run_records.params(spec)
     pairs = [(name, old.get(name), new[name]) for name in ("run", "env")]
     was, now = old.get("config"), new["config"]
     if not isinstance(was, dict):

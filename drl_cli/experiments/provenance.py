@@ -10,10 +10,9 @@ from drl_cli.config.origins import origins
 from drl_cli.config.sections.iteration import min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
-from drl_cli.experiments import experiment_files, resume
+from drl_cli.experiments import experiment_files, resume, run_records
 from drl_cli.experiments.searched_experiment import FILLED
 from drl_cli.extras import load
-from drl_cli.runs import records
 from drl_cli.runs.run_folder import is_params, read_record, results_folder
 
 RECORD = "provenance.json"
@@ -49,7 +48,7 @@ def of_file(path_or_name, flags):
     search = load("drl_cli.experiments.search_spec").asked(path_or_name, flags, {})
     if search is None or not any(experiment["paths"] for experiment in search.data["experiments"]):
         made = load("drl_cli.experiments.spec").from_file(path_or_name, flags)
-        return [explained(records.params(spec), spec.origins, spec.config) for spec in made]
+        return [explained(run_records.params(spec), spec.origins, spec.config) for spec in made]
     trials = [[] for _ in search.data["experiments"]]
     for point, spec in zip(search.data["points"], search.specs, strict=True):
         trials[point["experiment"]].append(spec)
@@ -59,7 +58,7 @@ def of_file(path_or_name, flags):
 def _searched(experiment, specs):
     """The explanation of one experiment of a search: of its first trial, but for what differs between them."""
     first = specs[0]
-    found = explained(records.params(first), first.origins, first.config)
+    found = explained(run_records.params(first), first.origins, first.config)
     paths = [list(map(str, path)) for path in experiment["paths"].values()]
     for row in found["rows"]:
         own = row["key"].split(".")

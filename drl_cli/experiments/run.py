@@ -16,11 +16,11 @@ from pathlib import Path
 
 from drl_cli import events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiments import next_steps
+from drl_cli.experiments import next_steps, run_records
 from drl_cli.experiments.open_run import open_run, report_notices
 from drl_cli.extras import load
-from drl_cli.runs import records, retention
-from drl_cli.runs.checkpoint_policy import Keeping
+from drl_cli.runs import retention
+from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings
 from drl_cli.runs.diagnosis import Diagnosis, Listening, situation
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
@@ -70,7 +70,7 @@ class Moment:
     """A run between two iterations.
 
     ``result`` of the last one, None before the first; ``save(for_good=False)`` writes a checkpoint and returns its path, None
-    when the disk refused (see ``keeping``); ``trainer``: the ``runtime.driver.Trainer``; ``run_folder``: its path.
+    when the disk refused (``CheckpointPolicy.now``); ``trainer``: the ``runtime.driver.Trainer``; ``run_folder``: its path.
     """
 
     result: dict | None
@@ -160,11 +160,16 @@ class _Drive:
                 trainer.start()
                 self._install_signals()
             self._trainer = trainer
-            self._keeping = Keeping(spec, self._opening, trainer, self._clock)
-            told = (records.params(spec), spec.loggers, self._opening.exact)
+            score, is_evaluated = (
+                spec.checkpoint_score_attr or "training_iteration",
+                bool(spec.config.evaluation_interval),
+            )
+            wanted = CheckpointSettings(spec.checkpoint_freq or 0, spec.keep_checkpoints_num, score, is_evaluated)
+            self._keeping = CheckpointPolicy(wanted, self._opening, trainer, self._clock)
+            told = (run_records.params(spec), spec.loggers, self._opening.exact)
             loggers = Loggers(self._path, self._opening.joined_at, *told)
             stack.callback(loggers.close)
-            self._diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
+            self._diagnosis = Diagnosis(situation(spec.config, spec.env, spec.env_facts, ending.goal), self._clock)
             stack.callback(events.subscribe(self._diagnosis.hear))
             stack.callback(Listening(self._diagnosis).start())
             if at_start:

@@ -67,8 +67,8 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``envs.spaces``) and ``preprocessing`` (see
     ``envs.preprocessors``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria``, and in ``demands`` the Requirements of ``--assert``, are compared with the last result. ``trial`` is in the
-    name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
+    ``pass_criteria``, and in ``demands`` the Requirements of ``--assert``, are compared with the last result. ``trial`` is in
+    the name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
     ``runs.loggers.custom_loggers``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best
     checkpoint becomes at the end.
     """

@@ -15,15 +15,21 @@ still holds. They are made to stay silent where a run is merely slow or noisy: w
 - *fallen*: evaluations stay below half of what they had reached.
 """
 
+from __future__ import annotations
+
 import math
 import threading
 import time
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli import events
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import make
+
+if TYPE_CHECKING:
+    from drl_cli.config.sections.common import CommonKeys
 
 AGAIN_S = 600.0
 IN_A_ROW = 3  # results that must agree
@@ -61,15 +67,14 @@ class Situation(NamedTuple):
     fresh: bool = False
 
 
-def situation(spec, goal=None):
-    """Return the Situation of an ExperimentSpec; ``goal``: the reward at which it stops, or None."""
-    config = spec.config
-    choices, dims = _choices((spec.env_facts.get("spaces") or {}).get("action") or {})
-    limits = [getattr(config, "horizon", None), _registered(make.time_limit, spec.env)]
-    threshold = _registered(make.reward_threshold, spec.env)
+def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: float | None = None) -> Situation:
+    """Return the Situation of a run; ``env_facts``: those of its spec, ``goal``: the reward at which it stops, or None."""
+    choices, dims = _choices((env_facts.get("spaces") or {}).get("action") or {})
+    limits = [config.horizon, _registered(make.time_limit, env)]
+    threshold = _registered(make.reward_threshold, env)
     return Situation(
         gamma=config.gamma,
-        streams=max(1, config.num_workers) * getattr(config, "num_envs_per_worker", 1),
+        streams=max(1, config.num_workers) * config.num_envs_per_worker,
         limit=min((limit for limit in limits if limit), default=None),
         target=goal if goal is not None else threshold,
         threshold=threshold,
@@ -77,7 +82,7 @@ def situation(spec, goal=None):
         dims=dims,
         reads=reads_only(config),
         fresh=config.fresh_envs,
-        scaled=bool(getattr(config, "reward_scaling", False) or getattr(config, "clip_rewards", None)),
+        scaled=bool(config.reward_scaling or config.clip_rewards),
     )
 
 

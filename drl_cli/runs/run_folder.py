@@ -1,8 +1,8 @@
 """A run's folder on disk: made exclusively, probed, locked for as long as the run lives, and what anyone may read of it.
 
-Users: ``experiments`` (makes, locks and writes it), the rest of this room, ``checks`` and ``cli`` (read it). A run's folder holds
-``params.json``, ``status.json`` and ``best.json``. Its lock is ``flock`` on ``.lock``: the kernel frees it when the process dies,
-however it dies. Reading loads no other part of the program.
+Users: ``experiments`` (makes, locks and writes it), the rest of this room, ``checks`` and ``cli`` (read it). A run's folder
+holds ``params.json``, ``status.json`` and ``best.json``. Its lock is ``flock`` on ``.lock``: the kernel frees it when the
+process dies, however it dies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names of folders that the program creates: readable, safe on every file system, unique by construction.
 
-Users: ``runs.run_folder``, ``experiments.spec`` and completion, which need nothing else of it. Rules: letters and digits of any script, then also ``. _ -`` and blanks; no separators, no
-``..``, at most 100 characters.
+Users: ``runs.run_folder``, ``experiments.spec`` and completion. Rules: letters and digits of any script, then also ``. _ -``
+and blanks; no separators, no ``..``, at most 100 characters.
 """
 
 import datetime

@@ -333,6 +333,15 @@ def test_best_that_could_not_be_written_is_tried_again(tmp_path):
     assert outcome.best.name == "checkpoint_000001" and left(outcome.run_folder) == {1: False, 3: True}
 
 
+def test_best_that_comes_while_a_failed_save_waits_is_saved_afterwards(tmp_path):
+    seconds = {"now": 0.0}
+    script = {i: {"do": lambda i=i: seconds.update(now=25.0 * i)} for i in range(1, 7)}
+    script[2]["evaluation"] = 5.0
+    spec = Spec(tmp_path, checkpoint_freq=1, stop={"training_iteration": 6})
+    outcome = driving.run(spec, StopRequest(), trainer(script, fail={1: FULL}), lambda: seconds["now"])
+    assert (best(outcome)["checkpoint"], best(outcome)["value"]) == ("checkpoint_000002", 5.0)
+
+
 def test_full_disk_never_lets_the_best_point_to_nothing(tmp_path):
     made = trainer(evaluations(5.0, 6.0, 1.0), fail={2: FULL})
     outcome = drive(Spec(tmp_path), made)
