@@ -22,7 +22,7 @@ MANY = 0.1  # share of episodes that are not whole, from which on it is worth a 
 
 
 @dataclass(frozen=True)
-class Asked:
+class EstimateOptions:
     """What to estimate. data: paths of recorded experience, as ``experience.recorded.read`` takes them.
 
     gamma: the discount, None for that of the checkpoint's run. epsilon: share of random actions of a policy over action values,
@@ -100,8 +100,8 @@ class Candidate:
         return found | recollection.estimate(self._gamma), notes
 
 
-def asked_in(config, data, gamma, epsilon):
-    """Return what is Asked, with the object of --config. Raises ConfigError for a key that says nothing of files."""
+def estimate_options(config, data, gamma, epsilon):
+    """Return the EstimateOptions, with the object of --config. Raises ConfigError for a key that says nothing of files."""
     for key, value in config.items():
         if key not in KEYS:
             raise ConfigError(
@@ -109,7 +109,7 @@ def asked_in(config, data, gamma, epsilon):
             )
         if not isinstance(value, bool):
             raise ConfigError(f"--config: {key} is true or false, not {value!r}.")
-    return Asked(tuple(data), gamma, epsilon, config.get("actions_in_input_normalized", False))
+    return EstimateOptions(tuple(data), gamma, epsilon, config.get("actions_in_input_normalized", False))
 
 
 def doubts(found):

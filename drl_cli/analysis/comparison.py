@@ -1,6 +1,6 @@
 """Groups of runs against one another: scores over seeds, intervals, probabilities of improvement. User: ``drl compare``.
 
-Everything is plain data; what a score is says ``analysis.scores``, what the statistics are ``analysis.over_seeds``.
+Everything is plain data; what a score is says ``analysis.scores``, what the statistics are ``analysis.reward_statistics``.
 """
 
 import itertools
@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drl_cli.analysis import over_seeds, published, scores
-from drl_cli.analysis.reward_statistics import interquartile_mean
+from drl_cli.analysis import published, reward_statistics, scores
 from drl_cli.confidence import CONFIDENCE
 
 UNEQUAL = 1.25  # ratio of the steps of groups from which it is said that they differ
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareOptions:
     """How to compare: score, one of ``scores.KINDS``; at, env steps within which it counts; goal, a score to reach."""
 
     score: str = "last"
@@ -76,7 +75,7 @@ def _describe(group, rows_of, asked, notices):
     if not runs:
         return None
     entry = {"label": group.label, "algorithm": group.algorithm, "env": group.env, "runs": runs}
-    entry |= over_seeds.describe([run["score"] for run in runs])
+    entry |= reward_statistics.describe_seeds([run["score"] for run in runs])
     seconds = [run["seconds"] for run in runs if run["seconds"] is not None]
     entry["steps"] = statistics.median(run["steps"] for run in runs)
     entry["seconds"] = statistics.median(seconds) if seconds else None
@@ -132,14 +131,14 @@ def _pairs(entries):
     for x, y in itertools.combinations(entries, 2):
         if x["env"] != y["env"]:
             continue
-        if over_seeds.improvement([(_values(x), _values(y))])["probability"] < 0.5:
+        if reward_statistics.improvement([(_values(x), _values(y))])["probability"] < 0.5:
             x, y = y, x
         found.append(
             {
                 "env": x["env"],
                 "x": x["label"],
                 "y": y["label"],
-                **over_seeds.improvement([(_values(x), _values(y))]),
+                **reward_statistics.improvement([(_values(x), _values(y))]),
             }
         )
     return found
@@ -153,10 +152,10 @@ def _overall(entries):
         shared = [env for env in of[0] if env in of[1]]
         if len(shared) < 2:
             continue
-        if over_seeds.improvement([(of[0][env], of[1][env]) for env in shared])["probability"] < 0.5:
+        if reward_statistics.improvement([(of[0][env], of[1][env]) for env in shared])["probability"] < 0.5:
             x, y, of = y, x, of[::-1]
         pairs = [(of[0][env], of[1][env]) for env in shared]
-        found.append({"envs": shared, "x": x, "y": y, **over_seeds.improvement(pairs)})
+        found.append({"envs": shared, "x": x, "y": y, **reward_statistics.improvement(pairs)})
     return found
 
 
@@ -172,8 +171,8 @@ def _scaled(entries):
     for label in labels:
         strata = [(of[label][env] - low) / ((high - low) or 1.0) for env, (low, high) in ends.items()]
         several = any(len(stratum) > 1 for stratum in strata)
-        low, high = over_seeds.stratified_interval(strata, over_seeds.iqm_of) if several else (None, None)
-        value = float(interquartile_mean(np.concatenate(strata)))
+        low, high = reward_statistics.stratified_interval(strata, reward_statistics.iqm_of) if several else (None, None)
+        value = float(reward_statistics.interquartile_mean(np.concatenate(strata)))
         found.append({"label": label, "envs": list(envs), "iqm": value, "iqm_low": low, "iqm_high": high})
     return found
 

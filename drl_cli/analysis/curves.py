@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from drl_cli.analysis.over_seeds import mean_band
+from drl_cli.analysis.reward_statistics import mean_band
 from drl_cli.config.result_names import flatten
 
 HUGE = 1e300  # what is beyond is no number that can be drawn

@@ -5,7 +5,6 @@ trained so (``fresh_envs``).
 Sources: the five-line loops of bsuite and gymnasium's own documentation.
 """
 
-import json
 import math
 from dataclasses import dataclass, field
 
@@ -15,10 +14,9 @@ from drl_cli.envs.actions import as_action
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
-from drl_cli.errors import InputError, RunFailed, failure
+from drl_cli.errors import RunFailed, failure
 from drl_cli.strict_json import plain
 
-EPISODES_FORMAT = "drl-episodes-1"
 STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
 LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 
@@ -38,7 +36,7 @@ class Limits:
 
 
 @dataclass
-class Episode:
+class PlayedEpisode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
@@ -95,7 +93,7 @@ class Player:
                 if env is None:
                     env = self._make_env()
                 horizon, bound = limits.horizon or math.inf, bound_of(env, limits.max_steps) or math.inf
-                episode = self._episode(env, Episode(number, seed + number), min(left, horizon, bound))
+                episode = self._episode(env, PlayedEpisode(number, seed + number), min(left, horizon, bound))
                 if not episode.complete and episode.length >= min(horizon, bound):
                     episode.truncated, episode.is_cut = True, episode.length < horizon
                 left -= episode.length
@@ -188,61 +186,3 @@ def _guarded(env, episode, call):
     except Exception as error:
         place = f"step {episode.length + 1} of episode #{episode.number} (seed {episode.seed})"
         raise RunFailed(f"{_name(env)} raised in {place}: {failure(error)}") from error
-
-
-class EpisodeFile:
-    """Writes episodes as JSON lines: one line an episode, complete as soon as the episode is.
-
-    A line is an object: ``format`` "drl-episodes-1", ``env``, ``episode`` (number), ``seed``, ``obs`` (length + 1
-    observations: before each step, and the last one), ``action`` (length actions as the environment got them),
-    ``reward``, ``terminated``, ``truncated`` (length values each), and ``info`` (length objects) where infos are kept.
-    """
-
-    def __init__(self, path, env, write=None):
-        """Open ``path`` anew for episodes of ``env``; ``write(line)`` takes the lines instead, if given.
-
-        Raises InputError.
-        """
-        self._env = env
-        self._file = None
-        self._write = write
-        if write is None:
-            try:
-                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
-            except OSError as error:
-                raise InputError(f"--out {path}: {error.strerror}.") from error
-
-    def add(self, episode):
-        """Write one Episode."""
-        last = [False] * max(0, episode.length - 1)
-        told = {
-            "format": EPISODES_FORMAT,
-            "env": self._env,
-            "episode": episode.number,
-            "seed": episode.seed,
-            "obs": [_plain(obs) for obs in episode.obs],
-            "action": [_plain(action) for action in episode.action],
-            "reward": episode.rewards,
-            "terminated": [*last, episode.terminated],
-            "truncated": [*last, episode.truncated],
-        }
-        if episode.infos:
-            told["info"] = episode.infos
-        line = json.dumps(told, allow_nan=False, separators=(",", ":"))
-        if self._write:
-            self._write(line)
-            return
-        self._file.write(line + "\n")
-        self._file.flush()
-
-    def close(self):
-        """Close the file."""
-        if self._file:
-            self._file.close()
-
-
-def _plain(array):
-    """Return nested lists of an array; float32 keeps the fewest digits that give it back, so that files stay small."""
-    if array.dtype == np.float32:
-        return [_plain(part) for part in array] if array.ndim else float(str(array))
-    return array.tolist()

@@ -21,9 +21,11 @@ from drl_cli.experiments.open_run import open_run, report_notices
 from drl_cli.extras import load
 from drl_cli.runs import retention
 from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings
-from drl_cli.runs.diagnosis import Diagnosis, Listening, situation
+from drl_cli.runs.diagnosis import Diagnosis
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
+from drl_cli.runs.run_history import situation
+from drl_cli.runs.stall_watch import StallWatch
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 
 TRAINER = "drl_cli.runtime.driver:Trainer"
@@ -169,9 +171,9 @@ class _Drive:
             told = (run_records.params(spec), spec.loggers, self._opening.exact)
             loggers = Loggers(self._path, self._opening.joined_at, *told)
             stack.callback(loggers.close)
-            self._diagnosis = Diagnosis(situation(spec.config, spec.env, spec.env_facts, ending.goal), self._clock)
-            stack.callback(events.subscribe(self._diagnosis.hear))
-            stack.callback(Listening(self._diagnosis).start())
+            facts = situation(spec.config, spec.env, spec.env_facts, ending.goal)
+            self._diagnosis = Diagnosis(facts, self._clock)
+            stack.callback(StallWatch(facts.limit is not None, self._clock).start())
             if at_start:
                 yield self._moment(trainer)
             reason = yield from self._loop(trainer, ending, loggers)

@@ -108,7 +108,7 @@ def _beside(form, path):
 
 
 def _compared(module, made, policy, facts, where):
-    loaded = module.Loaded(made)
+    loaded = module.read(made)
     try:
         return parity.compare(policy, loaded, facts.get("spaces", {}).get("obs", {}))
     except ExportFailed as error:

@@ -10,8 +10,8 @@ from onnx import helper
 from drl_cli.checkpoints.files import write_new
 from drl_cli.errors import InputError
 from drl_cli.export import signature
-from drl_cli.export.onnx_nodes import IR_VERSION, OPSET, Nodes
-from drl_cli.export.onnx_policy import Policy
+from drl_cli.export.onnx_net import IR_VERSION, OPSET, Nodes
+from drl_cli.export.onnx_policy import OnnxPolicy
 from drl_cli.version import __version__
 
 MAX_BYTES = 2_000_000_000  # of a protobuf message, which such a file is
@@ -31,7 +31,7 @@ def write(spec, weights, path, about):
             "TensorFlow graph. Export it as savedmodel or tflite."
         )
     nodes = Nodes()
-    Policy(nodes, spec, weights).build()
+    OnnxPolicy(nodes, spec, weights).build()
     ports = [[_value(port) for port in side] for side in (signature.inputs(spec), signature.outputs(spec))]
     graph = helper.make_graph(nodes.nodes, "policy", *ports, initializer=nodes.constants)
     model = helper.make_model(
@@ -51,8 +51,8 @@ def _value(port):
     return helper.make_tensor_value_info(port.name, kind, ["rows", *port.shape], doc_string=port.meaning)
 
 
-class Loaded:
-    """An ONNX file that was read back: ``loaded({name: array [B, …]}) → {name: array [B, …]}``."""
+class OnnxModel:
+    """An ONNX file that was read back: ``model({name: array [B, …]}) → {name: array [B, …]}``."""
 
     def __init__(self, path):
         """``path``: the file."""
@@ -68,3 +68,8 @@ class Loaded:
 
     def close(self):
         """Nothing to close."""
+
+
+def read(path):
+    """Return what was written as the function that it holds."""
+    return OnnxModel(path)

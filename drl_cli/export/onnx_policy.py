@@ -7,17 +7,17 @@ Used by ``onnx_file``. Filter, scaling of bytes, mask, nets, memory, distributio
 import numpy as np
 from onnx import TensorProto
 
-from drl_cli.export.onnx_net import Net
+from drl_cli.export.onnx_net import OnnxNet
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
 from drl_cli.policies.scored_distributions import FILL
 
 
-class Policy:
+class OnnxPolicy:
     """Adds the nodes of ``spec`` (PolicySpec) with ``weights`` ({name: float32 array}) to ``nodes`` (Nodes)."""
 
     def __init__(self, nodes, spec, weights):
         self._nodes, self._spec, self._weights = nodes, spec, weights
-        self._net = Net(nodes, spec.nets[0], weights)
+        self._net = OnnxNet(nodes, spec.nets[0], weights)
 
     def build(self):
         """Add everything between the inputs and outputs of ``signature``, by whose names these go."""

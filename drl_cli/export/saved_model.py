@@ -46,8 +46,8 @@ def _placeholder(port):
     return tf.placeholder(np.dtype(port.dtype), [None, *port.shape], name=port.name)
 
 
-class Loaded:
-    """A SavedModel that was read back: ``loaded({name: array [B, …]}) → {name: array [B, …]}``."""
+class SavedModel:
+    """A SavedModel that was read back: ``model({name: array [B, …]}) → {name: array [B, …]}``."""
 
     def __init__(self, path):
         """``path``: the folder."""
@@ -65,3 +65,8 @@ class Loaded:
     def close(self):
         """Close the session."""
         self._session.close()
+
+
+def read(path):
+    """Return what was written as the function that it holds."""
+    return SavedModel(path)

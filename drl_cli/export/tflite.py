@@ -32,8 +32,8 @@ def write(spec, weights, path, about):
         write_new(path, [content])
 
 
-class Loaded:
-    """A TFLite file that was read back: ``loaded({name: array [B, …]}) → {name: array [B, …]}``."""
+class LiteModel:
+    """A TFLite file that was read back: ``model({name: array [B, …]}) → {name: array [B, …]}``."""
 
     def __init__(self, path):
         """``path``: the file."""
@@ -52,3 +52,8 @@ class Loaded:
 
     def close(self):
         """Nothing to close."""
+
+
+def read(path):
+    """Return what was written as the function that it holds."""
+    return LiteModel(path)

@@ -88,7 +88,7 @@ class Journal:
             self.log(logging.WARNING, f"status.json cannot be written ({error})")
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """One JSON object a line: time (ISO 8601, UTC, milliseconds), level, component, text; several lines are one text."""
 
     def format(self, record):
@@ -103,7 +103,7 @@ def _log_handler(path, log_format):
     handler = logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOG_FILES - 1, encoding="utf-8", delay=True)
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
-    handler.setFormatter(JsonLines() if log_format == "json" else formatter)
+    handler.setFormatter(JsonLogFormatter() if log_format == "json" else formatter)
     handler.handleError = lambda record: None  # logging would print a traceback to the user's screen
     return handler
 

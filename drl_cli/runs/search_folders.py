@@ -21,7 +21,7 @@ _OVER = ("finished", "stopped", "failed")
 
 
 @dataclass(frozen=True)
-class Search:
+class ListedSearch:
     """A search as ``drl runs`` lists it, with the fields of a ``runs.run_summary.Run`` that a list shows.
 
     runs: its trials among those that were found; trials: how many it has, over: how many of them have ended, as its record
@@ -95,7 +95,7 @@ def is_held(record):
 
 
 def folded(runs):
-    """Return ``runs`` with one Search in the place of the first of its trials."""
+    """Return ``runs`` with one ListedSearch in the place of the first of its trials."""
     groups = {}
     for run in runs:
         trial = trial_of(run.path)
@@ -111,7 +111,7 @@ def _search(search, runs):
     scored = [run for run in runs if run.best is not None]
     best = max(scored, key=lambda run: run.best) if scored else None
     numbers = {trial_of(run.path)[1] for run in runs}
-    return Search(
+    return ListedSearch(
         path=record or runs[0].path.parent,
         id=search,
         experiment=runs[0].experiment,

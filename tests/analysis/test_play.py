@@ -4,7 +4,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drl_cli.analysis.play import Episode, EpisodeFile, Limits, Player
+from drl_cli.analysis.play import Limits, PlayedEpisode, Player
+from drl_cli.analysis.rollout_files import EpisodeFile
 from drl_cli.errors import InputError, RunFailed
 
 
@@ -219,7 +220,7 @@ def test_episode_file_writes_one_documented_line_per_episode(tmp_path):
 def test_float32_values_come_back_as_they_were(tmp_path):
     values = np.random.default_rng(0).normal(size=50).astype(np.float32)
     lines = []
-    episode = Episode(0, 1, obs=[values, values], action=[np.array(3)], rewards=[1.0], length=1)
+    episode = PlayedEpisode(0, 1, obs=[values, values], action=[np.array(3)], rewards=[1.0], length=1)
     EpisodeFile(None, "Test-v0", lines.append).add(episode)
     assert np.asarray(json.loads(lines[0])["obs"][0], np.float32).tolist() == values.tolist()
     assert json.loads(lines[0])["action"] == [3]
