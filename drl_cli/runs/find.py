@@ -4,20 +4,23 @@ Users: every command that takes a RUN. Folders of results are searched two level
 hidden folders are left out, and what lies inside a run is never taken for another one.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from drl_cli.errors import CheckpointError, RunFolderError, suggestion
 from drl_cli.runs import retention, run_names
 from drl_cli.runs.run_folder import is_locked, read_record, results_folder
-from drl_cli.runs.run_summary import is_run, read
+from drl_cli.runs.run_summary import Run, is_run, read
 from drl_cli.runs.search_folders import trial_of
 
 DEPTH = 4  # <results>/<experiment>/<search>/<trial>
 SHORTEST = 4  # characters of a run's id that may stand for it
 
 
-def run_folders(root, depth=DEPTH):
+def run_folders(root: Path | str, depth: int = DEPTH) -> list[Path]:
     """Return the paths of the run folders under ``root`` (itself, if it is one), by name. Unreadable ones are skipped."""
     root = Path(root)
     if (root / "params.json").is_file():
@@ -32,7 +35,7 @@ def run_folders(root, depth=DEPTH):
     return [path for name in below for path in run_folders(root / name, depth - 1)]
 
 
-def read_all(roots):
+def read_all(roots: Iterable[Path | str]) -> tuple[list[Run], list[str]]:
     """Return (runs, left out) under the folders ``roots``: Run objects, and lines about folders that could not be read.
 
     Folders of other programs (Ray writes a params.json too) are told by one line for all of them. The default folder of
@@ -57,7 +60,7 @@ def read_all(roots):
     return list(found.values()), left_out
 
 
-def find_run(word, roots):
+def find_run(word: Path | str, roots: Sequence[Path | str]) -> Path:
     """Return the folder of the one run that ``word`` means.
 
     ``word``: a run folder or something in it, a run's name or ``experiment/name`` under ``roots``, or its id or the
@@ -69,7 +72,7 @@ def find_run(word, roots):
     return found[0]
 
 
-def find_runs(words, roots):
+def find_runs(words: Iterable[Path | str], roots: Sequence[Path | str]) -> list[Path]:
     """Return the folders of the runs that ``words`` mean, each once, in their order; a folder means all runs in it, the id
     of a search its trials.
 
@@ -82,7 +85,7 @@ def find_runs(words, roots):
     return list(found)
 
 
-def _meant(word, roots):
+def _meant(word: str, roots: Sequence[Path | str]) -> list[Path]:
     if not word.strip():  # a variable of the shell that is not set must not mean the current folder
         raise RunFolderError("'' names no run. See them all: drl runs")
     path = Path(os.path.abspath(os.path.expanduser(word)))
@@ -100,7 +103,7 @@ def _meant(word, roots):
     return _named(word, [Path(root) for root in roots])
 
 
-def _named(word, roots):
+def _named(word: str, roots: Sequence[Path]) -> list[Path]:
     for root in roots:
         if ".." not in Path(word).parts and (root / word).is_dir():
             below = [run for run in run_folders(root / word) if is_run(run)]
@@ -124,7 +127,7 @@ def _named(word, roots):
     raise RunFolderError(f"{word}: no run of that name or id under {where}.{hint} See them all: drl runs")
 
 
-def newest(roots):
+def newest(roots: Sequence[Path | str]) -> Path:
     """Return the folder of the newest run that is running, else of the newest of all. Raises RunFolderError."""
     runs, _ = read_all(roots)
     if not runs:
@@ -133,7 +136,7 @@ def newest(roots):
     return max(runs, key=lambda run: (run.state == "running", run.started or 0.0, run.path.name)).path
 
 
-def find_unfinished(local_dir, experiment):
+def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
     """Return the path of the experiment's newest run that has not finished, that no process holds and that can go on.
 
     Newest by the time in its name; a run can go on from a whole checkpoint. Raises RunFolderError that says what was found
@@ -160,14 +163,14 @@ def find_unfinished(local_dir, experiment):
     )
 
 
-def _can_go_on(path):
+def _can_go_on(path: Path) -> bool:
     try:
         return retention.newest_valid(path, parts=("state",)) is not None
     except CheckpointError:
         return False
 
 
-def _state(path):
+def _state(path: Path) -> str:
     try:
         return (read_record(path / "status.json") or {}).get("state", "unknown")
     except RunFolderError:

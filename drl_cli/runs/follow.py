@@ -5,9 +5,13 @@ The events have the kinds and fields of ``drl_cli.events``, so that the same scr
 where the run has not told it. Nothing is locked, and nothing is written.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from drl_cli.errors import RunFolderError
 from drl_cli.runs.loggers.truncate_tables import is_row
@@ -18,6 +22,14 @@ BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows 
 SHOWN_ROWS = 5  # rows of the past that are told as results; all of them are told as progress, for the curve
 
 
+class Heard(NamedTuple):
+    """An event of the run: its kind and fields (see ``drl_cli.events``), and seconds since the run's process began."""
+
+    kind: str
+    fields: dict[str, Any]
+    seconds: float
+
+
 class Follower:
     """Reads on where it stopped: ``poll()`` returns what is new, ``state`` is the run's at the last poll.
 
@@ -26,7 +38,7 @@ class Follower:
     the present one, which a resumed run has, are left out; their rows are not.
     """
 
-    def __init__(self, path, all_rows=False):
+    def __init__(self, path: Path | str, all_rows: bool = False) -> None:
         self.path = Path(path)
         self.last_seconds = None
         self._shown_rows = None if all_rows else SHOWN_ROWS
@@ -40,7 +52,7 @@ class Follower:
         self._is_first = True
         self._is_over = False
 
-    def poll(self):
+    def poll(self) -> list[Heard]:
         """Return ``[(kind, fields, seconds), …]`` since the last poll, in order; seconds since ``started``.
 
         A run that is over ends with the event ``finished``, its state "died" when its process is gone.
@@ -55,22 +67,22 @@ class Follower:
         self._is_over = self._is_over or any(kind == "finished" for kind, _, _ in told)
         if self.state != "running" and not self._is_over:
             self._is_over = True
-            told.append(("finished", self._end(status), self._last_seconds(status, told)))
+            told.append(Heard("finished", self._end(status), self._last_seconds(status, told)))
         if self._is_over:
             self.last_seconds = max(self.last_seconds or 0.0, self._last_seconds(status, told))
         return told
 
-    def _new_events(self):
+    def _new_events(self) -> list[Heard]:
         told = []
         for line in self._events.new():
             when, kind = epoch(line.get("time")), line.get("kind")
             if when is None or not isinstance(kind, str) or when < self.started - 0.001:
                 continue
             fields = {name: value for name, value in line.items() if name not in ("time", "kind")}
-            told.append((kind, fields, when - self.started))
+            told.append(Heard(kind, fields, when - self.started))
         return told
 
-    def _new_rows(self):
+    def _new_rows(self) -> list[Heard]:
         rows = [row for row in self._rows.new() if is_row(row)]
         rows = [row for row in rows if row["training_iteration"] > self._iteration]
         told = []
@@ -78,13 +90,13 @@ class Follower:
             self._iteration = row["training_iteration"]
             seconds = max(0.0, (row.get("timestamp") or self.started) - self.started)
             fields = progress_of(row, self._updates) | ({"workers": 0} if self._is_inline else {})
-            told.append(("progress", fields, seconds))
+            told.append(Heard("progress", fields, seconds))
             self._updates = (row.get("info") or {}).get("num_updates")
             if not self._is_first or self._shown_rows is None or place >= len(rows) - self._shown_rows:
-                told.append(("result", {"result": row}, seconds))
+                told.append(Heard("result", {"result": row}, seconds))
         return told
 
-    def _newest_progress(self, status, told):
+    def _newest_progress(self, status: Mapping[str, Any], told: Sequence[Heard]) -> list[Heard]:
         """The counters in status.json when they are newer than the last row, else what stands there beside counters."""
         fields = status.get("progress")
         if self.state != "running" or not isinstance(fields, dict) or fields == self._progress:
@@ -92,20 +104,20 @@ class Follower:
         self._progress = fields
         if (fields.get("training_iteration") or 0) < self._iteration:  # the rows tell the counters better
             fields = {name: fields[name] for name in BESIDE_ROWS if name in fields}
-        return [("progress", fields, self._last_seconds(status, told))]
+        return [Heard("progress", fields, self._last_seconds(status, told))]
 
-    def _last_seconds(self, status, told):
+    def _last_seconds(self, status: Mapping[str, Any], told: Sequence[Heard]) -> float:
         updated = epoch(status.get("updated")) or self.started
         return max(updated - self.started, told[-1][2] if told else 0.0)
 
-    def _end(self, status):
+    def _end(self, status: Mapping[str, Any]) -> dict[str, Any]:
         died = self.state == "died"
         text = f"its process ({status.get('pid')} on {status.get('host')}) is gone" if died else status.get("text")
         code = None if died else status.get("exit_code")
         return {"state": self.state, "text": text or "", "exit_code": code, "run": str(self.path)}
 
 
-def _is_inline(path):
+def _is_inline(path: Path) -> bool:
     """Whether a run has no workers of its own: its rows count the one process that samples."""
     try:
         config = (read_record(path / "params.json") or {}).get("config")
@@ -114,7 +126,7 @@ def _is_inline(path):
     return isinstance(config, dict) and config.get("num_workers") == 0
 
 
-def progress_of(row, updates_before=None):
+def progress_of(row: Mapping[str, Any], updates_before: int | None = None) -> dict[str, Any]:
     """Return the fields of a ``progress`` event as far as a row of results tells them.
 
     ``updates_before``: the number of updates at the end of the row before it, or None.
@@ -143,11 +155,11 @@ def progress_of(row, updates_before=None):
 class _Lines:
     """The whole lines of a growing file of JSON objects; one that was replaced or cut is read anew."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._place, self._inode = 0, None
 
-    def new(self):
+    def new(self) -> list[dict[str, Any]]:
         """Return the objects of the lines that have come since the last call; damaged lines are left out."""
         try:
             with open(self._path, "rb") as file:
@@ -164,7 +176,7 @@ class _Lines:
         return [value for value in found if value is not None]
 
 
-def _object(line):
+def _object(line: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
     except ValueError:
@@ -172,7 +184,7 @@ def _object(line):
     return value if isinstance(value, dict) else None
 
 
-def _status(path):
+def _status(path: Path) -> dict[str, Any]:
     try:
         return read_record(path / "status.json") or {}
     except RunFolderError:

@@ -9,12 +9,15 @@ Replays are left out unless they are asked for; the marker of a dropped replay s
 is whole. What is hidden (locks, unfinished saves) or no plain file is left out and said.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from drl_cli.checkpoints import archive_files, files, reader
 from drl_cli.checkpoints.files import refuse
@@ -27,6 +30,17 @@ from drl_cli.version import __version__
 FORMAT = "drl-archive-1"
 MANIFEST = "drl-archive.json"
 KINDS = ("checkpoint", "run")
+
+
+Sources = Mapping[str, Path | bytes]
+"""What goes into an archive: the file to read, or the bytes, by name."""
+
+
+class PackedEntry(TypedDict):
+    """What the manifest of an archive says of a file."""
+
+    size: int
+    sha256: str
 
 
 class Packed(NamedTuple):
@@ -43,7 +57,7 @@ class Packed(NamedTuple):
     left_out: list
 
 
-def _subject_of(path):
+def _subject_of(path: Path | str) -> tuple[str, Path]:
     """Return ("run", folder) for a run folder, else ("checkpoint", folder) for what ``checkpoint.find`` makes of ``path``."""
     path = Path(path).expanduser()
     if path.is_dir() and read_record(path / "params.json") is not None:
@@ -51,7 +65,7 @@ def _subject_of(path):
     return "checkpoint", retention.find(path).absolute()
 
 
-def pack(path, out, with_replay=False):
+def pack(path: Path | str, out: Path | str, with_replay: bool = False) -> Packed:
     """Pack the run or checkpoint that ``path`` means into the new file ``out`` (.tar.gz, .tgz, .zip) and return Packed.
 
     Everything is verified before. Raises CheckpointError (damage, a run that goes on), InputError (``out``), OSError; nothing
@@ -81,7 +95,7 @@ def pack(path, out, with_replay=False):
     return Packed(out, kind, folder.name, len(listing), sum(e["size"] for e in listing.values()), packed, left_out)
 
 
-def check_place(out):
+def check_place(out: Path) -> None:
     """Raise InputError where an archive cannot become ``out``: its name, its folder, something that is there."""
     if not archive_files.is_archive(out):
         raise InputError(f"{out}: give an archive a name that ends in .tar.gz or .zip.")
@@ -91,7 +105,7 @@ def check_place(out):
         raise InputError(f"{out.parent}: there is no such folder.")
 
 
-def _of_checkpoint(folder, with_replay):
+def _of_checkpoint(folder: Path, with_replay: bool) -> tuple[dict[str, Path | bytes], list[tuple[Path, str]]]:
     """Return ({name: path, or bytes}, what is left out) of a verified checkpoint."""
     found = reader.load(folder, optional=with_replay)
     is_dropped = found.has("replay") and not with_replay
@@ -107,7 +121,7 @@ def _of_checkpoint(folder, with_replay):
     return contents, left_out
 
 
-def _of_run(folder, with_replay):
+def _of_run(folder: Path, with_replay: bool) -> tuple[dict[str, Path | bytes], list[tuple[Path, str]]]:
     """Return ({name: path, or bytes}, what is left out) of a run that does not go on."""
     if is_locked(folder):
         raise refuse(
@@ -135,12 +149,12 @@ def _of_run(folder, with_replay):
     return contents, sorted(left_out)
 
 
-def _unfit_folder(path):
+def _unfit_folder(path: Path) -> str | None:
     """Why a folder of a run does not go into an archive, or None."""
     return "a link" if path.is_symlink() else None if archive_files.is_plain(path.name) else "hidden"
 
 
-def _unfit(path):
+def _unfit(path: Path) -> str | None:
     """Why a file of a run does not go into an archive, or None."""
     if path.name.startswith("."):
         return "hidden"
@@ -151,14 +165,20 @@ def _unfit(path):
     return None if archive_files.is_plain(path.name) else "a name that not every system can have"
 
 
-def _entry(content):
+def _entry(content: Path | bytes) -> PackedEntry:
     if isinstance(content, bytes):
         return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     with files.open_regular(content) as file:
         return {"size": os.fstat(file.fileno()).st_size, "sha256": files.hash_of(file)}
 
 
-def _write(archive, manifest, listing, contents, top):
+def _write(
+    archive: archive_files.TarWriter | archive_files.ZipWriter,
+    manifest: bytes,
+    listing: Mapping[str, PackedEntry],
+    contents: Sources,
+    top: str,
+) -> None:
     archive.add(MANIFEST, len(manifest), [manifest])
     for name, entry in listing.items():
         content = contents[name.removeprefix(f"{top}/")]
@@ -166,7 +186,7 @@ def _write(archive, manifest, listing, contents, top):
         archive.add(name, entry["size"], chunks)
 
 
-def _put(aside, out):
+def _put(aside: Path, out: Path) -> None:
     """Give the finished file its name, which must not be taken."""
     try:
         os.link(aside, out)

@@ -4,12 +4,16 @@ Users: ``experiment`` (prune, resume, leftovers) and the commands that take a pa
 the number in its folder's name, never by a clock or a pointer file; the best by ``best.json``, which the run writes.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import secrets
 import shlex
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import drl_cli.checkpoints.files as files
 from drl_cli.checkpoints.archive_files import is_archive
@@ -20,6 +24,9 @@ from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.errors import CheckpointError, suggestion
 from drl_cli.runs.run_folder import is_locked
 
+if TYPE_CHECKING:
+    from drl_cli.checkpoints import Checkpoint
+
 _NO_CHECKPOINT = {
     "goes on": "this run has written no checkpoint yet. The first comes with its first evaluation, or with --checkpoint-freq",
     "is over": "this run ended before it wrote a checkpoint, so there is nothing to play or score. Train it again",
@@ -28,7 +35,7 @@ RLLIB_FOLDER = re.compile(r"checkpoint_([1-9][0-9]{0,11}|[0-9]{6})")  # 1.0 writ
 RLLIB_FILE = re.compile(r"checkpoint-([0-9]{1,12})")
 
 
-def numbers(run_folder):
+def numbers(run_folder: Path | str) -> list[tuple[int, Path]]:
     """Return ``[(number, path), …]`` of the checkpoint folders of a run by number, valid or not; links are left out."""
     try:
         with os.scandir(run_folder) as entries:
@@ -39,12 +46,12 @@ def numbers(run_folder):
     return sorted((number, Path(run_folder) / name) for number, name in listed if name == f"checkpoint_{number:06d}")
 
 
-def number_of(path):
+def number_of(path: Path | str) -> int:
     """Return the training iteration of a checkpoint folder, as its name has it."""
     return int(Path(path).name.rpartition("_")[2])
 
 
-def newest_valid(run_folder, parts=()):
+def newest_valid(run_folder: Path | str, parts: Iterable[str] = ()) -> tuple[Checkpoint, list[tuple[Path, str]]]:
     """Return ``(checkpoint, [(path, reason), …])``: the newest undamaged one with all ``parts``, and what was skipped.
 
     All files are verified, the replay too. When none is left, the CheckpointError lists each one with its reason.
@@ -64,7 +71,7 @@ def newest_valid(run_folder, parts=()):
     raise refuse(run_folder, f"holds no usable checkpoint{':' if reasons else ''}{reasons}")
 
 
-def find(path, latest=False):
+def find(path: Path | str, latest: bool = False) -> Path:
     """Return the checkpoint folder that ``path`` means: a checkpoint, a file in it, or a run (best, else newest).
 
     ``latest`` takes a run's newest valid one. Raises CheckpointError when nothing fits; the result is not verified yet
@@ -96,7 +103,7 @@ def _as_we_write_it(path: Path) -> Path:
     return kept[int(asked[1])]
 
 
-def _find(path, latest):
+def _find(path: Path, latest: bool) -> Path:
     path = _as_we_write_it(path)
     if _is_of_rllib(path):
         raise refuse(path, "is a checkpoint of RLlib's, a pickle: reading one can run any program, so drl does not")
@@ -124,7 +131,7 @@ def _find(path, latest):
     return path
 
 
-def _runs_below(folder, depth=3):
+def _runs_below(folder: Path, depth: int = 3) -> list[Path]:
     """Return the folders below ``folder`` that hold checkpoints, by name: a search's, an experiment's, of all results."""
     try:
         with os.scandir(folder) as entries:
@@ -137,7 +144,7 @@ def _runs_below(folder, depth=3):
     return [run for path in below for run in ([path] if _has_checkpoints(path) else _runs_below(path, depth - 1))]
 
 
-def _has_checkpoints(path):
+def _has_checkpoints(path: Path) -> bool:
     try:
         return bool(numbers(path))
     except CheckpointError:
@@ -151,7 +158,7 @@ def _is_of_rllib(path: Path) -> bool:
     return path.is_dir() and any(map(RLLIB_FILE.fullmatch, os.listdir(path)))
 
 
-def best_name(run_folder):
+def best_name(run_folder: Path | str) -> str | None:
     """Return the folder name in the run's ``best.json``, or None without such a file. Raises CheckpointError."""
     path = Path(run_folder) / "best.json"
     if not path.exists():
@@ -163,7 +170,13 @@ def best_name(run_folder):
     return name
 
 
-def prune(run_folder, keep, protected=(), score="training_iteration", values=None):
+def prune(
+    run_folder: Path | str,
+    keep: int,
+    protected: Iterable[Path | str] = (),
+    score: str = "training_iteration",
+    values: Mapping[int, Any] | None = None,
+) -> list[Path]:
     """Remove all but the ``keep`` best checkpoints and return the removed paths.
 
     ``score`` names the value to rank by, larger is better, smaller with the prefix ``min-``; ties go to the newer, no
@@ -187,14 +200,14 @@ def prune(run_folder, keep, protected=(), score="training_iteration", values=Non
     return sorted(doomed)
 
 
-def _best_or_none(run_folder):
+def _best_or_none(run_folder: Path | str) -> str | None:
     try:
         return best_name(run_folder)
     except CheckpointError:
         return None
 
 
-def _rank(pair, score, values):
+def _rank(pair: tuple[int, Checkpoint], score: str, values: Mapping[int, Any] | None) -> tuple[bool, float, int]:
     number, found = pair
     name = score.removeprefix("min-")
     if values is None:
@@ -208,7 +221,7 @@ def _rank(pair, score, values):
     return (True, -value if score.startswith("min-") else value, number)
 
 
-def remove(path):
+def remove(path: Path | str) -> None:
     """Take a checkpoint out of sight in one step, then delete it; a crash leaves only a leftover.
 
     Raises CheckpointError when it is damaged or not ours (it then stays), OSError.
@@ -219,7 +232,7 @@ def remove(path):
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def drop_replay(path):
+def drop_replay(path: Path | str) -> bool:
     """Take the replay out of a checkpoint; a marker tells this from a missing file. Returns whether there was one.
 
     Raises CheckpointError when the checkpoint is damaged, OSError when it cannot be changed.

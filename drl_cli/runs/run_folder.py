@@ -17,6 +17,7 @@ import secrets
 import shutil
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,12 @@ PROBES = 5
 PROBE_SECONDS = 0.02
 
 
-def results_folder(given=None):
+def results_folder(given: Path | str | None = None) -> Path:
     """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
     return Path(process.results_folder(given))
 
 
-def read_record(path):
+def read_record(path: Path | str) -> dict[str, Any] | None:
     """Return the dict in a record like params.json, or None without the file. Raises RunFolderError."""
     if not Path(path).exists():
         return None
@@ -58,12 +59,12 @@ def is_params(data: Any) -> bool:
     return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
 
 
-def is_locked(path):
+def is_locked(path: Path | str) -> bool:
     """Whether a living process holds the run folder."""
     return bool(lock_state(path))
 
 
-def lock_state(path):
+def lock_state(path: Path | str) -> bool | None:
     """Return True when a living process holds the run folder, False when none does, None where locks do not work."""
     try:
         lock = os.open(Path(path) / ".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -93,7 +94,7 @@ def is_alive(pid: object) -> bool:
     return True
 
 
-def now():
+def now() -> str:
     """Return the time as UTC ISO 8601 with milliseconds."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -101,26 +102,26 @@ def now():
 class RunFolder:
     """``path`` and the lock on it. Made by ``create`` or ``reopen``; ``close`` frees the lock."""
 
-    def __init__(self, path, lock):
+    def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
 
-    def write(self, name, data):
+    def write(self, name: str, data: Mapping[str, Any]) -> None:
         """Replace the record ``name`` ("status.json") by strict JSON of ``data``, atomically. Raises OSError."""
         checkpoints.replace_file(self.path / name, json_bytes(data))
 
-    def read(self, name):
+    def read(self, name: str) -> dict[str, Any] | None:
         """Return the record ``name``, or None when there is none. Raises RunFolderError when it is malformed."""
         return read_record(self.path / name)
 
-    def close(self):
+    def close(self) -> None:
         """Free the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
-def create(local_dir, experiment, run, env, trial=0):
+def create(local_dir: Path | str, experiment: str, run: str, env: str, trial: int | str = 0) -> RunFolder:
     """Make ``<local_dir>/<experiment>/<RUN>_<Env>_<trial>_<time>_<hex>`` and return it as a locked RunFolder.
 
     Raises RunFolderError (a name that does not fit, a folder that cannot be written), ResourcesExhausted (disk full).
@@ -135,7 +136,7 @@ def create(local_dir, experiment, run, env, trial=0):
     return _take(path)
 
 
-def reopen(path):
+def reopen(path: Path | str) -> RunFolder:
     """Lock an existing run's folder for going on with it and clear what a dead process left in it.
 
     Raises RunFolderError when it is no run of this program, cannot be written, or another process holds it.
@@ -150,7 +151,7 @@ def reopen(path):
     return folder
 
 
-def _take(path):
+def _take(path: Path) -> RunFolder:
     lock = None
     try:
         lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -165,7 +166,7 @@ def _take(path):
     return RunFolder(path, lock)
 
 
-def _flock(lock, path, probes=PROBES):
+def _flock(lock: int, path: Path, probes: int = PROBES) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -182,7 +183,7 @@ def _flock(lock, path, probes=PROBES):
         events.report("warning", text=text)
 
 
-def _holder(lock):
+def _holder(lock: int) -> str:
     try:
         data = json.loads(os.pread(lock, 4096, 0))
         return f"process {data['pid']} on {data['host']}, since {data['since']}"
@@ -190,21 +191,21 @@ def _holder(lock):
         return "its process is unknown"
 
 
-def _probe(path):
+def _probe(path: Path) -> None:
     """Write and sync a little, so that a read-only or full disk is told before anything is started."""
     probe = path / f".probe-{secrets.token_hex(4)}"
     checkpoints.files.write_new(probe, [b"probe\n" * 1000])
     probe.unlink()
 
 
-def _cannot_write(path, error):
+def _cannot_write(path: Path, error: Exception) -> RunFolderError | ResourcesExhausted:
     reason = getattr(error, "strerror", None) or str(error)
     text = f"{path}: the results folder cannot be written ({reason}). Choose another with --local-dir"
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
     return ResourcesExhausted(text) if full else RunFolderError(text)
 
 
-def remove_leftovers(run_folder):
+def remove_leftovers(run_folder: Path | str) -> list[Path]:
     """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
 
     To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put

@@ -4,15 +4,22 @@ Users: ``drl runs``, ``runs.find`` and ``drl train --resume``. A search's record
 ``search.search_record``'s; its trials are runs like any other, whose names hold the search's id and the trial's number.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.checkpoints.files import parse_json, read_small
 from drl_cli.config.where import Where
 from drl_cli.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
 
 ID = re.compile(r"[0-9a-f]{5}")
 _TRIAL = re.compile(r".*_([0-9a-f]{5})_(\d{5})_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_[0-9a-f]{8}", re.DOTALL)
@@ -50,18 +57,18 @@ class ListedSearch:
     seed: None = None
 
 
-def trial_of(path):
+def trial_of(path: Path | str) -> tuple[str, int] | None:
     """Return (id of the search, number of the trial) of a run's folder, or None for a run of its own."""
     match = _TRIAL.fullmatch(Path(path).name)
     return (match[1], int(match[2])) if match else None
 
 
-def record_of(folder, search):
+def record_of(folder: Path | str, search: str) -> Path | None:
     """Return the path of a search's record in the folder of its experiment, or None."""
     return next(iter(sorted(Path(folder).glob(f"search_*_{search}.json"))), None)
 
 
-def find_record(search, roots):
+def find_record(search: str, roots: Iterable[Path | str]) -> Path | None:
     """Return the path of the record of the search with that id under the folders of results, or None."""
     if not ID.fullmatch(search):
         return None
@@ -69,14 +76,14 @@ def find_record(search, roots):
     return next((path for path in found if path), None)
 
 
-def experiments(record):
+def experiments(record: Path | str) -> list[tuple[str, dict[str, Any], Where]]:
     """Return [(name, mapping, Where)] of the experiments that the search of a record was asked for."""
     data = _read(record).get("data")
     asked = data.get("experiments") if isinstance(data, dict) else None
     return [(one["name"], one["mapping"], Where(str(record))) for one in asked or ()]
 
 
-def is_held(record):
+def is_held(record: Path | str) -> bool:
     """Whether a living process runs the search of a record."""
     record = Path(record)
     try:
@@ -94,7 +101,7 @@ def is_held(record):
     return False
 
 
-def folded(runs):
+def folded(runs: Iterable[Run]) -> list[Run | ListedSearch]:
     """Return ``runs`` with one ListedSearch in the place of the first of its trials."""
     groups = {}
     for run in runs:
@@ -103,7 +110,7 @@ def folded(runs):
     return [_search(key[1], found) if isinstance(key, tuple) else found[0] for key, found in groups.items()]
 
 
-def _search(search, runs):
+def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
     record = record_of(runs[0].path.parent, search)
     told = _read(record) if record else {}
     trials, data = (told[name] if isinstance(told.get(name), dict) else {} for name in ("trials", "data"))
@@ -132,7 +139,7 @@ def _search(search, runs):
     )
 
 
-def _read(record):
+def _read(record: Path | str) -> dict[str, Any]:
     try:
         told = parse_json(read_small(record, MAX_BYTES), record)
     except CheckpointError:
@@ -140,7 +147,7 @@ def _read(record):
     return told if isinstance(told, dict) else {}
 
 
-def _state(said, record, runs):
+def _state(said: object, record: Path | None, runs: Sequence[Run]) -> str:
     """Return what the record says where that can be; without one, what the trials are."""
     if record and is_held(record):
         return "running"
@@ -150,11 +157,11 @@ def _state(said, record, runs):
     return "running" if "running" in states else "died" if said == "running" else _one(states, "unknown", "unknown")
 
 
-def _one(words, several, instead=None):
+def _one(words: Iterable[str], several: str, instead: str | None = None) -> str:
     words = list(dict.fromkeys(words))
     return words[0] if len(words) == 1 else instead or f"{len(words)} {several}"
 
 
-def _sum(values):
+def _sum(values: Iterable[Any]) -> Any:
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -16,7 +16,7 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from drl_cli import events
 from drl_cli.config.key_description import shown
@@ -212,6 +212,8 @@ def _parsed(text: str) -> Requirement:
         threshold = scalar(found["value"])
     except ValueError as error:
         raise ConfigError(f"--assert {text[:60]}: {error}.") from error
+    if not _is_number(threshold):
+        raise ConfigError(f"--assert: {found['field']}: {shown(threshold)} is not allowed; it takes a number.")
     return Requirement(found["field"], found["sign"], threshold)
 
 
@@ -238,11 +240,11 @@ def unmet_criteria(criteria: Mapping[str, float], result: Mapping[str, Any] | No
     ]
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_reached(value: Any, threshold: float) -> bool:
+def _is_reached(value: Any, threshold: float) -> TypeGuard[float]:
     return _is_number(value) and value >= threshold
 
 

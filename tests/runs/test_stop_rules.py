@@ -131,3 +131,9 @@ def test_string_that_is_no_requirement_is_refused_with_one_that_works(text, said
     with pytest.raises(ConfigError, match="^--assert: ") as caught:
         parse_requirements([text])
     assert said in str(caught.value) and "--assert 'episode_reward_mean>=200'" in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "shown"), [("mean>=much", '"much"'), ("mean>=null", "null"), ("mean>=true", "true")])
+def test_requirement_of_something_else_than_a_number_is_refused(text, shown):
+    with pytest.raises(ConfigError, match=f"^--assert: mean: {shown} is not allowed; it takes a number.$"):
+        parse_requirements([text])
