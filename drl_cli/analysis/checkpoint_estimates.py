@@ -3,8 +3,13 @@
 Used by ``drl evaluate --data``.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from drl_cli.algorithms import table
 from drl_cli.analysis.loaded_checkpoint import open_policy
@@ -38,7 +43,7 @@ class EstimateOptions:
 class Candidate:
     """A checkpoint whose policy's return is to be estimated."""
 
-    def __init__(self, path, asked, latest=False):
+    def __init__(self, path: Path | str, asked: EstimateOptions, latest: bool = False) -> None:
         """Load the checkpoint that ``path`` means. Raises CheckpointError, InputError where nothing can be estimated."""
         self.path, self.facts, self._policy = open_policy(path, latest)
         self._asked = asked
@@ -48,7 +53,7 @@ class Candidate:
         self._gamma = _gamma(self.path, self.facts) if asked.gamma is None else asked.gamma
         self._drawing = self._how_it_draws()
 
-    def _how_it_draws(self):
+    def _how_it_draws(self) -> Drawing | None:
         if self._policy.spec.distribution != "q":
             if self._asked.epsilon is not None:
                 raise InputError(
@@ -67,11 +72,11 @@ class Candidate:
         return drawing_of(config, self.facts["counters"]["timesteps_total"])
 
     @property
-    def acts(self):
+    def acts(self) -> str:
         """In words, which policy it is that is estimated."""
         return self._drawing.words() if self._drawing else "stochastic"
 
-    def estimate(self):
+    def estimate(self) -> tuple[dict[str, Any], list[str]]:
         """Read the recorded experience; returns (the estimates as plain data, notes for the user).
 
         The estimates are those of ``experience.off_policy_estimates.estimate``, with gamma, policy (in words), files,
@@ -100,7 +105,9 @@ class Candidate:
         return found | recollection.estimate(self._gamma), notes
 
 
-def estimate_options(config, data, gamma, epsilon):
+def estimate_options(
+    config: Mapping[str, Any], data: Sequence[str], gamma: float | None, epsilon: float | None
+) -> EstimateOptions:
     """Return the EstimateOptions, with the object of --config. Raises ConfigError for a key that says nothing of files."""
     for key, value in config.items():
         if key not in KEYS:
@@ -112,7 +119,7 @@ def estimate_options(config, data, gamma, epsilon):
     return EstimateOptions(tuple(data), gamma, epsilon, config.get("actions_in_input_normalized", False))
 
 
-def doubts(found):
+def doubts(found: Mapping[str, Any]) -> list[str]:
     """Return in words what speaks against believing ``Candidate.estimate``'s numbers, a list of lines."""
     lines, size, whole = [], found["effective_sample_size"], found["episodes"]
     if found["wis"]["per_episode"]["mean"] is None:
@@ -134,10 +141,9 @@ def doubts(found):
     return lines
 
 
-def _gamma(path, facts):
+def _gamma(path: Path, facts: Mapping[str, Any]) -> float:
     config = facts.get("config")
     gamma = config.get("gamma") if isinstance(config, dict) else None
-    fits = isinstance(gamma, (int, float)) and not isinstance(gamma, bool) and math.isfinite(gamma) and 0 <= gamma <= 1
-    if not fits:
-        raise CheckpointError(f"{path}: its discount gamma cannot be read. Say it: --gamma 0.99")
-    return float(gamma)
+    if isinstance(gamma, (int, float)) and not isinstance(gamma, bool) and math.isfinite(gamma) and 0 <= gamma <= 1:
+        return float(gamma)
+    raise CheckpointError(f"{path}: its discount gamma cannot be read. Say it: --gamma 0.99")

@@ -3,14 +3,23 @@
 Everything is plain data; what a score is says ``analysis.scores``, what the statistics are ``analysis.reward_statistics``.
 """
 
+from __future__ import annotations
+
 import itertools
 import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.analysis import published, reward_statistics, scores
+from drl_cli.analysis.scores import Row, Score
 from drl_cli.confidence import CONFIDENCE
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.run_groups import Group
+    from drl_cli.runs.run_summary import Run
 
 UNEQUAL = 1.25  # ratio of the steps of groups from which it is said that they differ
 
@@ -24,7 +33,7 @@ class CompareOptions:
     goal: float | None = None
 
 
-def compare(groups, rows_of, asked):
+def compare(groups: Iterable[Group], rows_of: Callable[[Run], Sequence[Row]], asked: CompareOptions) -> dict[str, Any]:
     """Compare Groups (see ``analysis.run_groups``).
 
     rows_of(run) returns the rows of a run's result.json. Returns a dict of plain data: score, at, goal, confidence,
@@ -50,7 +59,9 @@ def compare(groups, rows_of, asked):
     }
 
 
-def _describe(group, rows_of, asked, notices):
+def _describe(
+    group: Group, rows_of: Callable[[Run], Sequence[Row]], asked: CompareOptions, notices: list[str]
+) -> dict[str, Any] | None:
     runs, without = [], []
     for run in group.runs:
         rows = rows_of(run)
@@ -83,7 +94,7 @@ def _describe(group, rows_of, asked, notices):
     return entry
 
 
-def _unequal_steps(entries, asked):
+def _unequal_steps(entries: Sequence[Mapping[str, Any]], asked: CompareOptions) -> list[str]:
     """A line for each environment whose groups were scored after quite different numbers of steps."""
     if asked.at is not None:
         return []
@@ -99,18 +110,18 @@ def _unequal_steps(entries, asked):
     return found
 
 
-def _run_facts(run, found, rows, asked):
+def _run_facts(run: Run, found: Score, rows: Sequence[Row], asked: CompareOptions) -> dict[str, Any]:
     facts = {"path": str(run.path), "id": run.id, "seed": run.seed, "state": run.state, "score": found.value}
     facts |= {"steps": found.steps, "seconds": found.seconds, "episodes": found.episodes}
     if asked.goal is not None:
         first = scores.reached(rows, asked.goal, asked.score)
-        within = first is not None and (asked.at is None or first.steps <= asked.at)
-        facts["goal_steps"] = first.steps if within else None
-        facts["goal_seconds"] = first.seconds if within else None
+        is_late = first is not None and asked.at is not None and first.steps > asked.at
+        facts["goal_steps"] = None if first is None or is_late else first.steps
+        facts["goal_seconds"] = None if first is None or is_late else first.seconds
     return facts
 
 
-def _goal(runs):
+def _goal(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Who reached the goal, and the medians of those that did."""
     steps = [run["goal_steps"] for run in runs if run["goal_steps"] is not None]
     seconds = [run["goal_seconds"] for run in runs if run["goal_seconds"] is not None]
@@ -121,11 +132,11 @@ def _goal(runs):
     }
 
 
-def _values(entry):
+def _values(entry: Mapping[str, Any]) -> list[float]:
     return [run["score"] for run in entry["runs"]]
 
 
-def _pairs(entries):
+def _pairs(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The probability of improvement for each two groups of one environment; the better one comes first."""
     found = []
     for x, y in itertools.combinations(entries, 2):
@@ -144,7 +155,7 @@ def _pairs(entries):
     return found
 
 
-def _overall(entries):
+def _overall(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The same over all environments that two labels share, where they share several."""
     found = []
     for x, y in itertools.combinations(dict.fromkeys(entry["label"] for entry in entries), 2):
@@ -159,7 +170,7 @@ def _overall(entries):
     return found
 
 
-def _scaled(entries):
+def _scaled(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """IQM over several environments, of scores scaled on each one from its lowest run here (0) to its highest (1)."""
     labels = dict.fromkeys(entry["label"] for entry in entries)
     envs = dict.fromkeys(entry["env"] for entry in entries)
@@ -177,7 +188,7 @@ def _scaled(entries):
     return found
 
 
-def against_published(document):
+def against_published(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"figures", "best", "sources", "notices"} for the groups of a ``compare`` document.
 
     figures: published ones of the same algorithms and environments; best: the highest published one of each environment,

@@ -3,12 +3,19 @@
 Used by ``drl plot``; ``plots`` and ``terminal_plots`` draw what is made here. Rows are the nested dicts of result.json.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from drl_cli.analysis.reward_statistics import mean_band
 from drl_cli.config.result_names import flatten
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.scores import Row
 
 HUGE = 1e300  # what is beyond is no number that can be drawn
 GRID = 400  # points of a curve after smoothing
@@ -24,6 +31,10 @@ BANDS = {
     "range": "lowest and highest seed",
     "none": "",
 }
+
+
+def _nothing() -> np.ndarray:
+    return np.empty(0)
 
 
 @dataclass
@@ -47,10 +58,10 @@ class Bundle:
 
     label: str
     lines: list
-    mean: np.ndarray = None
-    low: np.ndarray = None
-    high: np.ndarray = None
-    complete: np.ndarray = None
+    mean: np.ndarray = field(default_factory=_nothing)
+    low: np.ndarray = field(default_factory=_nothing)
+    high: np.ndarray = field(default_factory=_nothing)
+    complete: np.ndarray = field(default_factory=_nothing)
 
 
 @dataclass
@@ -63,7 +74,7 @@ class Panel:
     goal: float | None = None
 
 
-def points(rows, name, axis):
+def points(rows: Iterable[Row], name: str, axis: str) -> tuple[np.ndarray, np.ndarray]:
     """Return (x, y), each [P], of the field ``name`` over ``axis`` (a key of ``AXES``), x rising.
 
     An evaluation counts once, at the moment whose weights it scored; rows without a value are left out.
@@ -82,7 +93,7 @@ def points(rows, name, axis):
     return np.array(ordered), np.array([found[x] for x in ordered])
 
 
-def panel(env, bundles, smooth, band, goal=None):
+def panel(env: str, bundles: list[Bundle], smooth: float, band: str, goal: float | None = None) -> Panel:
     """Lay the Bundles of one environment over one grid and return the Panel.
 
     smooth: standard deviation of the Gaussian kernel as a share of each curve's own length; 0 draws straight lines between the
@@ -95,7 +106,7 @@ def panel(env, bundles, smooth, band, goal=None):
     for bundle in bundles:
         values = np.stack([line.smooth for line in bundle.lines])
         there = ~np.isnan(values)
-        bundle.complete = there.all(axis=0)
+        bundle.complete = np.asarray(there.all(axis=0))
         bundle.mean, bundle.low, bundle.high = (np.full(GRID, np.nan) for _ in range(3))
         if band != "none" and len(bundle.lines) > 1 and bundle.complete.any():
             _, low, high = mean_band(values[:, bundle.complete], band)
@@ -105,7 +116,7 @@ def panel(env, bundles, smooth, band, goal=None):
     return Panel(env, grid, bundles, goal)
 
 
-def smoothed(x, y, grid, share):
+def smoothed(x: np.ndarray, y: np.ndarray, grid: np.ndarray, share: float) -> np.ndarray:
     """Return the curve through (x, y) on ``grid`` [G], smoothed by a Gaussian kernel; NaN outside of the curve.
 
     Nadaraya-Watson over the curve's own part of the grid: no lag, and no pull towards zero at the ends.
@@ -125,7 +136,7 @@ def smoothed(x, y, grid, share):
     return values
 
 
-def short(value):
+def short(value: float) -> str:
     """A tick's text: 1500000 → ``1.5M``; below 10,000 as it is, with at most four digits."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= max(size, 10_000):
@@ -133,5 +144,5 @@ def short(value):
     return f"{value:.4g}"
 
 
-def _is_number(value):
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < HUGE

@@ -5,8 +5,12 @@ trained so (``fresh_envs``).
 Sources: the five-line loops of bsuite and gymnasium's own documentation.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar
 
 import numpy as np
 
@@ -16,6 +20,13 @@ from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
 from drl_cli.errors import RunFailed, failure
 from drl_cli.strict_json import plain
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+
+T = TypeVar("T")
 
 STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
 LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
@@ -61,9 +72,25 @@ class PlayedEpisode:
     logp: list = field(default_factory=list)
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         """Whether it came to an end of its own, or of the horizon."""
         return self.terminated or self.truncated
+
+
+class Video(Protocol):
+    """Records the frames of one episode, see ``envs.video``."""
+
+    def add(self, frame: Any) -> None:
+        """Take in the next frame."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file."""
+        ...
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        ...
 
 
 class Player:
@@ -74,7 +101,16 @@ class Player:
     episode. frames: how many of the last observations the policy acts on.
     """
 
-    def __init__(self, policy, make_env, explore=False, recorder=None, keep=None, fresh=False, frames=1):
+    def __init__(
+        self,
+        policy: NumpyPolicy,
+        make_env: Callable[[], gymnasium.Env],
+        explore: bool = False,
+        recorder: Callable[[int], Video] | None = None,
+        keep: str | None = None,
+        fresh: bool = False,
+        frames: int = 1,
+    ) -> None:
         self._policy = policy
         self._make_env = make_env
         self._explore = explore
@@ -83,7 +119,7 @@ class Player:
         self._fresh = fresh
         self._frames = frames
 
-    def play(self, limits, seed):
+    def play(self, limits: Limits, seed: int) -> Iterator[PlayedEpisode]:
         """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
         left = math.inf if limits.steps is None else limits.steps
         count = math.inf if limits.episodes is None else limits.episodes
@@ -106,7 +142,7 @@ class Player:
             if env is not None:
                 env.close()
 
-    def _episode(self, env, episode, most):
+    def _episode(self, env: gymnasium.Env, episode: PlayedEpisode, most: float) -> PlayedEpisode:
         """Play one episode of at most ``most`` steps."""
         video = self._recorder(episode.number) if self._recorder else None
         try:
@@ -119,7 +155,7 @@ class Player:
             video.close()
         return episode
 
-    def _steps(self, env, episode, most, video):
+    def _steps(self, env: gymnasium.Env, episode: PlayedEpisode, most: float, video: Video | None) -> None:
         rng = np.random.default_rng([episode.seed, 1])
         state = self._policy.initial_state(1)
         space = env.observation_space
@@ -157,29 +193,32 @@ class Player:
         if self._keep:
             episode.obs.append(obs)
 
-    def _logp(self, obs, state, chosen):
+    def _logp(self, obs: np.ndarray, state: tuple, chosen: np.ndarray) -> float | None:
         """How likely the action was; None where it was not drawn, or where noise in the net drew it."""
         policy = self._policy
         if not self._explore or not policy.is_drawn_from or policy.spec.distribution == "q" or policy.spec.is_noisy:
             return None
         return float(policy.logp(policy.stepped(obs, state)[0], policy.recorded(chosen))[0])
 
-    def _show(self, env, video):
+    def _show(self, env: gymnasium.Env, video: Video | None) -> None:
         if video:
             video.add(env.render())
 
 
-def _stepped(env, stack, action):
+def _stepped(
+    env: gymnasium.Env, stack: FrameStack, action: np.ndarray
+) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
     obs, reward, terminated, truncated, info = env.step(as_action(action))
     # A copy: an environment may hand out an array that it goes on writing to, and episodes are kept.
     return stack.seen(obs).copy(), reward, terminated, truncated, info
 
 
-def _name(env):
-    return env.spec.id if getattr(env, "spec", None) else type(env).__name__
+def _name(env: gymnasium.Env) -> str:
+    spec = getattr(env, "spec", None)
+    return spec.id if spec else type(env).__name__
 
 
-def _guarded(env, episode, call):
+def _guarded(env: gymnasium.Env, episode: PlayedEpisode, call: Callable[[], T]) -> T:
     """Call into the environment; whatever it raises names the environment, the episode and the step."""
     try:
         return call()

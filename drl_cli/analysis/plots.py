@@ -5,16 +5,23 @@ runs have ended already; the band is around the mean where all runs are there. D
 Colours: Okabe and Ito 2008, told apart by the colour-blind; beyond eight groups they come again with other dashes.
 """
 
+from __future__ import annotations
+
 import math
 
 import matplotlib
 
 matplotlib.use("Agg")
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
 from matplotlib import ticker
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drl_cli.analysis.curves import short
+from drl_cli.analysis.curves import Panel, short
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
@@ -25,7 +32,7 @@ DPI = 150
 RAW_LINES = 40  # beyond that many runs in a panel, single runs are a grey haze that says nothing
 INSIDE = 4  # curves whose legend fits into a panel without covering them
 ROW_HEIGHT, SIGN_WIDTH, LETTER_WIDTH = 0.19, 0.55, 0.068  # inches of a legend below the panels
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -37,7 +44,13 @@ STYLE = {
 }
 
 
-def draw(panels, labels, target, file_format, raw=True):
+def draw(
+    panels: Sequence[Panel],
+    labels: Mapping[str, str],
+    target: Path | str | BinaryIO,
+    file_format: str,
+    raw: bool = True,
+) -> None:
     """Draw Panels (see ``analysis.curves``) into ``target``, a path or a binary file.
 
     labels: {"x", "y", "title", "band"}, texts; title and band may be empty. file_format: "png", "svg" or "pdf". raw: also
@@ -65,7 +78,7 @@ def draw(panels, labels, target, file_format, raw=True):
         figure.savefig(target, format=file_format, dpi=DPI, metadata=empty)
 
 
-def _canvas(count):
+def _canvas(count: int) -> tuple[Figure, list[Axes]]:
     columns = min(count, COLUMNS)
     rows = math.ceil(count / columns)
     width, height = PANEL_SIZE if count == 1 else SMALL_PANEL_SIZE
@@ -76,7 +89,7 @@ def _canvas(count):
     return figure, axes[:count]
 
 
-def _draw_panel(axis, panel, places, raw):
+def _draw_panel(axis: Axes, panel: Panel, places: Mapping[str, int], raw: bool) -> None:
     if panel.goal is not None:
         axis.axhline(panel.goal, color="#999999", linewidth=1, linestyle=(0, (2, 2)))
         axis.annotate(f"goal {panel.goal:g}", (1.01, panel.goal), xycoords=("axes fraction", "data"), fontsize=8,

@@ -15,15 +15,30 @@ policy is over its episodes, not over training runs. With two or three runs a bo
 interval is then too narrow, and the number of runs is shown beside it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
 import numpy as np
 
 from drl_cli import confidence
+
+Scores = np.ndarray | Sequence[float]
 
 RESAMPLES = 5_000
 CURVE_RESAMPLES = 1_000  # for each point of a curve
 
 
-def interquartile_mean(values, axis=-1):
+class Improvement(TypedDict):
+    """How probable it is that one algorithm scores above another, and the interval of that, None where it is not known."""
+
+    probability: float
+    low: float | None
+    high: float | None
+
+
+def interquartile_mean(values: np.ndarray | Sequence[float], axis: int = -1) -> np.ndarray:
     """Mean of the middle half: a quarter of the values, rounded down, is cut off at each end."""
     values = np.sort(np.asarray(values, np.float64), axis=axis)
     cut = values.shape[axis] // 4
@@ -31,14 +46,14 @@ def interquartile_mean(values, axis=-1):
     return middle.mean(axis=axis)
 
 
-def bootstrap_interval(values):
+def bootstrap_interval(values: np.ndarray | Sequence[float]) -> tuple[float, float]:
     """Return (low, high) of the 95 % percentile bootstrap of the interquartile mean of ``values`` [n]."""
     values = np.asarray(values, np.float64)
     means = [interquartile_mean(values[rows]) for rows in confidence.resamples(len(values))]
     return confidence.interval(np.concatenate(means))
 
 
-def describe(rewards, lengths):
+def describe(rewards: np.ndarray | Sequence[float], lengths: np.ndarray | Sequence[int]) -> dict[str, Any]:
     """Summarise episodes.
 
     rewards [n], lengths [n], n ≥ 1. Returns a dict of plain numbers: episodes, mean, sd (over episodes, divided by n as
@@ -63,7 +78,7 @@ def describe(rewards, lengths):
     }
 
 
-def describe_seeds(scores):
+def describe_seeds(scores: np.ndarray | Sequence[float]) -> dict[str, Any]:
     """Summarise the scores [n] of runs that differ in their seed, n ≥ 1.
 
     Returns plain numbers: n, mean, sd (over runs, divided by n − 1), mean_low, mean_high, iqm, iqm_low, iqm_high, min,
@@ -87,7 +102,9 @@ def describe_seeds(scores):
     }
 
 
-def stratified_interval(strata, statistic, resamples=RESAMPLES):
+def stratified_interval(
+    strata: Sequence[Scores], statistic: Callable[[list[np.ndarray]], np.ndarray], resamples: int = RESAMPLES
+) -> tuple[float, float]:
     """Return (low, high) of the 95 % percentile bootstrap of ``statistic`` over ``strata`` (a list of arrays [n_i]).
 
     Every resample draws n_i of each stratum with replacement. ``statistic`` takes a list of arrays [resamples, n_i] and
@@ -101,16 +118,16 @@ def stratified_interval(strata, statistic, resamples=RESAMPLES):
     return confidence.interval(statistic(drawn))
 
 
-def _mean_of(strata):
+def _mean_of(strata: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(strata, axis=1).mean(axis=1)
 
 
-def iqm_of(strata):
+def iqm_of(strata: Sequence[np.ndarray]) -> np.ndarray:
     """Interquartile mean of the runs of all strata together: [resamples]."""
     return interquartile_mean(np.concatenate(strata, axis=1), axis=1)
 
 
-def improvement(pairs):
+def improvement(pairs: Sequence[tuple[Scores, Scores]]) -> Improvement:
     """Return the probability of improvement of X over Y: a run of X scores above one of Y, a tie counts half.
 
     ``pairs``: for every environment (scores of X [n], scores of Y [m]); the mean over environments. Returns
@@ -123,18 +140,18 @@ def improvement(pairs):
     return {"probability": value, "low": low, "high": high}
 
 
-def _mean_wins(strata):
+def _mean_wins(strata: Sequence[np.ndarray]) -> np.ndarray:
     pairs = [_wins(strata[place], strata[place + 1]) for place in range(0, len(strata), 2)]
     return np.mean(pairs, axis=0)
 
 
-def _wins(x, y):
+def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Share of the pairs (x_i, y_j) with x_i > y_j, ties by half: x [R, n], y [R, m] → [R]."""
     x, y = x[:, :, None], y[:, None, :]
     return ((x > y) + 0.5 * (x == y)).mean(axis=(1, 2))
 
 
-def mean_band(values, kind="ci"):
+def mean_band(values: np.ndarray, kind: str = "ci") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (mean, low, high), each [G], of curves ``values`` [n, G] without gaps.
 
     kind: "ci" the 95 % percentile bootstrap of the mean over runs, "sd" one standard deviation (n − 1) to each side,

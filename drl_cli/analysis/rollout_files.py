@@ -5,14 +5,21 @@ as RLlib's JSON lines, one batch, a whole episode, a line; workers that train wr
 ``ProgressFile``: how far the rollout is, as RLlib 1.0.1 writes it for ``--track-progress``.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.errors import InputError, ResourcesExhausted
 from drl_cli.experience.recorded.write import LineFile, is_full, line, probabilities, shifted
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.play import Limits, PlayedEpisode
 
 EPISODES_FORMAT = "drl-episodes-1"
 
@@ -25,7 +32,7 @@ class EpisodeFile:
     ``reward``, ``terminated``, ``truncated`` (length values each), and ``info`` (length objects) where infos are kept.
     """
 
-    def __init__(self, path, env, write=None):
+    def __init__(self, path: Path | str, env: str, write: Callable[[str], None] | None = None) -> None:
         """Open ``path`` anew for episodes of ``env``; ``write(line)`` takes the lines instead, if given.
 
         Raises InputError.
@@ -39,8 +46,8 @@ class EpisodeFile:
             except OSError as error:
                 raise InputError(f"--out {path}: {error.strerror}.") from error
 
-    def add(self, episode):
-        """Write one Episode."""
+    def add(self, episode: PlayedEpisode) -> None:
+        """Write one episode."""
         last = [False] * max(0, episode.length - 1)
         told = {
             "format": EPISODES_FORMAT,
@@ -56,19 +63,19 @@ class EpisodeFile:
         if episode.infos:
             told["info"] = episode.infos
         line = json.dumps(told, allow_nan=False, separators=(",", ":"))
-        if self._write:
+        if self._write is not None:
             self._write(line)
-            return
-        self._file.write(line + "\n")
-        self._file.flush()
+        elif self._file is not None:
+            self._file.write(line + "\n")
+            self._file.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         if self._file:
             self._file.close()
 
 
-def _plain(array):
+def _plain(array: np.ndarray) -> Any:
     """Return nested lists of an array; float32 keeps the fewest digits that give it back, so that files stay small."""
     if array.dtype == np.float32:
         return [_plain(part) for part in array] if array.ndim else float(str(array))
@@ -78,14 +85,14 @@ def _plain(array):
 class BatchFile:
     """Writes Episodes with their transitions and choices kept; images are packed, vectors are plain numbers."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path | str) -> None:
         """Open ``path`` anew. Raises InputError."""
         try:
             self._file = LineFile(path, os.O_TRUNC)
         except OSError as error:
             raise InputError(f"--out {path}: {error.strerror}.") from error
 
-    def add(self, episode):
+    def add(self, episode: PlayedEpisode) -> None:
         """Write one Episode. Raises ResourcesExhausted or InputError; the episodes before it stay whole."""
         if not episode.length:
             return
@@ -97,12 +104,12 @@ class BatchFile:
             text = f"--out {self._file.path}: {error.strerror}. The episodes before #{episode.number} are there whole."
             raise (ResourcesExhausted if is_full(error) else InputError)(text) from error
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self._file.close()
 
 
-def batch(episode):
+def batch(episode: PlayedEpisode) -> dict[str, np.ndarray]:
     """Return the columns of an Episode that was played with its choices kept, {name: array [T, …]}."""
     steps = episode.length
     obs, action = np.stack(episode.obs), np.stack(episode.chosen)
@@ -115,7 +122,7 @@ def batch(episode):
         "new_obs": obs[1:],
         "actions": action,
         "rewards": reward,
-        "dones": ends.any(axis=0),
+        "dones": np.asarray(ends.any(axis=0)),
         "terminateds": ends[0],
         "truncateds": ends[1],
         "eps_id": np.full(steps, episode.seed, np.int64),
@@ -134,7 +141,7 @@ class ProgressFile:
     ``add`` an episode; ``close`` removes the file.
     """
 
-    def __init__(self, out, limits):
+    def __init__(self, out: Path | str, limits: Limits) -> None:
         """``out``: the path of the transitions; ``limits``: the Limits of the rollout. Raises InputError."""
         out = Path(out).expanduser()
         self.path = out.with_name(f"__progress_{out.name}")
@@ -144,17 +151,17 @@ class ProgressFile:
         except OSError as error:
             raise InputError(f"--track-progress: {self.path}: {error.strerror}.") from error
 
-    def add(self, episode):
+    def add(self, episode: PlayedEpisode) -> None:
         """Note an Episode that has been played."""
         self._episodes += episode.complete
         self._steps += episode.length
         self._write()
 
-    def close(self):
+    def close(self) -> None:
         """Remove the file."""
         self.path.unlink(missing_ok=True)
 
-    def _write(self):
+    def _write(self) -> None:
         if self._limits.episodes is None:
             text = f"{self._steps} / {self._limits.steps} steps completed"
         else:

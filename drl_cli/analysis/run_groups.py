@@ -4,10 +4,17 @@ Used by ``drl compare`` and ``drl plot``. A run is anything with ``path``, ``id`
 ``seed`` and ``config`` (a nested dict).
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
 
 BY = ("config", "algorithm", "experiment", "run")
 IDLE = ("seed", "env", "log_level")  # config keys that change nothing about what is learnt, or are the seed itself
@@ -37,12 +44,12 @@ class Group:
     runs: list
 
     @property
-    def seeds(self):
+    def seeds(self) -> list[int | None]:
         """The seeds of the runs, in their order."""
         return [run.seed for run in self.runs]
 
     @property
-    def repeated(self):
+    def repeated(self) -> list[int]:
         """Seeds that more than one run has: the same draw of luck, counted twice."""
         return sorted({seed for seed in self.seeds if seed is not None and self.seeds.count(seed) > 1})
 
@@ -69,7 +76,7 @@ def group(runs: list, by: str = "config", labels: dict | None = None) -> list:
     return _unlike(groups)
 
 
-def _key(run, by, place):
+def _key(run: Run, by: str, place: int) -> str | int:
     if by == "algorithm":
         return ""
     if by == "experiment":
@@ -125,7 +132,7 @@ def _unlike(groups: list) -> list:
     return groups
 
 
-def _flat(config, prefix=""):
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in config.items():
         if isinstance(value, dict):
@@ -135,7 +142,7 @@ def _flat(config, prefix=""):
     return flat
 
 
-def _shortest(value, others):
+def _shortest(value: Any, others: Iterable[Any]) -> str:
     """Return a number to four digits where that tells it from ``others`` still, everything else in full."""
     if not isinstance(value, float):
         return _text(value)
@@ -144,5 +151,5 @@ def _shortest(value, others):
     return short if same <= {value} else _text(value)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

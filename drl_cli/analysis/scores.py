@@ -3,7 +3,14 @@
 Used by ``drl compare``. Rows are the nested dicts of result.json.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+"""A nested result of one iteration, a line of result.json."""
 
 KINDS = ("last", "best", "training")
 MEANING = {
@@ -23,7 +30,7 @@ class Score:
     episodes: int | None = None
 
 
-def score(rows, kind="last", at=None):
+def score(rows: Iterable[Row], kind: str = "last", at: int | None = None) -> Score | None:
     """Return the Score of a run, or None when it has none (yet).
 
     kind: one of ``KINDS``. at: only what was measured within that many env steps counts.
@@ -35,7 +42,7 @@ def score(rows, kind="last", at=None):
     return max(found, key=lambda one: one.value) if kind == "best" else found[-1]
 
 
-def evaluations(rows):
+def evaluations(rows: Iterable[Row]) -> list[Score]:
     """Yield the Score of every greedy evaluation, once each; a confirmed one counts with its fresh episodes."""
     told = {}
     for row in rows:
@@ -52,14 +59,14 @@ def evaluations(rows):
     return list(told.values())
 
 
-def trained(rows):
+def trained(rows: Iterable[Row]) -> Iterator[Score]:
     """Yield the Score of every row that has ended episodes in its window."""
     for row in rows:
         if row.get("episode_reward_mean") is not None:
             yield Score(row["episode_reward_mean"], row.get("timesteps_total") or 0, row.get("time_total_s"))
 
 
-def reached(rows, goal, kind="last"):
+def reached(rows: Iterable[Row], goal: float, kind: str = "last") -> Score | None:
     """Return the first Score at or above ``goal``, or None."""
     found = trained(rows) if kind == "training" else evaluations(rows)
     return next((one for one in found if one.value >= goal), None)

@@ -4,18 +4,27 @@ Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a f
 in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is from the original.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from drl_cli.checkpoints.files import write_new
 from drl_cli.errors import ExportFailed, InputError
 from drl_cli.export import parity, signature
 from drl_cli.extras import load
 from drl_cli.version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+    from drl_cli.policies.policy_spec import PolicySpec
 
 FORMATS = {
     "savedmodel": "drl_cli.export.saved_model",
@@ -25,6 +34,32 @@ FORMATS = {
 ENDINGS = {"savedmodel": "", "onnx": ".onnx", "tflite": ".tflite"}
 KIND = "drl-policy-1"
 _ACTION = ("kind", "shape", "dtype", "low", "high", "n", "nvec", "start")
+
+
+class Format(Protocol):
+    """A module that writes one format and reads it back."""
+
+    def write(
+        self, spec: PolicySpec, weights: Mapping[str, np.ndarray], path: Path, about: Mapping[str, Any], /
+    ) -> None:
+        """Write a policy as ``path``, which must not be there."""
+        ...
+
+    def read(self, path: Path, /) -> ReadPolicy:
+        """Return what was written as a function."""
+        ...
+
+
+class ReadPolicy(Protocol):
+    """An exported policy that was read back."""
+
+    def __call__(self, given: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+        """Run it: {name: array [B, …]} → {name: array [B, …]}."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
 
 
 class Exported(NamedTuple):
@@ -38,7 +73,7 @@ class Exported(NamedTuple):
     size: int
 
 
-def check_place(form, out):
+def check_place(form: str, out: Path | str) -> Path:
     """Return where ``out`` is as a Path. Raises InputError where something is there, or its name does not fit the format."""
     path = Path(out).expanduser()
     if ENDINGS[form] and path.suffix != ENDINGS[form]:
@@ -51,7 +86,9 @@ def check_place(form, out):
     return path
 
 
-def export(policy, facts, form, out, replace=False):
+def export(
+    policy: NumpyPolicy, facts: Mapping[str, Any], form: str, out: Path | str, replace: bool = False
+) -> Exported:
     """Write ``policy`` (NumpyPolicy with weights) in the format ``form`` as ``out`` and return what came of it, Exported.
 
     ``facts``: those of its checkpoint's manifest; ``replace``: what is there goes, once the new one is whole. Raises
@@ -78,7 +115,7 @@ def export(policy, facts, form, out, replace=False):
     return Exported(path, _beside(form, path), comparison, size)
 
 
-def description(policy, facts, form):
+def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dict[str, Any]:
     """Return what is told of an exported policy as plain data: see ``docs/checkpoints.rst``."""
     spec, action = policy.spec, facts.get("spaces", {}).get("action", {})
     return {
@@ -99,15 +136,17 @@ def description(policy, facts, form):
     }
 
 
-def _told(port):
+def _told(port: signature.Port) -> dict[str, Any]:
     return {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "meaning": port.meaning}
 
 
-def _beside(form, path):
+def _beside(form: str, path: Path) -> Path:
     return path / "drl.json" if form == "savedmodel" else path.with_name(path.name + ".json")
 
 
-def _compared(module, made, policy, facts, where):
+def _compared(
+    module: Format, made: Path, policy: NumpyPolicy, facts: Mapping[str, Any], where: str
+) -> parity.Comparison:
     loaded = module.read(made)
     try:
         return parity.compare(policy, loaded, facts.get("spaces", {}).get("obs", {}))
@@ -117,7 +156,7 @@ def _compared(module, made, policy, facts, where):
         loaded.close()
 
 
-def _move(aside, path, about, replace):
+def _move(aside: Path, path: Path, about: Path, replace: bool) -> None:
     """Put what was made into its place: a folder with its description in it, or a file and its description beside it."""
     made = aside / "made"
     if made.is_dir():

@@ -9,7 +9,10 @@ in which the better of two nearly equal values is a matter of rounding. Memory i
 state, so that nothing adds up.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +20,9 @@ from drl_cli.errors import ExportFailed
 from drl_cli.export import signature
 from drl_cli.policies.filters import MEAN, VAR
 from drl_cli.policies.numpy_policy import NumpyPolicy
+
+if TYPE_CHECKING:
+    from drl_cli.policies.policy_spec import PolicySpec
 
 SAMPLES = {"float32": 1024, "uint8": 64}
 STEPS = 8  # of policies with memory
@@ -38,7 +44,12 @@ class Comparison(NamedTuple):
     tolerance: float = TOLERANCE
 
 
-def compare(policy, run, space, seed=0):
+def compare(
+    policy: NumpyPolicy,
+    run: Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]],
+    space: Mapping[str, Any],
+    seed: int = 0,
+) -> Comparison:
     """Return the Comparison of ``run`` ({name: array} → {name: array}) with ``policy`` (NumpyPolicy).
 
     ``space``: the observation space as a manifest holds it. Raises ExportFailed where they differ by more than ``TOLERANCE``,
@@ -67,7 +78,9 @@ def compare(policy, run, space, seed=0):
     return Comparison(samples, worst if policy.is_box else None, *choices, apart if spec.state else None)
 
 
-def _given(policy, state, rng, rows):
+def _given(
+    policy: NumpyPolicy, state: tuple[np.ndarray, ...], rng: np.random.Generator, rows: int
+) -> dict[str, np.ndarray]:
     """The state as the function takes it; the reward that came of the last action is noted in ``state`` too."""
     given = {f"state_{index}": part.copy() for index, part in enumerate(state)}
     if policy.spec.previous:
@@ -76,7 +89,7 @@ def _given(policy, state, rng, rows):
     return given
 
 
-def _check_ports(spec, found, rows):
+def _check_ports(spec: PolicySpec, found: Mapping[str, np.ndarray], rows: int) -> None:
     for port in signature.outputs(spec):
         array = found.get(port.name)
         if array is None or array.shape != (rows, *port.shape) or array.dtype != port.dtype:
@@ -84,7 +97,7 @@ def _check_ports(spec, found, rows):
             raise ExportFailed(f"{port.name} is {is_there} instead of {port.dtype} {(rows, *port.shape)}")
 
 
-def _of_box(policy, found, expected):
+def _of_box(policy: NumpyPolicy, found: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference of actions [N, A]; ExportFailed where one exceeds what is tolerated."""
     action = policy.spec.action
     half = (np.asarray(action.high, float) - np.asarray(action.low, float)) / 2
@@ -97,14 +110,14 @@ def _of_box(policy, found, expected):
     return float(difference.max())
 
 
-def _of_state(found, expected):
+def _of_state(found: np.ndarray, expected: np.ndarray) -> float:
     difference = np.abs(found.astype(float) - expected)
     if not (difference <= TOLERANCE * np.maximum(1.0, np.abs(expected))).all():
         raise ExportFailed(f"its recurrent state differs by up to {np.nanmax(difference):.3g} after one step")
     return float(difference.max())
 
 
-def _in_tie(policy: NumpyPolicy, obs, state):
+def _in_tie(policy: NumpyPolicy, obs: np.ndarray, state: tuple[np.ndarray, ...]) -> np.ndarray:
     """Whether the two best values of each choice are as good as equal, bool [N, k]."""
     spec, (heads, _) = policy.spec, policy.stepped(obs, state)
     if spec.distribution == "multi_bernoulli":
@@ -116,7 +129,7 @@ def _in_tie(policy: NumpyPolicy, obs, state):
     return _close(np.where(policy.allowed(obs), values, -np.inf) if spec.mask else values)
 
 
-def _close(values):
+def _close(values: np.ndarray) -> np.ndarray:
     """Whether the two largest of ``values`` [N, n] are within the tolerance, bool [N, 1]."""
     if values.shape[-1] < 2:
         return np.zeros((len(values), 1), bool)
@@ -127,7 +140,7 @@ def _close(values):
 class Observations:
     """``draw(rows)`` → observations [rows, *stacked_shape] of the policy's dtype."""
 
-    def __init__(self, policy, space, rng):
+    def __init__(self, policy: NumpyPolicy, space: Mapping[str, Any], rng: np.random.Generator) -> None:
         """``policy``: NumpyPolicy; ``space``: the observation space as a manifest holds it; ``rng``: numpy Generator."""
         self._spec, self._rng = policy.spec, rng
         shape = self._spec.obs_shape
@@ -135,10 +148,10 @@ class Observations:
         self._bounded = np.isfinite(low) & np.isfinite(high) & (high - low < _WIDEST)
         self._low, self._high = np.where(self._bounded, low, 0.0), np.where(self._bounded, high, 1.0)
         self._mean, self._deviation = np.zeros(shape), np.full(shape, WIDTH)
-        if self._spec.filter:
+        if self._spec.filter and policy.weights is not None:
             self._mean, self._deviation = policy.weights[MEAN], WIDTH * np.sqrt(policy.weights[VAR])
 
-    def draw(self, rows):
+    def draw(self, rows: int) -> np.ndarray:
         """Return ``rows`` observations, the first ones special: all zeros, and at their bounds."""
         frames = [self._frames(rows) for _ in range(self._spec.frames)]
         obs = np.concatenate(frames, axis=-1) if len(frames) > 1 else frames[0]
@@ -148,7 +161,7 @@ class Observations:
             obs[:1, start : start + count] = 0.0  # where nothing is allowed everything is
         return obs
 
-    def _frames(self, rows):
+    def _frames(self, rows: int) -> np.ndarray:
         shape = (rows, *self._spec.obs_shape)
         if self._spec.obs_dtype == "uint8":
             found = self._rng.integers(0, 256, shape, np.uint8)
@@ -167,7 +180,7 @@ class Observations:
         return found.astype(np.float32)
 
 
-def _bound(values, shape):
+def _bound(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Bounds as a manifest holds them (null for none, one number for all where all are equal) as float64 ``shape``."""
     filled = np.asarray(np.nan if values is None else values, object)
     return np.broadcast_to(np.where(filled == None, np.nan, filled).astype(float), shape)  # noqa: E711 - element by element

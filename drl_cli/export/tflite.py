@@ -5,9 +5,13 @@ ai-edge-litert); nothing else is needed. Operations are TensorFlow Lite's own, w
 signature is "serving_default"; rows are a free axis, which an interpreter sets to 1 unless it is told otherwise.
 """
 
+from __future__ import annotations
+
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +20,11 @@ from drl_cli.errors import ExportFailed
 from drl_cli.export import saved_model
 from drl_cli.tf1.tensorflow import lite
 
+if TYPE_CHECKING:
+    from drl_cli.policies.policy_spec import PolicySpec
 
-def write(spec, weights, path, about):
+
+def write(spec: PolicySpec, weights: Mapping[str, np.ndarray], path: Path, about: Mapping[str, Any]) -> None:
     """Write ``spec`` (PolicySpec) with ``weights`` ({name: float32 array}) as the file ``path``, which must not be there."""
     with tempfile.TemporaryDirectory(prefix="drl-export-") as folder:
         source = Path(folder) / "model"
@@ -35,7 +42,7 @@ def write(spec, weights, path, about):
 class LiteModel:
     """A TFLite file that was read back: ``model({name: array [B, …]}) → {name: array [B, …]}``."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path | str) -> None:
         """``path``: the file."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that another package is its successor
@@ -46,14 +53,14 @@ class LiteModel:
             )
         self._runner = self._interpreter.get_signature_runner(saved_model.SIGNATURE)
 
-    def __call__(self, given):
+    def __call__(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the signature, which sets the number of rows itself."""
         return {name: np.array(value) for name, value in self._runner(**given).items()}
 
-    def close(self):
+    def close(self) -> None:
         """Nothing to close."""
 
 
-def read(path):
+def read(path: Path | str) -> LiteModel:
     """Return what was written as the function that it holds."""
     return LiteModel(path)

@@ -51,7 +51,7 @@ def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
         "policy": _policy(spec, facts) if spec else None,
         "arrays": _arrays(found),
         "replay": _replay(found),
-        "can": _can(found, run, why_not),
+        "can": _can(found, run, spec, why_not),
     }
 
 
@@ -150,35 +150,32 @@ def _safetensors(found: Checkpoint) -> list[dict[str, Any]]:
 
 
 def _replay(found: Checkpoint) -> dict[str, Any] | None:
-    """Rows (steps, and the observations behind episodes' ends) and bytes of the replay, None without one."""
+    """Rows (steps, and the observations after episodes' ends) and bytes of the replay, None without one."""
     shards = found.files("replay")
     if not shards:
         return None
     size = sum(entry["size"] for entry in found.listing.values() if entry["part"] == "replay")
     rows = [found.listed(stem).get("link") for stem in shards if f"{stem}.safetensors" in found.listing]
-    whole = bool(rows) and None not in rows
-    return {"shards": len(shards), "rows": sum(shape[0] for _, shape, _ in rows) if whole else None, "bytes": size}
+    counts = [one.shape[0] for one in rows if one is not None]
+    is_whole = bool(rows) and len(counts) == len(rows)
+    return {"shards": len(shards), "rows": sum(counts) if is_whole else None, "bytes": size}
 
 
-def _can(found: Checkpoint, run: Path | None, why_not: str | None) -> dict[str, dict[str, Any]]:
+def _can(
+    found: Checkpoint, run: Path | None, spec: PolicySpec | None, why_not: str | None
+) -> dict[str, dict[str, Any]]:
     """Whether it can be played, restored from (a new run) and resumed (its run goes on), and why not."""
     weights = set(found.listed("weights")) if found.has("weights") else set()
-    missing = None if why_not else _missing(found, weights)
+    missing = _missing(spec, weights) if spec else None
     play = why_not or (f"Its weights lack {missing}." if missing else None)
     restore = play or (
         None if found.has("state") else "It holds no state.json: counters and random states are missing."
     )
-    return {name: {"possible": why is None, "why": why} for name, why in _each(found, run, play, restore)}
+    reasons = {"play": play, "restore": restore, "resume": restore or _not_resumed(found, run)}
+    return {name: {"possible": why is None, "why": why} for name, why in reasons.items()}
 
 
-def _each(
-    found: Checkpoint, run: Path | None, play: str | None, restore: str | None
-) -> tuple[tuple[str, str | None], ...]:
-    return (("play", play), ("restore", restore), ("resume", restore or _not_resumed(found, run)))
-
-
-def _missing(found: Checkpoint, weights: set[str]) -> str | None:
-    spec, _ = _spec(found.facts)
+def _missing(spec: PolicySpec, weights: set[str]) -> str | None:
     lacking = [name for name in spec.weight_names() if f"{DEFAULT_POLICY}/{name}" not in weights]
     return lacking[0] if lacking else None
 

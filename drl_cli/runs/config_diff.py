@@ -98,6 +98,8 @@ def _values(row: Algorithm, mapping: Mapping[str, Any], where: Where, name: Path
     """Return the flat keys of an experiment in which nothing is searched over."""
     config, problems, _ = read(row, mapping.get("config", {}), where.inside("config"), table.rows())
     refuse(problems, str(name))
+    if config is None:
+        raise ConfigError(f"{name}: its config cannot be read.")
     values = {"run": row.name, "env": mapping["env"], **_under("stop", mapping.get("stop") or {})}
     values |= _under("pass_criteria", mapping.get("pass_criteria") or {})
     values |= _under("config", _plain_config(config))

@@ -143,9 +143,10 @@ def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
     instead.
     """
     parent = Path(local_dir).expanduser() / run_names.check_experiment(experiment)
-    runs = [path for path in parent.iterdir() if run_names.RUN_FOLDER.fullmatch(path.name)] if parent.is_dir() else []
+    found = [(run_names.RUN_FOLDER.fullmatch(path.name), path) for path in parent.iterdir()] if parent.is_dir() else []
+    runs = sorted(((match[1], path.name, path) for match, path in found if match), reverse=True)
     seen = []
-    for path in sorted(runs, key=lambda path: (run_names.RUN_FOLDER.fullmatch(path.name)[1], path.name), reverse=True):
+    for _, _, path in runs:
         if not (path / "params.json").is_file():
             continue
         state = _state(path)
@@ -156,9 +157,9 @@ def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
                 return path
             state = f"{'died' if state == 'running' else state}, without a checkpoint to go on from"
         seen.append(f"\n  {path.name}: {state}")
-    found = "".join(seen[:5]) or "\n  no run at all"
+    listed = "".join(seen[:5]) or "\n  no run at all"
     raise RunFolderError(
-        f"{parent}: there is no unfinished run to resume. Found:{found}\nA finished run is trained on by its id and a higher "
+        f"{parent}: there is no unfinished run to resume. Found:{listed}\nA finished run is trained on by its id and a higher "
         "stop: drl train --resume ID --stop FIELD=N"
     )
 

@@ -40,10 +40,10 @@ class Follower:
 
     def __init__(self, path: Path | str, all_rows: bool = False) -> None:
         self.path = Path(path)
-        self.last_seconds = None
+        self.last_seconds: float | None = None
         self._shown_rows = None if all_rows else SHOWN_ROWS
         self.state = "running"
-        self.started = None
+        self.started = 0.0
         self._events = _Lines(self.path / "events.jsonl")
         self._rows = _Lines(self.path / "result.json")
         self._iteration = -1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
+import math
 import os
 import socket
 import time
@@ -55,7 +56,7 @@ class Journal:
     ) -> None:
         """``folder`` is the RunFolder, ``clock`` returns monotonic seconds; ``log_format``: of drl.log, "text" or "json"."""
         self._folder, self._clock = folder, clock
-        self._written = None  # when status.json was last written
+        self._written = -math.inf  # when status.json was last written
         self._status = {"state": "running", "pid": os.getpid(), "host": socket.gethostname(), "started": now()}
         self._status.update(training_iteration=None, timesteps_total=None, checkpoint=None)
         self.handler = _log_handler(folder.path / "drl.log", log_format)

@@ -110,7 +110,7 @@ def _of_checkpoint(folder: Path, with_replay: bool) -> tuple[dict[str, Path | by
     found = reader.load(folder, optional=with_replay)
     is_dropped = found.has("replay") and not with_replay
     kept = [name for name, entry in found.listing.items() if not (is_dropped and entry["part"] == "replay")]
-    contents = {name: folder / name for name in (*kept, files.MANIFEST, files.COMMIT)}
+    contents: dict[str, Path | bytes] = {name: folder / name for name in (*kept, files.MANIFEST, files.COMMIT)}
     if is_dropped:
         contents[files.DROPPED] = dropped_text(files.read_small(folder / files.MANIFEST, files.MAX_MANIFEST))
     elif (folder / files.DROPPED).exists():

@@ -43,8 +43,8 @@ def keep_best(runs: Sequence[Run], count: int) -> list[Run]:
     """Return ``runs`` without the ``count`` best ones of each algorithm on each environment."""
     kept = set()
     for key in {(run.algorithm, run.env) for run in runs}:
-        scored = [run for run in runs if (run.algorithm, run.env) == key and run.best is not None]
-        kept |= {run.path for run in sorted(scored, key=lambda run: run.best, reverse=True)[:count]}
+        scored = [(run.best, run.path) for run in runs if (run.algorithm, run.env) == key and run.best is not None]
+        kept |= {path for _, path in sorted(scored, key=lambda pair: pair[0], reverse=True)[:count]}
     return [run for run in runs if run.path not in kept]
 
 

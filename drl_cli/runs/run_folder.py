@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import checkpoints, events, process
-from drl_cli.checkpoints.files import json_bytes, parse_json, read_small
+from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
 from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError
 from drl_cli.runs import run_names
 
@@ -194,7 +194,7 @@ def _holder(lock: int) -> str:
 def _probe(path: Path) -> None:
     """Write and sync a little, so that a read-only or full disk is told before anything is started."""
     probe = path / f".probe-{secrets.token_hex(4)}"
-    checkpoints.files.write_new(probe, [b"probe\n" * 1000])
+    write_new(probe, [b"probe\n" * 1000])
     probe.unlink()
 
 

@@ -171,8 +171,10 @@ def size_of(path: Path | str) -> int:
 def epoch(text: object) -> float | None:
     """Return the seconds since the epoch of a UTC ISO 8601 time as the records hold it, or None."""
     try:
-        return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (AttributeError, ValueError):
+        return (
+            datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if isinstance(text, str) else None
+        )
+    except ValueError:
         return None
 
 
@@ -203,5 +205,6 @@ def _whole(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return value if fits else None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    return None

@@ -115,9 +115,9 @@ def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
     told = _read(record) if record else {}
     trials, data = (told[name] if isinstance(told.get(name), dict) else {} for name in ("trials", "data"))
     trials = [trial for trial in trials.values() if isinstance(trial, dict)]
-    scored = [run for run in runs if run.best is not None]
-    best = max(scored, key=lambda run: run.best) if scored else None
-    numbers = {trial_of(run.path)[1] for run in runs}
+    scored = [(run.best, run.id) for run in runs if run.best is not None]
+    best, best_run = max(scored, key=lambda pair: pair[0]) if scored else (None, None)
+    numbers = {trial[1] for trial in (trial_of(run.path) for run in runs) if trial}
     return ListedSearch(
         path=record or runs[0].path.parent,
         id=search,
@@ -129,8 +129,8 @@ def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
         updated=max((run.updated for run in runs if run.updated is not None), default=None),
         steps=_sum([run.steps for run in runs]),
         seconds=_sum([run.seconds for run in runs]),
-        best=best and best.best,
-        best_run=best and best.id,
+        best=best,
+        best_run=best_run,
         size=sum(run.size for run in runs),
         runs=tuple(runs),
         trials=max(len(trials), data.get("num_trials") or 0, len(numbers)),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import enum
 import math
-import operator
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from drl_cli import events
 from drl_cli.config.key_description import shown
 from drl_cli.config.result_names import (
+    COMPARE,
     CONFIRMED_REWARD,
     EVALUATION_REWARD,
     NUMBER_FIELDS,
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from drl_cli.config.where import Where
 
 SECONDS = ("time_total_s", "time_since_restore")
-COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-"""The signs of a Requirement."""
-
 EXAMPLE = "--assert 'episode_reward_mean>=200'"
 _FORM = re.compile(r"\s*(?P<field>[^<>=\s]+)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[^<>=\s]+)\s*")
 

@@ -13,9 +13,9 @@ import yaml
 from drl_cli.algorithms import table
 from drl_cli.config import variants
 from drl_cli.config.parse import read
+from drl_cli.config.result_names import COMPARE
 from drl_cli.config.rllib import semantics
 from drl_cli.config.secrets import redact
-from drl_cli.runs.stop_rules import COMPARE
 
 
 def key(data, result):

@@ -1,5 +1,7 @@
 """Cutting the tables of a run back to a checkpoint, so that a resumed run's curves join. Users: ``experiment``."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -16,7 +18,7 @@ for _field in NUMBER_FIELDS:
     _NUMBERS.setdefault(tuple(_place), []).append(_name)
 
 
-def read_rows(run_folder):
+def read_rows(run_folder: Path | str) -> list[dict[str, Any]]:
     """Return the rows of ``result.json`` (dicts); torn or malformed lines are left out, no file is no rows."""
     path = Path(run_folder) / "result.json"
     if not path.exists():
@@ -25,7 +27,7 @@ def read_rows(run_folder):
     return [row for row in rows if row is not None]
 
 
-def _row(line):
+def _row(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line, parse_constant=lambda _: None)
     except ValueError:
@@ -42,7 +44,7 @@ def is_row(row: Any) -> bool:
     )
 
 
-def _at(row: dict, place: tuple) -> Any:
+def _at(row: Any, place: tuple[str, ...]) -> Any:
     """What stands at ``place`` (keys from the outside in), {} where nothing does."""
     for name in place:
         row = row.get(name) if isinstance(row, dict) else row
@@ -57,7 +59,7 @@ def _holds_numbers(holder: Any, names: list) -> bool:
     )
 
 
-def join(run_folder, iteration):
+def join(run_folder: Path | str, iteration: int) -> dict[str, Any] | None:
     """Cut rows beyond ``iteration`` and torn lines from result.json and progress.csv; the old file stays as ``.bak``.
 
     Returns the last row that is left (a dict) or None. Raises OSError.
@@ -70,7 +72,7 @@ def join(run_folder, iteration):
     return rows[-1] if rows else None
 
 
-def _cut_csv(path, iteration):
+def _cut_csv(path: Path, iteration: int) -> bytes:
     if not path.exists():
         return b""
     text = path.read_bytes().decode("utf-8", "replace")
@@ -85,7 +87,7 @@ def _cut_csv(path, iteration):
     return out.getvalue().encode("utf-8")
 
 
-def _replace(path, data):
+def _replace(path: Path, data: bytes) -> None:
     if not path.exists() or path.read_bytes() == data:
         return
     # A copy, not a rename: at every moment there is a file under the real name.
