@@ -1,4 +1,4 @@
-"""What the policy of a checkpoint would earn, from what others recorded: neither an environment nor TensorFlow nor Ray.
+"""Off-policy estimates of a checkpoint's return from recorded experience: no environment, no TensorFlow, no Ray.
 
 Used by ``drl evaluate --data``.
 """
@@ -21,9 +21,9 @@ from drl_cli.experience.recorded.read import Source
 from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
 
 KEYS = ("actions_in_input_normalized",)
-"""Keys of --config that speak of recorded files."""
+"""Keys of --config that concern recorded files."""
 
-MANY = 0.1  # share of episodes that are not whole, from which on it is worth a warning
+MANY = 0.1  # share of incomplete episodes above which there is a warning
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class EstimateOptions:
     None for how its run explored at that time. normalized: whether recorded Box actions are within ±1 of their bounds.
     """
 
-    data: tuple
+    data: tuple[str, ...]
     gamma: float | None = None
     epsilon: float | None = None
     normalized: bool = False
@@ -73,7 +73,7 @@ class Candidate:
 
     @property
     def acts(self) -> str:
-        """In words, which policy it is that is estimated."""
+        """In words, how the policy that is estimated draws its actions."""
         return self._drawing.words() if self._drawing else "stochastic"
 
     def estimate(self) -> tuple[dict[str, Any], list[str]]:
@@ -120,7 +120,7 @@ def estimate_options(
 
 
 def doubts(found: Mapping[str, Any]) -> list[str]:
-    """Return in words what speaks against believing ``Candidate.estimate``'s numbers, a list of lines."""
+    """Return reasons not to trust the numbers of ``Candidate.estimate``, a list of lines."""
     lines, size, whole = [], found["effective_sample_size"], found["episodes"]
     if found["wis"]["per_episode"]["mean"] is None:
         lines.append("none of the recorded episodes could have been this policy's, so that there is nothing to weigh")

@@ -1,6 +1,6 @@
-"""Groups of runs against one another: scores over seeds, intervals, probabilities of improvement. User: ``drl compare``.
+"""Groups of runs compared with one another: scores over seeds, intervals, probabilities of improvement. User: ``drl compare``.
 
-Everything is plain data; what a score is says ``analysis.scores``, what the statistics are ``analysis.reward_statistics``.
+Everything is plain data. Scores are defined in ``analysis.scores``, statistics in ``analysis.reward_statistics``.
 """
 
 from __future__ import annotations
@@ -33,50 +33,52 @@ class CompareOptions:
     goal: float | None = None
 
 
-def compare(groups: Iterable[Group], rows_of: Callable[[Run], Sequence[Row]], asked: CompareOptions) -> dict[str, Any]:
+def compare(
+    groups: Iterable[Group], rows_of: Callable[[Run], Sequence[Row]], options: CompareOptions
+) -> dict[str, Any]:
     """Compare Groups (see ``analysis.run_groups``).
 
     rows_of(run) returns the rows of a run's result.json. Returns a dict of plain data: score, at, goal, confidence,
     groups, improvement (pairs on one environment), overall (pairs over several environments), scaled, notices. Groups
-    without a single score are left out and told in the notices.
+    without a single score are left out, which the notices say.
     """
-    notices, told = [], []
+    notices, entries = [], []
     for group in groups:
-        entry = _describe(group, rows_of, asked, notices)
+        entry = _describe(group, rows_of, options, notices)
         if entry:
-            told.append(entry)
-    notices += _unequal_steps(told, asked)
+            entries.append(entry)
+    notices += _unequal_steps(entries, options)
     return {
-        "score": asked.score,
-        "at": asked.at,
-        "goal": asked.goal,
+        "score": options.score,
+        "at": options.at,
+        "goal": options.goal,
         "confidence": CONFIDENCE,
-        "groups": told,
-        "improvement": _pairs(told),
-        "overall": _overall(told),
-        "scaled": _scaled(told),
+        "groups": entries,
+        "improvement": _pairs(entries),
+        "overall": _overall(entries),
+        "scaled": _scaled(entries),
         "notices": notices,
     }
 
 
 def _describe(
-    group: Group, rows_of: Callable[[Run], Sequence[Row]], asked: CompareOptions, notices: list[str]
+    group: Group, rows_of: Callable[[Run], Sequence[Row]], options: CompareOptions, notices: list[str]
 ) -> dict[str, Any] | None:
     runs, without = [], []
     for run in group.runs:
         rows = rows_of(run)
-        found = scores.score(rows, asked.score, asked.at)
+        found = scores.score(rows, options.score, options.at)
         if found is None:
             without.append(run)
             continue
-        runs.append(_run_facts(run, found, rows, asked))
+        runs.append(_run_facts(run, found, rows, options))
     name = f"{group.label} on {group.env}"
     if without:
-        what = "ended training episodes" if asked.score == "training" else "greedy evaluation"
-        limit = f" within {asked.at:,} steps" if asked.at is not None else ""
-        hint = "" if asked.score == "training" else "; --score training compares training episodes"
-        told = ", ".join(run.id for run in without)
-        notices.append(f"{name}: left out, without {what}{limit}: {told}{hint}.")
+        what = "ended training episodes" if options.score == "training" else "greedy evaluation"
+        limit = f" within {options.at:,} steps" if options.at is not None else ""
+        hint = "" if options.score == "training" else "; --score training compares training episodes"
+        left_out = ", ".join(run.id for run in without)
+        notices.append(f"{name}: left out, without {what}{limit}: {left_out}{hint}.")
     if group.repeated:
         seeds = ", ".join(str(seed) for seed in group.repeated)
         notices.append(f"{name}: seed {seeds} is there more than once; these runs are no independent replicates.")
@@ -90,13 +92,13 @@ def _describe(
     seconds = [run["seconds"] for run in runs if run["seconds"] is not None]
     entry["steps"] = statistics.median(run["steps"] for run in runs)
     entry["seconds"] = statistics.median(seconds) if seconds else None
-    entry["goal"] = _goal(runs) if asked.goal is not None else None
+    entry["goal"] = _goal(runs) if options.goal is not None else None
     return entry
 
 
-def _unequal_steps(entries: Sequence[Mapping[str, Any]], asked: CompareOptions) -> list[str]:
+def _unequal_steps(entries: Sequence[Mapping[str, Any]], options: CompareOptions) -> list[str]:
     """A line for each environment whose groups were scored after quite different numbers of steps."""
-    if asked.at is not None:
+    if options.at is not None:
         return []
     found = []
     for env in dict.fromkeys(entry["env"] for entry in entries):
@@ -110,12 +112,12 @@ def _unequal_steps(entries: Sequence[Mapping[str, Any]], asked: CompareOptions) 
     return found
 
 
-def _run_facts(run: Run, found: Score, rows: Sequence[Row], asked: CompareOptions) -> dict[str, Any]:
+def _run_facts(run: Run, found: Score, rows: Sequence[Row], options: CompareOptions) -> dict[str, Any]:
     facts = {"path": str(run.path), "id": run.id, "seed": run.seed, "state": run.state, "score": found.value}
     facts |= {"steps": found.steps, "seconds": found.seconds, "episodes": found.episodes}
-    if asked.goal is not None:
-        first = scores.reached(rows, asked.goal, asked.score)
-        is_late = first is not None and asked.at is not None and first.steps > asked.at
+    if options.goal is not None:
+        first = scores.reached(rows, options.goal, options.score)
+        is_late = first is not None and options.at is not None and first.steps > options.at
         facts["goal_steps"] = None if first is None or is_late else first.steps
         facts["goal_seconds"] = None if first is None or is_late else first.seconds
     return facts

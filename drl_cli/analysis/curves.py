@@ -17,9 +17,9 @@ from drl_cli.config.result_names import flatten
 if TYPE_CHECKING:
     from drl_cli.analysis.scores import Row
 
-HUGE = 1e300  # what is beyond is no number that can be drawn
+HUGE = 1e300  # larger numbers are not drawn
 GRID = 400  # points of a curve after smoothing
-AXES = {  # name -> (the field of a row, that of an evaluation, what stands below the axis)
+AXES = {  # name -> (the field of a row, that of an evaluation, the label of the axis)
     "steps": ("timesteps_total", "evaluation/timesteps_total", "environment steps"),
     "seconds": ("time_total_s", "time_total_s", "seconds of training"),
     "updates": ("info/num_updates", "evaluation/num_updates", "updates"),
@@ -45,7 +45,7 @@ class Line:
     seed: int | None
     x: np.ndarray
     y: np.ndarray
-    smooth: np.ndarray | None = None
+    smooth: np.ndarray = field(default_factory=_nothing)
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Bundle:
     """
 
     label: str
-    lines: list
+    lines: list[Line]
     mean: np.ndarray = field(default_factory=_nothing)
     low: np.ndarray = field(default_factory=_nothing)
     high: np.ndarray = field(default_factory=_nothing)
@@ -70,7 +70,7 @@ class Panel:
 
     env: str
     grid: np.ndarray
-    bundles: list = field(default_factory=list)
+    bundles: list[Bundle] = field(default_factory=list)
     goal: float | None = None
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint made ready to act: which one a path means, its policy, and the environment it is asked to act in.
+"""A checkpoint made ready to act: which one a path means, its policy, and the environment to act in.
 
 Used by ``drl rollout`` and ``drl evaluate``. Imports neither TensorFlow nor Ray. Nothing that the checkpoint names is
 imported: an environment with a module in its id needs that id on the command line.
@@ -38,7 +38,7 @@ DEFAULT_FPS = 30.0  # of videos, where an environment does not say
 
 @dataclass(frozen=True)
 class Subject:
-    """What plays, and where.
+    """What plays, and where: a policy and its environment.
 
     path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
     environment's id and keywords, and the number of steps after which an episode is cut (None: never). max_steps: of its
@@ -47,15 +47,15 @@ class Subject:
     """
 
     path: Path
-    facts: dict
-    policy: object
+    facts: dict[str, Any]
+    policy: NumpyPolicy
     env: str
-    env_config: dict
+    env_config: dict[str, Any]
     horizon: int | None
     max_steps: int | None
-    preprocessing: dict | None
+    preprocessing: dict[str, Any] | None
     notice: str | None
-    render_modes: tuple
+    render_modes: tuple[str, ...]
     frames_per_second: float
 
     @property

@@ -1,4 +1,4 @@
-"""The loop that plays a policy in one environment, episode by episode, and what it keeps of each.
+"""The loop that plays a policy in one environment, episode by episode, and what it records of each.
 
 Used by ``drl rollout``. One environment, which is used again for the next episode, or one after the other, for runs that were
 trained so (``fresh_envs``).
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
+STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player records of episodes; the other two include steps
 LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 
 
@@ -36,8 +36,8 @@ LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 class Limits:
     """When to stop: after ``episodes`` or ``steps`` (environment steps of all episodes), whichever comes first.
 
-    None means no such limit; one of the two is given. horizon cuts a single episode, as a part of the task; max_steps does
-    as a bound to what is looked at, None: see ``envs.make.bound_of``.
+    None means no such limit; one of the two is given. horizon truncates a single episode, as a part of the task; max_steps does
+    so to bound the time that it takes, None: see ``envs.make.bound_of``.
     """
 
     episodes: int | None = None
@@ -64,12 +64,12 @@ class PlayedEpisode:
     terminated: bool = False
     truncated: bool = False
     is_cut: bool = False
-    obs: list = field(default_factory=list)
-    action: list = field(default_factory=list)
-    chosen: list = field(default_factory=list)
-    rewards: list = field(default_factory=list)
-    infos: list = field(default_factory=list)
-    logp: list = field(default_factory=list)
+    obs: list[np.ndarray] = field(default_factory=list)
+    action: list[np.ndarray] = field(default_factory=list)
+    chosen: list[np.ndarray] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    infos: list[Any] = field(default_factory=list)
+    logp: list[float | None] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -77,7 +77,7 @@ class PlayedEpisode:
         return self.terminated or self.truncated
 
 
-class Video(Protocol):
+class FrameRecorder(Protocol):
     """Records the frames of one episode, see ``envs.video``."""
 
     def add(self, frame: Any) -> None:
@@ -106,7 +106,7 @@ class Player:
         policy: NumpyPolicy,
         make_env: Callable[[], gymnasium.Env],
         explore: bool = False,
-        recorder: Callable[[int], Video] | None = None,
+        recorder: Callable[[int], FrameRecorder] | None = None,
         keep: str | None = None,
         fresh: bool = False,
         frames: int = 1,
@@ -155,7 +155,7 @@ class Player:
             video.close()
         return episode
 
-    def _steps(self, env: gymnasium.Env, episode: PlayedEpisode, most: float, video: Video | None) -> None:
+    def _steps(self, env: gymnasium.Env, episode: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
         rng = np.random.default_rng([episode.seed, 1])
         state = self._policy.initial_state(1)
         space = env.observation_space
@@ -193,14 +193,14 @@ class Player:
         if self._keep:
             episode.obs.append(obs)
 
-    def _logp(self, obs: np.ndarray, state: tuple, chosen: np.ndarray) -> float | None:
-        """How likely the action was; None where it was not drawn, or where noise in the net drew it."""
+    def _logp(self, obs: np.ndarray, state: tuple[np.ndarray, ...], chosen: np.ndarray) -> float | None:
+        """The log-probability of the action; None where it was not sampled, or where noise in the net sampled it."""
         policy = self._policy
         if not self._explore or not policy.is_drawn_from or policy.spec.distribution == "q" or policy.spec.is_noisy:
             return None
         return float(policy.logp(policy.stepped(obs, state)[0], policy.recorded(chosen))[0])
 
-    def _show(self, env: gymnasium.Env, video: Video | None) -> None:
+    def _show(self, env: gymnasium.Env, video: FrameRecorder | None) -> None:
         if video:
             video.add(env.render())
 
@@ -209,7 +209,7 @@ def _stepped(
     env: gymnasium.Env, stack: FrameStack, action: np.ndarray
 ) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
     obs, reward, terminated, truncated, info = env.step(as_action(action))
-    # A copy: an environment may hand out an array that it goes on writing to, and episodes are kept.
+    # A copy: an environment may return an array that it writes to again, and episodes are kept.
     return stack.seen(obs).copy(), reward, terminated, truncated, info
 
 
@@ -219,7 +219,7 @@ def _name(env: gymnasium.Env) -> str:
 
 
 def _guarded(env: gymnasium.Env, episode: PlayedEpisode, call: Callable[[], T]) -> T:
-    """Call into the environment; whatever it raises names the environment, the episode and the step."""
+    """Call into the environment; RunFailed for anything that it raises, with the environment, the episode and the step."""
     try:
         return call()
     except Exception as error:

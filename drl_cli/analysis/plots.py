@@ -2,7 +2,7 @@
 
 A panel an environment; thin lines are single runs as recorded, thick ones the smoothed mean over seeds, dotted where some
 runs have ended already; the band is around the mean where all runs are there. Drawn without a display (Agg, SVG, PDF).
-Colours: Okabe and Ito 2008, told apart by the colour-blind; beyond eight groups they come again with other dashes.
+Colours: Okabe and Ito 2008, which the colour-blind can distinguish; beyond eight groups they are repeated with other dashes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLUMNS = 3  # panels side by side
 PANEL_SIZE = (6.4, 4.0)  # inches
 SMALL_PANEL_SIZE = (4.6, 3.2)
 DPI = 150
-RAW_LINES = 40  # beyond that many runs in a panel, single runs are a grey haze that says nothing
+RAW_LINES = 40  # beyond that many runs in a panel, single runs cannot be distinguished
 INSIDE = 4  # curves whose legend fits into a panel without covering them
 ROW_HEIGHT, SIGN_WIDTH, LETTER_WIDTH = 0.19, 0.55, 0.068  # inches of a legend below the panels
 STYLE: dict[Any, Any] = {
@@ -53,7 +53,7 @@ def draw(
 ) -> None:
     """Draw Panels (see ``analysis.curves``) into ``target``, a path or a binary file.
 
-    labels: {"x", "y", "title", "band"}, texts; title and band may be empty. file_format: "png", "svg" or "pdf". raw: also
+    labels: {"x", "y", "title", "band"}, strings; title and band may be empty. file_format: "png", "svg" or "pdf". raw: also
     draw single runs. Raises OSError.
     """
     with matplotlib.rc_context(STYLE):
@@ -111,7 +111,7 @@ def _draw_panel(axis: Axes, panel: Panel, places: Mapping[str, int], raw: bool) 
     axis.margins(x=0.01)
 
 
-def _legend_below(figure: Figure, axes: list, note: str) -> None:
+def _legend_below(figure: Figure, axes: Sequence[Axes], note: str) -> None:
     """Put one legend for all panels below them, ``note`` above it, and make the figure as much higher as it takes."""
     curves = {}
     for axis in axes:

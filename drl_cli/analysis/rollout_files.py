@@ -49,7 +49,7 @@ class EpisodeFile:
     def add(self, episode: PlayedEpisode) -> None:
         """Write one episode."""
         last = [False] * max(0, episode.length - 1)
-        told = {
+        data = {
             "format": EPISODES_FORMAT,
             "env": self._env,
             "episode": episode.number,
@@ -61,8 +61,8 @@ class EpisodeFile:
             "truncated": [*last, episode.truncated],
         }
         if episode.infos:
-            told["info"] = episode.infos
-        line = json.dumps(told, allow_nan=False, separators=(",", ":"))
+            data["info"] = episode.infos
+        line = json.dumps(data, allow_nan=False, separators=(",", ":"))
         if self._write is not None:
             self._write(line)
         elif self._file is not None:

@@ -44,7 +44,7 @@ def score(rows: Iterable[Row], kind: str = "last", at: int | None = None) -> Sco
 
 def evaluations(rows: Iterable[Row]) -> list[Score]:
     """Yield the Score of every greedy evaluation, once each; a confirmed one counts with its fresh episodes."""
-    told = {}
+    found = {}
     for row in rows:
         seen = row.get("evaluation") or {}
         value, number = seen.get("episode_reward_mean"), seen.get("training_iteration")
@@ -53,10 +53,10 @@ def evaluations(rows: Iterable[Row]) -> list[Score]:
         episodes, fresh = seen.get("episodes_this_iter"), seen.get("confirmed_reward_mean")
         if fresh is not None:
             value, episodes = fresh, seen.get("confirmed_episodes")
-        first = told.get(number)
+        first = found.get(number)
         seconds = first.seconds if first else row.get("time_total_s")
-        told[number] = Score(value, seen.get("timesteps_total") or 0, seconds, episodes)
-    return list(told.values())
+        found[number] = Score(value, seen.get("timesteps_total") or 0, seconds, episodes)
+    return list(found.values())
 
 
 def trained(rows: Iterable[Row]) -> Iterator[Score]:

@@ -49,8 +49,8 @@ def is_archive(path: Path | str) -> bool:
 
 def is_plain(part: str) -> bool:
     """Whether ``part`` is the name of one file or folder that every archive may hold: not hidden, no path, printable."""
-    told = part and not part.startswith(".") and part.isprintable() and not set(part) & set("/\\")
-    return bool(told) and len(part.encode("utf-8", "replace")) <= MAX_NAME
+    fits = part and not part.startswith(".") and part.isprintable() and not set(part) & set("/\\")
+    return bool(fits) and len(part.encode("utf-8", "replace")) <= MAX_NAME
 
 
 class Entry(NamedTuple):
@@ -119,7 +119,7 @@ def writer(path: Path | str, file: BinaryIO) -> TarWriter | ZipWriter:
 def entries(path: Path | str) -> Iterator[Entry]:
     """Yield every Entry in order.
 
-    One must be read to its end before the next one is asked for. Raises CheckpointError for anything that is no plain
+    One must be read to its end before the next one is taken. Raises CheckpointError for anything that is no plain
     file, and for damage.
     """
     with open_regular(path) as file, _refusing_damage(path):

@@ -1,12 +1,12 @@
 """Named arrays ⇄ one safetensors file, optionally with LZ4 blocks.
 
-Users: whoever owns state (learner, workers, replay) writes with ``write_arrays``; ``Checkpoint.arrays`` reads.
+Users: the owners of state (learner, workers, replay) write with ``write_arrays``; ``Checkpoint.arrays`` reads.
 Source: the safetensors format, https://github.com/huggingface/safetensors (8 bytes header length, JSON header, data).
 
 The container is written and read here rather than by the safetensors package (0.8), which opens paths by itself (it follows
 links, overwrites, does not fsync), wants all bytes in memory at once, and accepts headers of 50 MB, a name that appears twice
 and keys that it does not know; any safetensors reader can open the files (a test does). A compressed array is stored as a U8
-tensor of its LZ4 blocks one after the other; dtype, shape and block sizes stand in the JSON under the metadata key ``lz4``.
+tensor of its LZ4 blocks one after the other; dtype, shape and block sizes are in the JSON under the metadata key ``lz4``.
 Writing keeps at most one compressed copy in memory, reading at most one block beside the result; every size is checked against
 the file before memory is taken.
 """
@@ -82,7 +82,7 @@ def write_arrays(path: Path | str, arrays: Mapping[str, np.ndarray], compress: b
 
 
 def _lay_out(header: dict[str, dict[str, Any]]) -> list[str]:
-    """Give every tensor its offsets, wide items first so that each lies aligned; returns the names in that order."""
+    """Give every tensor its offsets, wide items first so that each is aligned; returns the names in that order."""
     order = sorted(header, key=lambda name: -np.dtype(DTYPES[header[name]["dtype"]]).itemsize)
     begin = 0
     for name in order:

@@ -149,7 +149,7 @@ def expect_hash(file: FileIO, path: Path | str, sha256: str) -> None:
 
 
 def hash_of(file: FileIO) -> str:
-    """Return the SHA-256 (hex) of an open file from where it stands; a block of memory at a time."""
+    """Return the SHA-256 (hex) of an open file from its present position; a block of memory at a time."""
     digest = hashlib.sha256()
     while block := file.read(BLOCK):
         digest.update(block)

@@ -1,6 +1,6 @@
 """Reading a checkpoint without trusting it.
 
-Users: ``runtime.driver`` (restore), ``policies.numpy_policy`` (play), ``experiment`` (resume), the commands that take a path.
+Users: ``runtime.driver`` (restore), ``policies.numpy_policy`` (play), ``experiments`` (resume), the commands that take a path.
 Order: COMMIT against manifest.json, then the manifest's own form, then the folder's content against its list, then size
 and SHA-256 of every file. Nothing outside the folder is opened and no name from a file is turned into a path unchecked.
 """
@@ -44,7 +44,7 @@ class Checkpoint:
     listing: dict[str, FileEntry] = dataclasses.field(repr=False)  # the files that are there
 
     def require_facts(self) -> dict[str, Any]:
-        """Return the facts where none is missing that acting and going on need. Raises CheckpointError."""
+        """Return the facts after checking that none is missing that acting and resuming need. Raises CheckpointError."""
         facts.require(self.facts, self.path / files.MANIFEST)
         return self.facts
 
@@ -132,7 +132,7 @@ def _listing_of(path: Path) -> set[str]:
 
 
 def _explain_foreign(path: Path, names: set[str]) -> None:
-    """Say what a folder is that we did not make, as far as its names tell."""
+    """Raise CheckpointError for a folder that is no finished checkpoint of drl, with what its names show that it is."""
     if files.MANIFEST in names and files.COMMIT in names:
         return
     if files.MANIFEST in names:
@@ -153,8 +153,8 @@ def _parse_manifest(manifest: bytes, path: Path) -> Manifest:
     if type(number) is not int or number < 1:
         raise refuse(where, "is not a manifest of drl")
     if number > files.FORMAT:
-        told = f"has format {number}, this drl reads up to {files.FORMAT}"
-        raise refuse(where, f"{told}. It was written by a newer version: upgrade drl to use it")
+        text = f"has format {number}, this drl reads up to {files.FORMAT}"
+        raise refuse(where, f"{text}. It was written by a newer version: upgrade drl to use it")
     forms = {"format": int, "number": int, "facts": dict, "files": dict, "optional": list}
     if set(data) != set(forms) or any(type(data[key]) is not form for key, form in forms.items()):
         raise refuse(where, "its keys or their types are not those of a manifest")

@@ -1,7 +1,8 @@
 """From a policy to a file or folder that other programs run: written aside, loaded again, compared, then moved into place.
 
-Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` stands ``policy.onnx.json``,
-in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is from the original.
+Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` there is
+``policy.onnx.json``, in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is
+from the original.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class ReadPolicy(Protocol):
 
 
 class Exported(NamedTuple):
-    """``path``: the file or folder; ``about``: the path of its description; ``comparison``: a ``comparing.Comparison``;
+    """``path``: the file or folder; ``about``: the path of its description; ``comparison``: a ``parity.Comparison``;
     ``size`` in bytes.
     """
 
@@ -116,7 +117,7 @@ def export(
 
 
 def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dict[str, Any]:
-    """Return what is told of an exported policy as plain data: see ``docs/checkpoints.rst``."""
+    """Return the description of an exported policy as plain data: see ``docs/checkpoints.rst``."""
     spec, action = policy.spec, facts.get("spaces", {}).get("action", {})
     return {
         "format": KIND,
@@ -128,15 +129,15 @@ def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dic
         "evaluation_reward_mean": facts.get("score", {}).get("evaluation_reward_mean"),
         "signature": "serving_default",
         "rows": "the first axis of every input and output is that of rows, of any number",
-        "inputs": [_told(port) for port in signature.inputs(spec)],
-        "outputs": [_told(port) for port in signature.outputs(spec)],
+        "inputs": [_described(port) for port in signature.inputs(spec)],
+        "outputs": [_described(port) for port in signature.outputs(spec)],
         "action_space": {name: action[name] for name in _ACTION if action.get(name) is not None},
         "preprocessing": facts.get("preprocessing"),
         "frames": spec.frames,
     }
 
 
-def _told(port: signature.Port) -> dict[str, Any]:
+def _described(port: signature.Port) -> dict[str, Any]:
     return {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "meaning": port.meaning}
 
 

@@ -61,12 +61,12 @@ class Nodes:
         return self("Slice", x, _int64([start]), _int64([end]), _int64([1]))
 
     def reshaped(self, x: str, shape: Sequence[int]) -> str:
-        """Return ``x`` in another shape; -1 stands for the rows."""
+        """Return ``x`` in another shape; -1 is the rows."""
         return self("Reshape", x, _int64(shape))
 
 
 class OnnxNet:
-    """The acting net: ``features`` once, then the heads that are asked for."""
+    """The acting net: ``features`` once, then the heads that are needed."""
 
     def __init__(self, nodes: Nodes, net: NetSpec, weights: Mapping[str, np.ndarray]) -> None:
         """``nodes``: Nodes; ``net``: NetSpec of one copy; ``weights``: {name: float32 array}."""

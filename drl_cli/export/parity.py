@@ -28,7 +28,7 @@ SAMPLES = {"float32": 1024, "uint8": 64}
 STEPS = 8  # of policies with memory
 TOLERANCE = 1e-4  # of half an action's range, of a state's size (at least 1), of the difference of two values in a tie
 WIDTH = 3.0  # standard deviations of a number without bounds and statistics
-_WIDEST = 1e6  # of bounds that count as such: beyond, they stand for none
+_WIDEST = 1e6  # of bounds that count as such: larger ones mean that there are none
 
 
 class Comparison(NamedTuple):

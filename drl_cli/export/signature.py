@@ -21,7 +21,7 @@ class Port(NamedTuple):
 
     name: str
     dtype: str
-    shape: tuple
+    shape: tuple[int, ...]
     meaning: str
 
 

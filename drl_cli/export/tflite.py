@@ -2,7 +2,7 @@
 
 TensorFlow 2.16 to 2.21 bring both the converter and an interpreter (which warns that its successor is the package
 ai-edge-litert); nothing else is needed. Operations are TensorFlow Lite's own, without flex: any interpreter runs them. The
-signature is "serving_default"; rows are a free axis, which an interpreter sets to 1 unless it is told otherwise.
+signature is "serving_default"; rows are a free axis, which an interpreter sets to 1 by default.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class MadeFor(enum.Enum):
 class BestCheckpoint:
     """``path`` of the best checkpoint so far and its score ``value``, or None.
 
-    ``ahead``: the iteration of a best that lies beyond the checkpoint which a resumed run continues from, else None: the name
+    ``ahead``: the iteration of a best that is later than the checkpoint which a resumed run continues from, else None: the name
     of that iteration's checkpoint is taken.
     """
 

@@ -30,7 +30,7 @@ PACKAGES = ("numpy", "tensorflow", "ray", "gymnasium")
 def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
     """Return what the checkpoint that ``path`` means holds: the dict of ``drl checkpoint info --json``.
 
-    path: as ``checkpoint.find`` takes it. Raises CheckpointError for damage outside of the replay.
+    path: as ``retention.find`` takes it. Raises CheckpointError for damage outside of the replay.
     """
     found = checkpoints.load(retention.find(path, latest))
     facts, run = found.facts, _run_of(found.path)
@@ -56,7 +56,7 @@ def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
 
 
 def _run_of(path: Path) -> Path | None:
-    """The folder of the run that a checkpoint lies in, or None."""
+    """The folder of the run that a checkpoint is in, or None."""
     try:
         params = read_record(path.absolute().parent / "params.json")
     except RunFolderError:
@@ -76,12 +76,12 @@ def _spec(facts: Mapping[str, Any]) -> tuple[PolicySpec | None, str | None]:
         return None, f"The manifest holds no policy named {DEFAULT_POLICY}."
     try:
         return policy_from_manifest.policy_spec(policies[DEFAULT_POLICY]), None
-    except InputError as error:  # damage, or a network of somebody's own that is not registered here
+    except InputError as error:  # damage, or a custom network that is not registered here
         return None, str(error)
 
 
 def _versions(facts: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
-    """What it was made with: drl, and of a checkpoint that lies in its run Python and the packages that matter."""
+    """What it was made with: drl, and of a checkpoint in its run Python and the packages that matter."""
     found = {"drl": facts.get("drl_version")}
     try:
         made = (run and read_record(run / "versions.json")) or {}
@@ -164,7 +164,7 @@ def _replay(found: Checkpoint) -> dict[str, Any] | None:
 def _can(
     found: Checkpoint, run: Path | None, spec: PolicySpec | None, why_not: str | None
 ) -> dict[str, dict[str, Any]]:
-    """Whether it can be played, restored from (a new run) and resumed (its run goes on), and why not."""
+    """Whether it can be played, restored from (a new run) and resumed (its run continues), and why not."""
     weights = set(found.listed("weights")) if found.has("weights") else set()
     missing = _missing(spec, weights) if spec else None
     play = why_not or (f"Its weights lack {missing}." if missing else None)
@@ -181,7 +181,7 @@ def _missing(spec: PolicySpec, weights: set[str]) -> str | None:
 
 
 def _not_resumed(found: Checkpoint, run: Path | None) -> str | None:
-    """Why ``drl train --resume`` would not go on from here, or None."""
+    """Why ``drl train --resume`` would not continue from here, or None."""
     if run is None:
         return "It does not lie in the folder of its run. Begin a new run with it: drl train --restore"
     if is_locked(run):

@@ -134,7 +134,7 @@ class CheckpointPolicy:
         if self._retry.is_waiting:
             return
         is_better = self._best.is_improved_by(result)
-        # A best that lies ahead of where the run was resumed has the name of its iteration: save one iteration later.
+        # A best that is later than where the run was resumed has the name of its iteration: save one iteration later.
         is_taken = number == self._best.ahead and not is_better
         if self._periodic is Periodic.OVERDUE and not is_taken and self._save_whole(result, "periodic"):
             self._periodic = Periodic.ON_SCHEDULE

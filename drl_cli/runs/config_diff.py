@@ -44,8 +44,8 @@ class Side:
     kind: str
     algorithm: str
     env: str
-    values: dict = field(default_factory=dict)
-    defaults: dict = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
 
     def is_default(self, key: str) -> bool:
         """Whether this side's value of ``key`` is the default of its algorithm."""
@@ -68,9 +68,9 @@ def side_of_run(run: Run) -> Side:
 
 
 def side_of_file(name: Path | str, mapping: Mapping[str, Any], where: Where, kind: str = "file") -> Side:
-    """Return the Side of an experiment of a file: ``mapping`` as it stands there, ``where`` its Where.
+    """Return the Side of an experiment of a file: ``mapping`` as it was read, ``where`` its Where.
 
-    A key that is searched over has what stands there for its value, ``{"grid_search": [1, 2]}``. ``kind``: "search" for what
+    A key that is searched over has the search itself for its value, ``{"grid_search": [1, 2]}``. ``kind``: "search" for what
     the record of a search holds. Raises ConfigError with everything that is wrong in its config.
     """
     samplers, wrong = search_space.find(mapping)
@@ -88,7 +88,7 @@ def side_of_file(name: Path | str, mapping: Mapping[str, Any], where: Where, kin
         if path in (("run",), ("env",)):
             values[path[0]] = searched
             continue
-        # Another value of a key tells where it stands among the resolved ones, by whatever name it was asked for.
+        # Another value of a key shows which resolved keys it sets, whatever name it was given by.
         other = _values(row, last, where, name)
         values |= {key: searched for key in plain if key not in other or other[key] != plain[key]}
     return Side(str(name), str(name), kind, row.name, first["env"], values, _defaults(row.name))

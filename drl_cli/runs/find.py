@@ -1,7 +1,7 @@
-"""From what was typed to run folders: a path, something in it, a folder of runs, a run's name or the end of it.
+"""From what the user typed to run folders: a path, something in it, a folder of runs, a run's name or the end of it.
 
 Users: every command that takes a RUN. Folders of results are searched two levels deep below an experiment's, links and
-hidden folders are left out, and what lies inside a run is never taken for another one.
+hidden folders are left out, and folders inside a run are never taken for another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from drl_cli.runs.run_summary import Run, is_run, read
 from drl_cli.runs.search_folders import trial_of
 
 DEPTH = 4  # <results>/<experiment>/<search>/<trial>
-SHORTEST = 4  # characters of a run's id that may stand for it
+SHORTEST = 4  # characters of a run's id that are enough to name it
 
 
 def run_folders(root: Path | str, depth: int = DEPTH) -> list[Path]:
@@ -38,7 +38,7 @@ def run_folders(root: Path | str, depth: int = DEPTH) -> list[Path]:
 def read_all(roots: Iterable[Path | str]) -> tuple[list[Run], list[str]]:
     """Return (runs, left out) under the folders ``roots``: Run objects, and lines about folders that could not be read.
 
-    Folders of other programs (Ray writes a params.json too) are told by one line for all of them. The default folder of
+    Folders of other programs (Ray writes a params.json too) share one line. The default folder of
     results may be missing: nothing has been trained yet. Raises RunFolderError when another root is no folder.
     """
     found, left_out, foreign = {}, [], 0
@@ -137,9 +137,9 @@ def newest(roots: Sequence[Path | str]) -> Path:
 
 
 def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
-    """Return the path of the experiment's newest run that has not finished, that no process holds and that can go on.
+    """Return the path of the experiment's newest run that has not finished, that no process holds and that can continue.
 
-    Newest by the time in its name; a run can go on from a whole checkpoint. Raises RunFolderError that says what was found
+    Newest by the time in its name; a run continues from a whole checkpoint. Raises RunFolderError that says what was found
     instead.
     """
     parent = Path(local_dir).expanduser() / run_names.check_experiment(experiment)

@@ -1,8 +1,8 @@
-"""A run that goes on in another process, as the stream of its events. User: ``drl watch``.
+"""A run in another process, as the stream of its events. User: ``drl watch``.
 
 Reads what the run itself writes: ``events.jsonl``, the rows of ``result.json``, and the newest counters in ``status.json``.
 The events have the kinds and fields of ``drl_cli.events``, so that the same screen draws them; ``progress`` is made of rows
-where the run has not told it. Nothing is locked, and nothing is written.
+where the run has not reported it. Nothing is locked, and nothing is written.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from drl_cli.runs.loggers.truncate_tables import is_row
 from drl_cli.runs.run_folder import read_record
 from drl_cli.runs.run_summary import epoch, state_of
 
-BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows do not tell
-SHOWN_ROWS = 5  # rows of the past that are told as results; all of them are told as progress, for the curve
+BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows do not hold
+SHOWN_ROWS = 5  # rows of the past that become results; all of them become progress, for the curve
 
 
 class Heard(NamedTuple):
@@ -31,9 +31,9 @@ class Heard(NamedTuple):
 
 
 class Follower:
-    """Reads on where it stopped: ``poll()`` returns what is new, ``state`` is the run's at the last poll.
+    """Continues to read where it stopped: ``poll()`` returns what is new, ``state`` is the run's at the last poll.
 
-    path: the run folder. all_rows: also tell rows of the past as results. started: seconds since the epoch when its
+    path: the run folder. all_rows: rows of the past become results too. started: seconds since the epoch when its
     present process began. last_seconds: how long it went on for, once it is over, else None. Events of processes before
     the present one, which a resumed run has, are left out; their rows are not.
     """
@@ -60,55 +60,55 @@ class Follower:
         status = _status(self.path)
         self.state = state_of(self.path, status)  # before its files are read: what is over has written all of them
         self.started = epoch(status.get("started")) or self.started or os.stat(self.path).st_mtime
-        told = [*self._new_events(), *self._new_rows()]
-        told.sort(key=lambda event: event[2])
-        told += self._newest_progress(status, told)
+        heard = [*self._new_events(), *self._new_rows()]
+        heard.sort(key=lambda event: event[2])
+        heard += self._newest_progress(status, heard)
         self._is_first = False
-        self._is_over = self._is_over or any(kind == "finished" for kind, _, _ in told)
+        self._is_over = self._is_over or any(kind == "finished" for kind, _, _ in heard)
         if self.state != "running" and not self._is_over:
             self._is_over = True
-            told.append(Heard("finished", self._end(status), self._last_seconds(status, told)))
+            heard.append(Heard("finished", self._end(status), self._last_seconds(status, heard)))
         if self._is_over:
-            self.last_seconds = max(self.last_seconds or 0.0, self._last_seconds(status, told))
-        return told
+            self.last_seconds = max(self.last_seconds or 0.0, self._last_seconds(status, heard))
+        return heard
 
     def _new_events(self) -> list[Heard]:
-        told = []
+        heard = []
         for line in self._events.new():
             when, kind = epoch(line.get("time")), line.get("kind")
             if when is None or not isinstance(kind, str) or when < self.started - 0.001:
                 continue
             fields = {name: value for name, value in line.items() if name not in ("time", "kind")}
-            told.append(Heard(kind, fields, when - self.started))
-        return told
+            heard.append(Heard(kind, fields, when - self.started))
+        return heard
 
     def _new_rows(self) -> list[Heard]:
         rows = [row for row in self._rows.new() if is_row(row)]
         rows = [row for row in rows if row["training_iteration"] > self._iteration]
-        told = []
+        heard = []
         for place, row in enumerate(rows):
             self._iteration = row["training_iteration"]
             seconds = max(0.0, (row.get("timestamp") or self.started) - self.started)
             fields = progress_of(row, self._updates) | ({"workers": 0} if self._is_inline else {})
-            told.append(Heard("progress", fields, seconds))
+            heard.append(Heard("progress", fields, seconds))
             self._updates = (row.get("info") or {}).get("num_updates")
             if not self._is_first or self._shown_rows is None or place >= len(rows) - self._shown_rows:
-                told.append(Heard("result", {"result": row}, seconds))
-        return told
+                heard.append(Heard("result", {"result": row}, seconds))
+        return heard
 
-    def _newest_progress(self, status: Mapping[str, Any], told: Sequence[Heard]) -> list[Heard]:
-        """The counters in status.json when they are newer than the last row, else what stands there beside counters."""
+    def _newest_progress(self, status: Mapping[str, Any], heard: Sequence[Heard]) -> list[Heard]:
+        """The counters in status.json when they are newer than the last row, else only the other fields there."""
         fields = status.get("progress")
         if self.state != "running" or not isinstance(fields, dict) or fields == self._progress:
             return []
         self._progress = fields
-        if (fields.get("training_iteration") or 0) < self._iteration:  # the rows tell the counters better
+        if (fields.get("training_iteration") or 0) < self._iteration:  # the rows are newer
             fields = {name: fields[name] for name in BESIDE_ROWS if name in fields}
-        return [Heard("progress", fields, self._last_seconds(status, told))]
+        return [Heard("progress", fields, self._last_seconds(status, heard))]
 
-    def _last_seconds(self, status: Mapping[str, Any], told: Sequence[Heard]) -> float:
+    def _last_seconds(self, status: Mapping[str, Any], heard: Sequence[Heard]) -> float:
         updated = epoch(status.get("updated")) or self.started
-        return max(updated - self.started, told[-1][2] if told else 0.0)
+        return max(updated - self.started, heard[-1][2] if heard else 0.0)
 
     def _end(self, status: Mapping[str, Any]) -> dict[str, Any]:
         died = self.state == "died"
@@ -127,7 +127,7 @@ def _is_inline(path: Path) -> bool:
 
 
 def progress_of(row: Mapping[str, Any], updates_before: int | None = None) -> dict[str, Any]:
-    """Return the fields of a ``progress`` event as far as a row of results tells them.
+    """Return the fields of a ``progress`` event as far as a row of results holds them.
 
     ``updates_before``: the number of updates at the end of the row before it, or None.
     """

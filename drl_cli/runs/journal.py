@@ -1,6 +1,6 @@
 """The listeners that write a run's own records of what happens: events.jsonl, drl.log and status.json.
 
-The newest ``progress`` stands in status.json, for whoever watches the run from elsewhere.
+The newest ``progress`` is in status.json, for other processes that watch the run.
 
 User: ``experiments.run``. A record that cannot be written never stops training.
 """
@@ -72,7 +72,7 @@ class Journal:
             self._events.close()
 
     def end(self, outcome: EndOfRun) -> None:
-        """Write how the run ended into status.json without an event: whoever handles events may be what holds it up."""
+        """Write how the run ended into status.json without an event: a handler of events may be what blocks."""
         self._status.update(state=outcome.state, exit_code=outcome.exit_code, text=outcome.text)
         self._write_status()
 
@@ -121,8 +121,8 @@ class JsonLogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a LogRecord."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        told = {"time": f"{seconds}.{int(record.msecs):03d}Z", "level": record.levelname, "component": record.name}
-        return json.dumps(told | {"text": record.getMessage()})
+        line = {"time": f"{seconds}.{int(record.msecs):03d}Z", "level": record.levelname, "component": record.name}
+        return json.dumps(line | {"text": record.getMessage()})
 
 
 def _log_handler(path: Path, log_format: str) -> logging.Handler:

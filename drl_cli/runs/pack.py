@@ -1,11 +1,11 @@
 """A checkpoint, or a whole run, as one file to hand on: the same content gives the same bytes, with a manifest of hashes.
 
-Used by ``drl checkpoint pack``; ``unpacking`` reads it back. An archive holds, in this order::
+Used by ``drl checkpoint pack``; ``runs.unpack`` reads it back. An archive holds, in this order::
 
     drl-archive.json            {"format": "drl-archive-1", "kind": "checkpoint" | "run", "name", "drl", "files": {path: …}}
     NAME/…                      the files of the manifest ("size", "sha256"), by name
 
-Replays are left out unless they are asked for; the marker of a dropped replay stands in their place, so that such a checkpoint
+Replays are left out by default; the marker of a dropped replay takes their place, so that such a checkpoint
 is whole. What is hidden (locks, unfinished saves) or no plain file is left out and said.
 """
 
@@ -54,11 +54,11 @@ class Packed(NamedTuple):
     files: int
     size: int
     packed: int
-    left_out: list
+    left_out: list[tuple[Path, str]]
 
 
 def _subject_of(path: Path | str) -> tuple[str, Path]:
-    """Return ("run", folder) for a run folder, else ("checkpoint", folder) for what ``checkpoint.find`` makes of ``path``."""
+    """Return ("run", folder) for a run folder, else ("checkpoint", folder) for what ``retention.find`` makes of ``path``."""
     path = Path(path).expanduser()
     if path.is_dir() and read_record(path / "params.json") is not None:
         return "run", path.absolute()
@@ -68,8 +68,8 @@ def _subject_of(path: Path | str) -> tuple[str, Path]:
 def pack(path: Path | str, out: Path | str, with_replay: bool = False) -> Packed:
     """Pack the run or checkpoint that ``path`` means into the new file ``out`` (.tar.gz, .tgz, .zip) and return Packed.
 
-    Everything is verified before. Raises CheckpointError (damage, a run that goes on), InputError (``out``), OSError; nothing
-    is left behind then.
+    Everything is verified before. Raises CheckpointError (damage, a run in progress), InputError (``out``), OSError; nothing
+    is left then.
     """
     out = Path(out).expanduser()
     check_place(out)
@@ -122,7 +122,7 @@ def _of_checkpoint(folder: Path, with_replay: bool) -> tuple[dict[str, Path | by
 
 
 def _of_run(folder: Path, with_replay: bool) -> tuple[dict[str, Path | bytes], list[tuple[Path, str]]]:
-    """Return ({name: path, or bytes}, what is left out) of a run that does not go on."""
+    """Return ({name: path, or bytes}, what is left out) of a run that is over."""
     if is_locked(folder):
         raise refuse(
             folder, "is a run that goes on: its files change. Wait for its end, or pack one of its checkpoints"

@@ -1,4 +1,4 @@
-"""Taking runs away: never outside of the folder of results, never one that lives, never what is not a run of ours.
+"""Removing runs: never outside of the folder of results, never one in progress, never another program's.
 
 User: ``drl runs rm``. A run is locked, renamed out of sight in one step and then deleted, so that a crash leaves a
 hidden folder ``.del-…`` and never half a run; the next removal under the same folder clears those away.
@@ -81,7 +81,7 @@ def _forget_search(path: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Take the run's lock, so that nobody goes on with it while it is removed; None where there is none to take."""
+    """Take the run's lock, so that no process resumes it while it is removed; None where there is none to take."""
     try:
         lock = os.open(path / ".lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

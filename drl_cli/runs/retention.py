@@ -1,7 +1,7 @@
-"""Which checkpoints a run has, which one is meant, and which ones go.
+"""Which checkpoints a run has, which one a path means, and which ones are removed.
 
-Users: ``experiment`` (prune, resume, leftovers) and the commands that take a path (``find``). The newest is found by
-the number in its folder's name, never by a clock or a pointer file; the best by ``best.json``, which the run writes.
+Users: ``runs.checkpoint_policy`` (prune), ``experiments`` (resume) and the commands that take a path (``find``). The newest is
+found by the number in its folder's name, never by a clock or a pointer file; the best by ``best.json``, which the run writes.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def prune(
     """Remove all but the ``keep`` best checkpoints and return the removed paths.
 
     ``score`` names the value to rank by, larger is better, smaller with the prefix ``min-``; ties go to the newer, no
-    value ranks last. ``values`` is ``{number: value}``; without it the manifest's counters and scores are asked.
+    value ranks last. ``values`` is ``{number: value}``; without it the manifest's counters and scores are read.
     Never removed: the newest valid one, the one in best.json, the ``protected`` paths, and whatever is damaged or not
     made by this program (it is not counted either). Raises OSError.
     """

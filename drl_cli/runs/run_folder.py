@@ -137,7 +137,7 @@ def create(local_dir: Path | str, experiment: str, run: str, env: str, trial: in
 
 
 def reopen(path: Path | str) -> RunFolder:
-    """Lock an existing run's folder for going on with it and clear what a dead process left in it.
+    """Lock an existing run's folder to resume it, and clear what a dead process left in it.
 
     Raises RunFolderError when it is no run of this program, cannot be written, or another process holds it.
     """
@@ -192,7 +192,7 @@ def _holder(lock: int) -> str:
 
 
 def _probe(path: Path) -> None:
-    """Write and sync a little, so that a read-only or full disk is told before anything is started."""
+    """Write and sync a little, so that a read-only or full disk is found before anything is started."""
     probe = path / f".probe-{secrets.token_hex(4)}"
     write_new(probe, [b"probe\n" * 1000])
     probe.unlink()

@@ -81,7 +81,7 @@ def _choices(action: Mapping[str, Any]) -> tuple[float | None, int]:
     return None, math.prod(action.get("shape") or [1])
 
 
-class Evaluation(NamedTuple):
+class ScoredEvaluation(NamedTuple):
     """One evaluation: its iteration, the mean, lowest and highest reward, env steps then, and the training reward then."""
 
     iteration: int
@@ -105,10 +105,10 @@ class History:
         self.lowest, self.highest = math.inf, -math.inf  # of them all
         self.returns_from, self.returns_to = math.inf, -math.inf  # returns of single training episodes
         self.ended = (0, 0)  # (episodes, env steps) when an episode last ended
-        self.evaluations: deque[Evaluation] = deque(maxlen=FALLEN)
+        self.evaluations: deque[ScoredEvaluation] = deque(maxlen=FALLEN)
         self.count = 0  # evaluations so far
-        self.first: Evaluation | None = None
-        self.best: Evaluation | None = None
+        self.first: ScoredEvaluation | None = None
+        self.best: ScoredEvaluation | None = None
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Take in one nested result."""
@@ -130,7 +130,7 @@ class History:
         if number is None or mean is None or (self.evaluations and self.evaluations[-1].iteration == number):
             return
         range_ = found.get("episode_reward_min"), found.get("episode_reward_max")
-        one = Evaluation(number, mean, *range_, steps, reward)
+        one = ScoredEvaluation(number, mean, *range_, steps, reward)
         self.evaluations.append(one)
         self.count += 1
         self.first = self.first or one

@@ -27,7 +27,7 @@ FRESH_SECONDS = 3600.0  # a run of another host that wrote its status within thi
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it lies on disk.
+    """A run as it is on disk.
 
     path; id, the last part of its folder's name; experiment; algorithm; env; seed; state, one of ``STATES``; exit_code
     and text of how it ended, or None; started and updated, seconds since the epoch or None; iteration; steps (env
@@ -54,11 +54,11 @@ class Run:
     best: float | None
     best_metric: str | None
     best_checkpoint: str | None
-    checkpoints: tuple
+    checkpoints: tuple[str, ...]
     size: int
     pid: int | None
     host: str | None
-    params: dict
+    params: dict[str, Any]
 
     @property
     def config(self) -> dict[str, Any]:

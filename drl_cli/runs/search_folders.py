@@ -1,4 +1,4 @@
-"""The searches that runs are trials of: known by their folders' names, told by the record beside them.
+"""The searches that runs are trials of: recognised by their folders' names, described by the record beside them.
 
 Users: ``drl runs``, ``runs.find`` and ``drl train --resume``. A search's record, ``search_<time>_<id>.json``, is
 ``search.search_record``'s; its trials are runs like any other, whose names hold the search's id and the trial's number.
@@ -49,7 +49,7 @@ class ListedSearch:
     best: float | None
     best_run: str | None
     size: int
-    runs: tuple
+    runs: tuple[Run, ...]
     trials: int
     over: int
     metric: str | None
@@ -77,7 +77,7 @@ def find_record(search: str, roots: Iterable[Path | str]) -> Path | None:
 
 
 def experiments(record: Path | str) -> list[tuple[str, dict[str, Any], Where]]:
-    """Return [(name, mapping, Where)] of the experiments that the search of a record was asked for."""
+    """Return [(name, mapping, Where)] of the experiments of the search of a record."""
     data = _read(record).get("data")
     asked = data.get("experiments") if isinstance(data, dict) else None
     return [(one["name"], one["mapping"], Where(str(record))) for one in asked or ()]
@@ -112,8 +112,8 @@ def folded(runs: Iterable[Run]) -> list[Run | ListedSearch]:
 
 def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
     record = record_of(runs[0].path.parent, search)
-    told = _read(record) if record else {}
-    trials, data = (told[name] if isinstance(told.get(name), dict) else {} for name in ("trials", "data"))
+    recorded = _read(record) if record else {}
+    trials, data = (recorded[name] if isinstance(recorded.get(name), dict) else {} for name in ("trials", "data"))
     trials = [trial for trial in trials.values() if isinstance(trial, dict)]
     scored = [(run.best, run.id) for run in runs if run.best is not None]
     best, best_run = max(scored, key=lambda pair: pair[0]) if scored else (None, None)
@@ -124,7 +124,7 @@ def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
         experiment=runs[0].experiment,
         algorithm=_one([run.algorithm for run in runs], "algorithms"),
         env=_one([run.env for run in runs], "environments"),
-        state=_state(told.get("state"), record, runs),
+        state=_state(recorded.get("state"), record, runs),
         started=min((run.started for run in runs if run.started is not None), default=None),
         updated=max((run.updated for run in runs if run.updated is not None), default=None),
         steps=_sum([run.steps for run in runs]),
@@ -141,10 +141,10 @@ def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
 
 def _read(record: Path | str) -> dict[str, Any]:
     try:
-        told = parse_json(read_small(record, MAX_BYTES), record)
+        data = parse_json(read_small(record, MAX_BYTES), record)
     except CheckpointError:
         return {}  # a damaged record must not hide the runs
-    return told if isinstance(told, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _state(said: object, record: Path | None, runs: Sequence[Run]) -> str:

@@ -25,11 +25,11 @@ class Wanted:
     was last heard of. Letters may be of either case.
     """
 
-    states: tuple = ()
-    algorithms: tuple = ()
-    envs: tuple = ()
-    experiments: tuple = ()
-    searches: tuple = ()
+    states: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    envs: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
     older_than: float | None = None
     newer_than: float | None = None
 

@@ -1,4 +1,4 @@
-"""Whether a run stands still between two results, from the events of its progress. User: ``experiments.run``.
+"""Whether a run has stopped moving between two results, from the events of its progress. User: ``experiments.run``.
 
 - *no movement*: neither an env step nor an update for a minute, or three times the longest pause so far.
 - *silence*: no event at all for three minutes: the thread of the run is inside one call all that time, so another thread looks.

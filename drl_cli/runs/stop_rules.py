@@ -2,7 +2,7 @@
 
 - ``StopRules``: result field → threshold; the run stops as soon as any one is reached. RLlib's rules, with two deviations:
   unknown fields are refused before the run, and a goal on the evaluation counts only when fresh episodes confirmed it.
-- ``Stopper``: the rules of a run in progress; with ``evaluation_hold`` training goes on for some evaluations after the goal.
+- ``Stopper``: the rules of a run in progress; with ``evaluation_hold`` training continues for some evaluations after the goal.
 - ``Requirement``: what the last result must meet, of ``--assert 'episode_reward_mean>=200'`` and of the ``pass_criteria`` of
   files. Requirements change nothing about the run; one that is not met makes the exit code 4.
 
@@ -96,10 +96,10 @@ class StopRules:
 
 
 class Phase(enum.Enum):
-    """Where a run stands with its goal on the evaluation; it only ever moves down this list."""
+    """What a run has reached of its goal on the evaluation; a phase is only ever followed by the next one."""
 
     TRAINING = "no goal, or not reached yet"
-    HOLDING = "reached; training goes on for ``evaluation_hold`` more evaluations"
+    HOLDING = "reached; training continues for ``evaluation_hold`` more evaluations"
 
 
 class Stopper:
@@ -193,9 +193,9 @@ class Requirement(NamedTuple):
         return f"{self.field} {self.sign} {self.threshold:g}"
 
 
-def parse_requirements(texts: Iterable[str] | None) -> tuple[Requirement, ...]:
+def parse_requirements(expressions: Iterable[str] | None) -> tuple[Requirement, ...]:
     """Return the Requirements of ``--assert``. Raises ConfigError, which shows a form that works."""
-    return tuple(_parsed(text) for text in texts or ())
+    return tuple(_parsed(text) for text in expressions or ())
 
 
 def _parsed(text: str) -> Requirement:

@@ -1,6 +1,6 @@
-"""An archive of ``packing`` back to a folder, or only checked: it may come from anybody.
+"""An archive of ``runs.pack`` back to a folder, or only checked: it may come from anywhere.
 
-Used by ``drl checkpoint unpack`` and ``verify``. Nothing is believed: what an archive may hold is what its manifest lists,
+Used by ``drl checkpoint unpack`` and ``verify``. Nothing is trusted: what an archive may hold is what its manifest lists,
 which is read first and bounded; every name is a plain relative path below the one folder; sizes are bounded by what the archive
 can hold, by ``MAX_TOTAL`` and by the disk; hashes are compared while files are written; checkpoints are verified as any other.
 All of it goes into a new folder aside, which is renamed when it is whole and removed when it is not: nothing is overwritten.
@@ -57,7 +57,7 @@ def verify(path: Path | str) -> Contents:
 def unpack(path: Path | str, folder: Path | str = ".") -> tuple[Path, Contents]:
     """Unpack an archive into ``folder`` (made where it is not there) and return (the new folder in it, Contents).
 
-    Raises CheckpointError (hostile, damaged, not ours, something of its name is there), OSError; nothing is left behind then.
+    Raises CheckpointError (hostile, damaged, not ours, something of its name is there), OSError; nothing is left then.
     """
     folder = Path(folder).expanduser()
     made = not folder.exists()
@@ -122,8 +122,8 @@ def _manifest(path: Path | str, first: archive_files.Entry) -> dict[str, Any]:
     if not isinstance(manifest, dict) or any(type(manifest.get(key)) is not kind for key, kind in keys.items()):
         raise refuse(where, "its keys or their types are not those of a manifest")
     if manifest["format"] != pack.FORMAT:
-        told = f"has the format {manifest['format'][:40]!r}, this drl reads {pack.FORMAT}"
-        raise refuse(where, f"{told}. It may be of a newer version: upgrade drl to use it")
+        text = f"has the format {manifest['format'][:40]!r}, this drl reads {pack.FORMAT}"
+        raise refuse(where, f"{text}. It may be of a newer version: upgrade drl to use it")
     if set(manifest) != set(keys) or manifest["kind"] not in pack.KINDS:
         raise refuse(where, "its keys or its kind are not those of a manifest")
     _check_listing(path, where, manifest)

@@ -1,8 +1,8 @@
 """Loggers by name: those of one's own, and wandb, mlflow and aim, whose packages are extras.
 
 A logger is a class: ``Logger(folder, facts, resumed)``, with the run's folder (a Path), what its params.json holds
-(``run``, ``env``, ``seed``, ``experiment``, ``config`` …, secrets hidden) and whether the run goes on; ``write(result)`` with
-the nested plain dict of every iteration; ``close()`` at the end. Users: ``runs.loggers.run_logger``, and
+(``run``, ``env``, ``seed``, ``experiment``, ``config`` …, secrets hidden) and whether the run is resumed; ``write(result)``
+with the nested plain dict of every iteration; ``close()`` at the end. Users: ``runs.loggers.run_logger``, and
 ``experiments.spec`` for ``problems``.
 """
 

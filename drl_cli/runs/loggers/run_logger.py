@@ -32,9 +32,9 @@ class Loggers:
         names: Iterable[str] = (),
         resumed: bool = False,
     ) -> None:
-        """``joined_at``: timesteps_total of the checkpoint that a resumed run goes on from (after ``join``).
+        """``joined_at``: timesteps_total of the checkpoint that a resumed run continues from (after ``join``).
 
-        ``facts``: what params.json holds; ``names``: of further loggers; ``resumed``: whether the run goes on.
+        ``facts``: what params.json holds; ``names``: of further loggers; ``resumed``: whether the run is resumed.
         """
         folder = Path(run_folder)
         self._names = tuple(names)

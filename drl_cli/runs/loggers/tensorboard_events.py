@@ -42,7 +42,7 @@ COMPARED = (TRAINING_REWARD, EVALUATION_REWARD, "timesteps_total")
 
 
 class TensorBoard:
-    """An event file in the run's folder; ``joined_at`` is the timesteps_total after which a resumed run goes on."""
+    """An event file in the run's folder; ``joined_at`` is the timesteps_total after which a resumed run continues."""
 
     def __init__(self, folder: str, joined_at: int | None = None, facts: Mapping[str, Any] | None = None) -> None:
         """``facts``: what params.json holds, for the HParams tab, or None."""

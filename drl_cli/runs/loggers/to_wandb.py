@@ -1,7 +1,7 @@
 """One result → Weights & Biases. Loaded by ``runs.loggers.custom_loggers``; needs the extra ``wandb``.
 
 All of wandb's own variables count (``WANDB_PROJECT``, ``WANDB_ENTITY``, ``WANDB_MODE=offline`` …); without a project it is
-``drl``. The x-axis is ``timesteps_total``, so that a run that goes on from an earlier checkpoint writes on from there.
+``drl``. The x-axis is ``timesteps_total``, so that a run that is resumed from an earlier checkpoint continues there.
 Source: wandb's reference of ``init``, ``define_metric`` and ``Run.log`` (0.19 and later).
 """
 

@@ -1,4 +1,4 @@
-"""Cutting the tables of a run back to a checkpoint, so that a resumed run's curves join. Users: ``experiment``."""
+"""Cutting the tables of a run back to a checkpoint, so that a resumed run's curves join. Users: ``experiments``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from drl_cli.checkpoints import replace_file
 from drl_cli.config.result_names import NUMBER_FIELDS
 
-_NUMBERS = {}  # of the fields that are numbers: {where they stand in a row: their names}
+_NUMBERS: dict[tuple[str, ...], list[str]] = {}  # of the fields that are numbers: {their place in a row: their names}
 for _field in NUMBER_FIELDS:
     *_place, _name = _field.split("/")
     _NUMBERS.setdefault(tuple(_place), []).append(_name)
@@ -45,7 +46,7 @@ def is_row(row: Any) -> bool:
 
 
 def _at(row: Any, place: tuple[str, ...]) -> Any:
-    """What stands at ``place`` (keys from the outside in), {} where nothing does."""
+    """The value at ``place`` (keys from the outside in), {} where there is none."""
     for name in place:
         row = row.get(name) if isinstance(row, dict) else row
         if row is None:
@@ -53,7 +54,7 @@ def _at(row: Any, place: tuple[str, ...]) -> Any:
     return row
 
 
-def _holds_numbers(holder: Any, names: list) -> bool:
+def _holds_numbers(holder: Any, names: Iterable[str]) -> bool:
     return isinstance(holder, dict) and all(
         value is None or type(value) in (int, float) for value in map(holder.get, names)
     )
