@@ -1,10 +1,13 @@
 """Stop rules: any one reached, missing values never, goals only when confirmed; ``--assert``: read, refused, compared."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from drl_cli.config.where import Where
 from drl_cli.errors import ConfigError
 from drl_cli.runs.stop_rules import (
+    Stopper,
     StopRules,
     parse_requirements,
     problems,
@@ -137,3 +140,32 @@ def test_string_that_is_no_requirement_is_refused_with_one_that_works(text, said
 def test_requirement_of_something_else_than_a_number_is_refused(text, shown):
     with pytest.raises(ConfigError, match=f"^--assert: mean: {shown} is not allowed; it takes a number.$"):
         parse_requirements([text])
+
+
+def stopper(rules, hold=2, started_at=-1):
+    config = SimpleNamespace(evaluation_confirm_episodes=0, evaluation_hold=hold)
+    return Stopper(rules, config, started_at)
+
+
+def evaluated(number, mean, **more):
+    return {"evaluation": {"training_iteration": number, "episode_reward_mean": mean}, **more}
+
+
+def test_goal_is_held_for_some_more_evaluations_while_other_rules_still_stop():
+    touched = {"value": 210.0, "target": 200.0, "confirmed": None}
+    held = stopper({"evaluation/episode_reward_mean": 200.0, "timesteps_total": 100})
+    assert held.check(evaluated(1, 150.0), None) is None
+    assert held.check(evaluated(2, 210.0), touched) is None
+    assert held.check(evaluated(2, 210.0), touched) is None  # the same evaluation again
+    assert held.check(evaluated(3, 190.0), touched) is None
+    assert held.check(evaluated(4, 200.0), touched) == (
+        "evaluation/episode_reward_mean 210 reached 200, and held 195 over 2 more evaluations"
+    )
+    other = stopper({"evaluation/episode_reward_mean": 200.0, "timesteps_total": 100})
+    assert other.check(evaluated(1, 210.0), touched) is None
+    assert other.check(evaluated(1, 210.0, timesteps_total=100), touched) == "timesteps_total 100 reached 100"
+
+
+def test_limits_are_the_rules_in_seconds():
+    rules = {"time_total_s": 60.0, "timesteps_total": 5, "evaluation/episode_reward_mean": 1.0}
+    assert stopper(rules).limits == {"time_total_s": 60.0} and stopper(rules).goal == 1.0
