@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drl_cli.analysis.play import Limits, PlayedEpisode, Player
+from drl_cli.analysis.play import STEPS, Limits, PlayedEpisode, Player
 from drl_cli.analysis.rollout_files import EpisodeFile
 from drl_cli.errors import InputError, RunFailed
 
@@ -112,7 +112,7 @@ def test_exploring_is_repeatable_and_differs_between_episodes():
 
 
 def test_transitions_are_kept_when_asked():
-    kept, unkept = played(keep=True)[0][0], played()[0][0]
+    kept, unkept = played(keep=STEPS)[0][0], played()[0][0]
     assert [obs.tolist() for obs in kept.obs] == [[5, 0], [5, 1], [5, 2], [5, 3]]
     assert ([a.tolist() for a in kept.action], kept.rewards) == ([[20.0]] * 3, [20.0] * 3)
     assert (unkept.obs, unkept.action) == ([], [])
@@ -155,7 +155,7 @@ def test_policy_acts_on_stacks_and_single_frames_are_kept():
 
     env.step = step
     policy = Seeing()
-    episode = next(Player(policy, lambda: env, keep=True, frames=2).play(Limits(episodes=1), 5))
+    episode = next(Player(policy, lambda: env, keep=STEPS, frames=2).play(Limits(episodes=1), 5))
     assert [obs[0, 0, 0].tolist() for obs in policy.seen] == [[0, 0], [0, 1], [1, 2]]
     assert policy.seen[0].shape == (1, 8, 8, 2) and policy.seen[0].dtype == np.uint8
     assert taken == [4, 4, 4] and type(taken[0]) is int
@@ -199,7 +199,7 @@ def test_leaving_early_closes_the_environment():
 def test_episode_file_writes_one_documented_line_per_episode(tmp_path):
     path = tmp_path / "out.jsonl"
     file = EpisodeFile(path, "Test-v0")
-    for episode in played(keep=True)[0]:
+    for episode in played(keep=STEPS)[0]:
         file.add(episode)
     file.close()
     first, second = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
