@@ -1,4 +1,4 @@
-"""Whole episodes, one a line, as ``drl rollout --out`` writes them (``analysis.rollout_files`` says what is in a line).
+"""Whole episodes, one a line, as ``drl rollout --out`` writes them (``analysis.play`` says what is in a line).
 
 User: ``json_lines``. They hold actions as the environment got them, and how each episode ended.
 """
