@@ -14,8 +14,8 @@ from onnx import TensorProto
 
 from drl_cli.export.onnx_net import Nodes, OnnxNet
 from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from drl_cli.policies.distributions import FILL
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
-from drl_cli.policies.scored_distributions import FILL
 
 if TYPE_CHECKING:
     from drl_cli.policies.policy_spec import PolicySpec

@@ -141,11 +141,15 @@ class CheckpointPolicy:
         if is_better:
             self._save_best(result)
 
-    def now(self, result: Mapping[str, Any], for_good: bool = False) -> Path | None:
-        """Save the state after ``result`` whether it is due or not; returns its path, None when the disk refused.
+    def now(self, result: Mapping[str, Any] | None, for_good: bool = False) -> Path | None:
+        """Save the state after ``result`` whether it is due or not; returns its path.
+
+        None when the disk refused, and before the first iteration.
 
         ``for_good``: it is kept, whatever comes later.
         """
+        if result is None:
+            return None
         if self._saved_at != result["training_iteration"] and not self._save_whole(result, "periodic"):
             return None
         if for_good and self.saved is not None:
