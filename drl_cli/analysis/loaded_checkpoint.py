@@ -17,6 +17,7 @@ from drl_cli.algorithms import table
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preprocessing
+from drl_cli.envs.env_spec import Preprocessing
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
@@ -53,7 +54,7 @@ class Subject:
     env_config: dict[str, Any]
     horizon: int | None
     max_steps: int | None
-    preprocessing: dict[str, Any] | None
+    preprocessing: Preprocessing | None
     notice: str | None
     render_modes: tuple[str, ...]
     frames_per_second: float
@@ -135,7 +136,7 @@ def open_policy(path: Path | str, latest: bool = False) -> tuple[Path, dict[str,
     return found, loaded.require_facts(), policy_from_checkpoint(loaded)
 
 
-def _plan(path: Path, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+def _plan(path: Path, facts: Mapping[str, Any]) -> Preprocessing | None:
     try:
         return preprocessing.from_facts(facts.get("preprocessing"))
     except CheckpointError as error:

@@ -159,7 +159,7 @@ class Player:
         rng = np.random.default_rng([episode.seed, 1])
         state = self._policy.initial_state(1)
         space = env.observation_space
-        stack = FrameStack(1, space.shape, seen_dtype(space), self._frames)
+        stack = FrameStack(1, space.shape or (), seen_dtype(space), self._frames)
         obs = _guarded(env, episode, lambda: stack.seen(env.reset(seed=episode.seed)[0]))
         stack.begin(0, obs)
         self._show(env, video)

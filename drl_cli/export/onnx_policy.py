@@ -13,14 +13,20 @@ import numpy as np
 from onnx import TensorProto
 
 from drl_cli.export.onnx_net import Nodes, OnnxNet
-from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from drl_cli.policies.action_specs import (
+    Actions,
+    ActionSpec,
+    DiscreteSpec,
+    MultiBinarySpec,
+    box,
+    discrete,
+    multi_discrete,
+)
 from drl_cli.policies.distributions import FILL
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
 
 if TYPE_CHECKING:
     from drl_cli.policies.policy_spec import PolicySpec
-
-AnyAction = ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
 
 
 class OnnxPolicy:
@@ -69,7 +75,7 @@ class OnnxPolicy:
         """The greedy action: float32 [N, A] in the policy's bounds, or int64 [N] or [N, k]; switches as bool."""
         nodes, kind = self._nodes, self._spec.distribution
         if kind in ("squashed_gaussian", "deterministic"):
-            low, high = _box(self._spec.action).policy_bounds()
+            low, high = box(self._spec.action).policy_bounds()
             squashed = nodes("Mul", nodes("Tanh", self._net.head(x, "mean")), (high - low) / 2)
             return nodes("Add", squashed, (high + low) / 2)
         if kind == "gaussian":
@@ -87,7 +93,7 @@ class OnnxPolicy:
 
     def _parts(self, x: str) -> list[str]:
         """The columns of each choice of a MultiDiscrete action."""
-        nvec = _counts(self._spec.action)
+        nvec = multi_discrete(self._spec.action).nvec
         return self._nodes("Split", x, np.asarray(nvec, np.int64), count=len(nvec), axis=-1) if len(nvec) > 1 else [x]
 
     def _largest(self, values: str) -> str:
@@ -95,9 +101,7 @@ class OnnxPolicy:
 
     def _values(self, x: str) -> str:
         """Action values [N, n]: dueling streams joined, expectations over atoms."""
-        nodes, value, (n,) = self._nodes, self._spec.value, _counts(self._spec.action)
-        if value is None:
-            raise TypeError("a policy over action values needs to know what its heads hold")
+        nodes, value, n = self._nodes, self._spec.value_spec, discrete(self._spec.action).n
         shape = [-1, n, value.atoms]
         if "q" in dict(self._spec.nets[0].heads):
             atoms = nodes.reshaped(self._net.head(x, "q"), shape)
@@ -157,16 +161,6 @@ def _listed(parts: str | list[str]) -> list[str]:
     return parts if isinstance(parts, list) else [parts]
 
 
-def _box(action: AnyAction) -> ActionSpec:
-    if not isinstance(action, ActionSpec):
-        raise TypeError(f"{action.kind} actions have no bounds")
-    return action
-
-
-def _counts(action: AnyAction) -> list[int]:
+def _counts(action: Actions) -> list[int]:
     """The number of actions of each choice."""
-    if isinstance(action, DiscreteSpec):
-        return [action.n]
-    if isinstance(action, MultiDiscreteSpec):
-        return list(action.nvec)
-    raise TypeError(f"{action.kind} actions are no choices")
+    return [action.n] if isinstance(action, DiscreteSpec) else list(multi_discrete(action).nvec)

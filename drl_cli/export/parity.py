@@ -18,6 +18,7 @@ import numpy as np
 
 from drl_cli.errors import ExportFailed
 from drl_cli.export import signature
+from drl_cli.policies.action_specs import box, multi_discrete
 from drl_cli.policies.filters import MEAN, VAR
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -99,7 +100,7 @@ def _check_ports(spec: PolicySpec, found: Mapping[str, np.ndarray], rows: int) -
 
 def _of_box(policy: NumpyPolicy, found: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference of actions [N, A]; ExportFailed where one exceeds what is tolerated."""
-    action = policy.spec.action
+    action = box(policy.spec.action)
     half = (np.asarray(action.high, float) - np.asarray(action.low, float)) / 2
     difference = np.abs(found.astype(float) - expected)
     allowed = TOLERANCE * np.maximum(half, np.abs(expected) if not action.clip else 0.0)
@@ -123,7 +124,7 @@ def _in_tie(policy: NumpyPolicy, obs: np.ndarray, state: tuple[np.ndarray, ...])
     if spec.distribution == "multi_bernoulli":
         return np.abs(heads["logits"]) <= TOLERANCE
     if spec.distribution == "multi_categorical":
-        ends = np.cumsum(spec.action.nvec)[:-1]
+        ends = np.cumsum(multi_discrete(spec.action).nvec)[:-1]
         return np.concatenate([_close(part) for part in np.split(heads["logits"], ends, axis=-1)], axis=-1)
     values = policy.values(heads) if spec.distribution == "q" else heads["logits"]
     return _close(np.where(policy.allowed(obs), values, -np.inf) if spec.mask else values)

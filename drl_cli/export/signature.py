@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from drl_cli.policies.action_specs import Actions, ActionSpec
 
 if TYPE_CHECKING:
     from drl_cli.policies.policy_spec import PolicySpec
@@ -68,7 +68,7 @@ def _obs(spec: PolicySpec) -> str:
     return what + within + mask
 
 
-def _action(action: ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec) -> str:
+def _action(action: Actions) -> str:
     if isinstance(action, ActionSpec):
         clipped = ", clipped to its bounds" if action.clip else ""
         return f"in the environment's units{clipped}"
