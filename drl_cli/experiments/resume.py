@@ -13,7 +13,7 @@ from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.key_description import shown
 from drl_cli.config.where import Where
 from drl_cli.errors import RunFolderError, suggestion
-from drl_cli.runs.folder import find_unfinished
+from drl_cli.runs.find import find_unfinished
 from drl_cli.runs.run_folder import is_params
 
 CHANGEABLE = (
