@@ -32,6 +32,7 @@ gymnasium.register(
     max_episode_steps=500,
     reward_threshold=475.0,
 )
+_GAMES = "ale_py"
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 _OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
 _FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
@@ -90,7 +91,7 @@ def resolve(env_id, strict=False, trusted=False):
     Raises EnvError with the nearest ids.
     """
     module, _, bare = env_id.rpartition(":")
-    if module:
+    if module and module != _GAMES:  # which is imported for its ids without the prefix too
         if not trusted:
             raise EnvError(
                 f"The environment {env_id[:120]!r} asks to import the module {module[:60]!r}, which only the "

@@ -73,6 +73,7 @@ def test_goal_is_the_threshold_of_the_evaluation():
             "stop: unknown result field 'mean_q' (--stop). Did you mean 'info/learner/default_policy/mean_q'?",
         ),
         ({"hostname": 1}, "stop: hostname is no number (--stop)."),
+        ({"timesteps_total:": 1}, "stop: unknown result field 'timesteps_total:' (--stop). Write timesteps_total."),
         ({"timesteps_total": "x"}, 'stop: timesteps_total: "x" is not allowed; it takes a number (--stop).'),
         ({"timesteps_total": True}, "stop: timesteps_total: true is not allowed; it takes a number (--stop)."),
         ({"timesteps_total": None}, "stop: timesteps_total: null is not allowed; it takes a number (--stop)."),
