@@ -204,7 +204,7 @@ class _Reading:
         self.mapping["num_gpus"] = 0
         self.notices.append(
             f"_fake_gpus true{self._at(('_fake_gpus',))} is read as num_gpus 0 in place of {shown(given)}: no batch is split "
-            "here, and the mean gradient of its parts is its own."
+            "here, and the mean over its parts has the gradient of the whole."
         )
 
     def drop(self, old, values):
@@ -308,7 +308,7 @@ class _Reading:
         else:
             self.notices.append(f"{text} is read as {key}.")
         home[new[-1]] = value
-        self.moved[new] = old
+        self.moved[new] = self._written(old)
 
     def lay_over(self, old, new):
         """Lay the section ``old`` over the section ``new``: where both have a key, ``old`` counts."""
@@ -336,7 +336,14 @@ class _Reading:
         return parent
 
     def _at(self, path):
-        return f" ({self._where.place(path)})"
+        return f" ({self._where.place(self._written(path))})"
+
+    def _written(self, path):
+        """Return ``path`` as it stands in what was given: its section may have moved."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.moved:
+                return self.moved[path[:length]] + path[length:]
+        return path
 
 
 def _listed(paths):

@@ -97,8 +97,8 @@ def test_key_of_rllibs_files_is_read_or_said_to_change_nothing(name, mapping, pa
 def test_towers_on_the_cpu_are_said_to_be_none_where_no_batch_is_split():
     _, _, notices = reading("DQN", {"num_gpus": 2, "_fake_gpus": True})
     assert notices == [
-        "_fake_gpus true (--config) is read as num_gpus 0 in place of 2: no batch is split here, and the mean gradient of "
-        "its parts is its own."
+        "_fake_gpus true (--config) is read as num_gpus 0 in place of 2: no batch is split here, and the mean over its "
+        "parts has the gradient of the whole."
     ]
     config, _, notices = reading("PPO", {"num_gpus": 2, "_fake_gpus": True})
     assert (config.num_gpus, config.fake_gpus, notices) == (2.0, True, [])
