@@ -1,8 +1,10 @@
 """Stop rules: any one reached, missing values never, goals only when confirmed."""
 
 import pytest
+from experiment_fakes import Config
 
 from drl_cli.configs.where import Where
+from drl_cli.experiment.ending import Ending
 from drl_cli.experiment.stop import Stop, flatten, problems, unmet
 
 RESULT = {
@@ -54,6 +56,13 @@ def test_goal_counts_only_when_confirmed(mean, confirmed, stops):
 def test_unconfirmed_goal_does_not_hide_other_rules():
     stop = Stop({"evaluation/episode_reward_mean": 200, "timesteps_total": 10}, confirm_episodes=50)
     assert stop.check(RESULT) == "timesteps_total 5,000 reached 10"
+
+
+def test_rules_that_an_iteration_may_reach_on_its_way_are_told_apart_from_seconds():
+    rules = {"time_total_s": 60, "timesteps_total": 10, "episode_reward_mean": 5, "training_iteration": 3}
+    ending = Ending(rules | {"evaluation/episode_reward_mean": 200}, Config())
+    assert ending.limits == {"time_total_s": 60}
+    assert ending.thresholds == {"timesteps_total": 10, "episode_reward_mean": 5}
 
 
 def test_goal_is_the_threshold_of_the_evaluation():
