@@ -6,9 +6,9 @@ program. Two rules go beyond the keys that are given:
 - Whoever gives ``rollout_fragment_length`` or ``train_batch_size``, in a file or with a flag, and no ``training_intensity``,
   gets RLlib's ratio of updates to env steps: one update after each round of fragments. Only for algorithms of RLlib's that
   alternate between sampling and learning (its SAC, DDPG, TD3, DQN, SimpleQ and R2D2; APEX never waits).
-- In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where RLlib's is shorter than
-  ours: its files do not say them. Its longer ones are left alone: the 10 s of its IMPALA were up to 800,000 env steps on
-  CartPole, more than such a file's ``timesteps_total``, which is looked at between iterations.
+- In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where there are workers: its
+  files do not say them, and count evaluations, checkpoints and ``training_iteration`` in such iterations. A stop rule is
+  not passed by a long one, see ``runtime.trainer``.
 
 Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_op`` take turns with the weights of
 ``calculate_rr_weights``, [1, 1] without ``training_intensity``) and ``validate_config`` beside it (no fragment is shorter than
@@ -76,7 +76,7 @@ def said(config):
     fields, found = fields_of(type(config)), {}
     if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
         found["adam_epsilon"] = config.adam_epsilon
-    if "min_iter_time_s" in fields and config.min_iter_time_s is None:
-        found["min_iter_time_s"] = min_iter_seconds(config)  # 0 without workers, where no clock decides what a run does
-    rllibs = {name: theirs(config, name) for name in found}
-    return {name: found[name] for name, value in rllibs.items() if value is not None and value < found[name]}
+    # Without workers no clock decides what a run does, in a file either.
+    if "min_iter_time_s" in fields and config.min_iter_time_s is None and config.num_workers > 0:
+        found["min_iter_time_s"] = min_iter_seconds(config)
+    return {name: value for name, value in found.items() if theirs(config, name) not in (None, value)}

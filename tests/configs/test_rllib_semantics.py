@@ -71,11 +71,13 @@ def test_pace_stays_where_rllib_says_nothing_about_it(name, mapping):
         ("PPO", {"adam_epsilon": 1e-5, "num_workers": 1}, {"min_iter_time_s": 0}),
         ("PPO", {"num_workers": 1, "min_iter_time_s": 2}, {"adam_epsilon": 1e-8}),
         ("PG", {"num_workers": 1}, {"adam_epsilon": 1e-8, "min_iter_time_s": 0}),
-        ("A2C", {"num_workers": 1}, {"adam_epsilon": 1e-8}),  # 10 s are too many steps here
-        ("A3C", {}, {"adam_epsilon": 1e-8}),
-        ("APPO", {}, {"adam_epsilon": 1e-8}),
-        ("IMPALA", {"num_workers": 0}, {"adam_epsilon": 1e-8}),
-        ("APEX", {}, {}),
+        ("A2C", {"num_workers": 1}, {"adam_epsilon": 1e-8, "min_iter_time_s": 10}),
+        ("A3C", {}, {"adam_epsilon": 1e-8, "min_iter_time_s": 5}),
+        ("APPO", {}, {"adam_epsilon": 1e-8, "min_iter_time_s": 10}),
+        ("IMPALA", {"num_workers": 0}, {"adam_epsilon": 1e-8}),  # without workers no clock decides what a run does
+        ("APEX", {}, {"min_iter_time_s": 30}),
+        ("APEX", {"min_time_s_per_iteration": 5}, {}),
+        ("DQN", {}, {}),
         ("SAC", {"num_workers": 2}, {}),
         ("ES", {}, {"min_iter_time_s": 0}),
         ("TRPO", {"num_workers": 2}, {}),
@@ -91,4 +93,7 @@ def test_file_made_of_flags_says_what_they_left_out():
     config, _, _ = read(table.find("PPO"), {"num_workers": 2}, "--config", table.ALGORITHMS)
     assert rllib_semantics.said(config) == {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
     written = {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
-    assert completed("PPO", {"num_workers": 2, **written}, is_file=True) == ({}, [])
+    for name in ("PPO", "A2C"):
+        assert completed(name, {"num_workers": 2, **written}, is_file=True) == ({}, [])
+    config, _, _ = read(table.find("IMPALA"), {"num_workers": 0}, "--config", table.ALGORITHMS)
+    assert rllib_semantics.said(config) == {"adam_epsilon": 1e-5}
