@@ -57,11 +57,46 @@ def test_pace_is_said_in_one_line():
         ("QRDQN", BATCH),
         ("MARWIL", {"train_batch_size": 64, "input": "recorded/x"}),
         ("CQL", {"train_batch_size": 64, "input": "recorded/x"}),
-        ("PPO", {"train_batch_size": 512}),
+        ("PPO", {"train_batch_size": 4000}),
     ],
 )
 def test_pace_stays_where_rllib_says_nothing_about_it(name, mapping):
     assert completed(name, mapping) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "filled"),
+    [
+        ("PPO", {"train_batch_size": 512, "num_envs_per_worker": 20}, {"rollout_fragment_length": 26}),
+        ("PPO", {"train_batch_size": 512, "num_workers": 2}, {"rollout_fragment_length": 32}),
+        ("PG", {"train_batch_size": 1}, {"rollout_fragment_length": 1}),
+        (
+            "APPO",
+            {"train_batch_size": 100, "num_workers": 4},
+            {"rollout_fragment_length": 13},
+        ),  # a batch is of any of them
+        ("A2C", {"rollout_fragment_length": 20, "train_batch_size": 120}, {"num_envs_per_worker": 1}),
+        ("A2C", {"rollout_fragment_length": 20, "train_batch_size": 120, "num_envs_per_worker": 8}, {}),
+        ("A2C", {"rollout_fragment_length": 20, "train_batch_size": 160}, {}),
+        ("PPO", {"rollout_fragment_length": 2000}, {}),
+        ("PPO", {"train_batch_size": 512, "batch_mode": "complete_episodes"}, {}),
+        ("A3C", {"rollout_fragment_length": 100}, {}),
+    ],
+)
+def test_batch_that_is_given_is_not_passed_by_one_fragment(name, mapping, filled):
+    found, notices = completed(name, mapping)
+    assert found == filled and len(notices) == bool(filled)
+
+
+def test_what_makes_a_batch_is_said_in_one_line():
+    assert completed("PPO", {"train_batch_size": 512, "num_envs_per_worker": 20})[1] == [
+        "rollout_fragment_length 26, as auto in RLlib: so a batch has the 512 steps of train_batch_size; a fragment of 128 "
+        "from 20 environments would have 2,560."
+    ]
+    assert completed("A2C", {"rollout_fragment_length": 20, "train_batch_size": 120})[1] == [
+        "num_envs_per_worker 1, as in RLlib: so a batch has the 120 steps of train_batch_size; a fragment of 20 from 8 "
+        "environments would have 160."
+    ]
 
 
 @pytest.mark.parametrize(
