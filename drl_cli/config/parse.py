@@ -65,7 +65,8 @@ def read(algorithm, mapping, where, rows=()):
     mapping, of_evaluation, more_notices = evaluation_overrides.settled(mapping, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
     where = Moved(where, moved)
-    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
+    listing = f" drl algorithms {algorithm.name} lists the keys."
+    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows), listing)
     config, more = _validated(mapping, reader)
     problems += more
     if problems:
@@ -118,12 +119,16 @@ def read_section(schema, mapping, where, refusal):
 
 
 class _Reader:
-    """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
+    """What it takes to read a mapping: its schema, where its keys come from, why others are refused.
 
-    def __init__(self, schema, where, refusal):
+    ``listing``: where all keys are told, for a key that resembles none.
+    """
+
+    def __init__(self, schema, where, refusal, listing=""):
         self.schema = schema
         self.where = where
         self.refusal = refusal
+        self.listing = listing
 
 
 def _validated(mapping, reader):
@@ -184,7 +189,7 @@ def _unknown(path, fields, reader):
     reason = reader.refusal(path)
     if reason:
         return f"{dotted}: {reason.rstrip('.')}{_at(reader.where, path)}."
-    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema)}"
+    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema) or reader.listing}"
 
 
 def _hint(path, fields, schema):

@@ -9,11 +9,13 @@ gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 import os
 import re
 import sys
+import traceback
 import warnings
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import gymnasium
+from gymnasium.envs import registration
 from gymnasium.envs.registration import parse_env_id
 from gymnasium.wrappers import TimeLimit
 
@@ -32,8 +34,10 @@ gymnasium.register(
     max_episode_steps=500,
     reward_threshold=475.0,
 )
+_GAMES = "ale_py"
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 _OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
+_NO_ARGUMENT = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
 _MUJOCO_NEEDS = ("mujoco", "imageio", "glfw")  # modules that its environments import when they are made
 _RESTORED = {}  # id of a game that ale_py no longer registers → what it is
@@ -90,7 +94,7 @@ def resolve(env_id, strict=False, trusted=False):
     Raises EnvError with the nearest ids.
     """
     module, _, bare = env_id.rpartition(":")
-    if module:
+    if module and module != _GAMES:  # which is imported for its ids without the prefix too
         if not trusted:
             raise EnvError(
                 f"The environment {env_id[:120]!r} asks to import the module {module[:60]!r}, which only the "
@@ -153,8 +157,17 @@ def make_raw(env_id, env_config, render_mode=None):
     except (Exception, SystemExit) as error:
         if getattr(error, "name", None) in _MUJOCO_NEEDS:
             raise EnvError(_missing(env_id, error)) from error
+        unknown = _NO_ARGUMENT.search(str(error))
+        if unknown and unknown[1] in env_config and _is_of_the_call(error):
+            raise EnvError(f"env_config.{unknown[1]}: {env_id} takes no such argument. Leave it out.") from error
         given = f" with env_config {env_config}" if env_config else ""
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
+
+
+def _is_of_the_call(error: BaseException) -> bool:
+    """Whether it was gymnasium's call of a constructor that failed, and nothing inside it."""
+    *_, (frame, _) = traceback.walk_tb((error.__cause__ or error).__traceback__)
+    return frame.f_code.co_filename == registration.__file__
 
 
 def make(env_id, env_config, render_mode=None, preprocessing=None):

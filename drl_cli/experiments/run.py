@@ -152,7 +152,8 @@ class _Drive:
         with contextlib.ExitStack() as stack:
             shared = {"imports": tuple(spec.imports), "plugins": plugins.registered()}
             env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
-            options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path, "limits": ending.limits}
+            options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
+            options |= {"limits": ending.limits, "thresholds": ending.thresholds}
             with getattr(self._stop_request, "starting", contextlib.nullcontext)():
                 trainer = trainer_class(spec.run, spec.config, env, options, lambda: bool(self._stop_request))
                 stack.callback(trainer.close)

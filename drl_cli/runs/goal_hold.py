@@ -5,6 +5,8 @@ from drl_cli.runs.stop_rules import Stop
 
 GOAL = "evaluation/episode_reward_mean"
 SECONDS = ("time_total_s", "time_since_restore")
+ON_THE_WAY = ("timesteps_total", "episodes_total", "episode_reward_mean")
+"""Fields of stop rules that are known while an iteration runs."""
 
 
 class Ending:
@@ -29,6 +31,11 @@ class Ending:
     def limits(self):
         """The stop rules that are seconds of this run: {field: seconds}."""
         return {field: seconds for field, seconds in self._others.rules.items() if field in SECONDS}
+
+    @property
+    def thresholds(self):
+        """The stop rules that an iteration may reach on its way: {field: threshold}."""
+        return {field: value for field, value in self._others.rules.items() if field in ON_THE_WAY}
 
     def check(self, result, touched):
         """Return why the run ends after this nested result, or None. ``touched`` is ``Trainer.touched``."""

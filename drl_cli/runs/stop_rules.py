@@ -36,8 +36,9 @@ def problems(rules, where, name="stop"):
 
 
 def _hint(field):
-    if field in STOPS:
-        return f" Write {STOPS[field]}."
+    bare = field.rstrip(": ")  # "field::" in a file
+    if bare in STOPS or is_number_field(bare):
+        return f" Write {STOPS.get(bare, bare)}."
     inner = [known for known in NUMBER_FIELDS if known.rpartition("/")[2] == field]
     return f" Did you mean '{inner[0]}'?" if inner else suggestion(field, NUMBER_FIELDS)
 
