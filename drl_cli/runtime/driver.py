@@ -20,7 +20,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runtime import assembly, machine, run_state
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
-from drl_cli.runtime.deadline import REST_S, Deadline
+from drl_cli.runtime.deadline import REST_S, Deadline, reached
 from drl_cli.runtime.evaluator import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
@@ -149,17 +149,9 @@ class Trainer:
         is_long = (
             steps >= max(1, config.timesteps_per_iteration) and trained >= config.min_train_timesteps_per_iteration
         )
-        return not is_long or (seconds < min_iter_seconds(config) and not self._is_over())
-
-    def _is_over(self):
-        """Whether a stop rule has been reached: what is left of ``min_iter_time_s`` would be beyond it."""
-        known = {
-            "timesteps_total": self.loop.sampled,
-            "episodes_total": self.loop.meters.episodes,
-            "episode_reward_mean": self.loop.meters.reward_mean(),
-        }
-        thresholds = self._options["thresholds"].items()
-        return any(known[field] is not None and known[field] >= threshold for field, threshold in thresholds)
+        return not is_long or (
+            seconds < min_iter_seconds(config) and not reached(self._options["thresholds"], self.loop)
+        )
 
     def _must_stop_now(self):
         """Whether a stop was requested, and the running iteration must not be waited for."""
