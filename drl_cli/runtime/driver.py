@@ -145,13 +145,11 @@ class Trainer:
 
     def _is_short(self, steps, trained, seconds):
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""
-        config = self.config
+        config, thresholds = self.config, self._options["thresholds"]
         is_long = (
             steps >= max(1, config.timesteps_per_iteration) and trained >= config.min_train_timesteps_per_iteration
         )
-        return not is_long or (
-            seconds < min_iter_seconds(config) and not reached(self._options["thresholds"], self.loop)
-        )
+        return not is_long or (seconds < min_iter_seconds(config) and not reached(thresholds, self.loop))
 
     def _must_stop_now(self):
         """Whether a stop was requested, and the running iteration must not be waited for."""
