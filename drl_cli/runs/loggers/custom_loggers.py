@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from drl_cli import plugins
 from drl_cli.errors import InputError, suggestion
-from drl_cli.extras import EXTRA_OF_MODULE, load
+from drl_cli.extras import installation, load
 
 BUILT_IN = {
     "wandb": "drl_cli.runs.loggers.to_wandb:ToWandb",
@@ -40,8 +40,7 @@ def problems(names):
     for name in names:
         if name in BUILT_IN:
             if find_spec(name) is None:
-                install = f"pip install 'drl-cli[{EXTRA_OF_MODULE[name]}]'"
-                found.append(f"logger {name}: the package {name} is not installed. Run: {install}")
+                found.append(f"logger {name}: the package {name} is not installed. Run: {installation(name)}")
         elif name not in plugins.LOGGERS.all():
             known = sorted({*BUILT_IN, *plugins.LOGGERS.known()})
             hint = suggestion(name, known)
