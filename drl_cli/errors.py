@@ -22,6 +22,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
 """
 
 import difflib
+import json
 import os
 import traceback
 from collections.abc import Iterable
@@ -139,6 +140,16 @@ def _is_foreign(path: str) -> bool:
 
 def _is_installed(path: str) -> bool:
     return path.startswith(_STANDARD + os.sep) or any(f"{os.sep}{name}{os.sep}" in path for name in _INSTALLED)
+
+
+def shown(value: object) -> str:
+    """Return a value as it would be typed, cut to 60 characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def nearest(word: object, choices: Iterable[str], count: int = 3) -> list[str]:

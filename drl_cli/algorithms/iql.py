@@ -8,7 +8,7 @@ from drl_cli.algorithms.ddpg import ActorCriticNets
 from drl_cli.config.schema import RATE_ALLOWED, Rate, default, key
 from drl_cli.config.sections.exploration import DrawnExploration
 from drl_cli.config.sections.off_policy import LearnersPriorities, OffPolicyKeys, TargetKeys, TwinKeys
-from drl_cli.config.sections.recorded import RECORDED
+from drl_cli.config.sections.offline import RECORDED
 
 _RATE_WHY = "for small nets, as in the other algorithms"
 _SPEED_WHY = "2x64 runs six times the updates a second of 2x256 on one core and suffices for small and medium tasks"

@@ -128,12 +128,12 @@ def whence(row, is_short=False):
         rllib = (
             row["rllib"]
             if isinstance(row["rllib"], str)
-            else load("drl_cli.config.key_description:shown")(row["rllib"])
+            else load("drl_cli.errors:shown")(row["rllib"])
         )
         told += f" (RLlib: {rllib})"
     return told
 
 
 def _value(row):
-    text = load("drl_cli.config.key_description:shown")(row["value"])
+    text = load("drl_cli.errors:shown")(row["value"])
     return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

@@ -9,9 +9,8 @@ import os
 import re
 import stat
 
-from drl_cli.config.strict_yaml import MAX_BYTES, load_json_text, load_yaml_text, read_yaml
-from drl_cli.config.where import Where, origin
-from drl_cli.config.yaml_scalars import scalar
+from drl_cli.config.origins import Where, origin
+from drl_cli.config.strict_yaml import MAX_BYTES, load_json_text, load_yaml_text, read_yaml, scalar
 from drl_cli.errors import ConfigError, suggestion
 
 _PLAIN_PAIR = re.compile(r"[A-Za-z_][\w./-]*:\S+")

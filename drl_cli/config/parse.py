@@ -5,18 +5,21 @@ is one line: the key's path, what was given, what is allowed, the nearest valid 
 flag.
 """
 
+from typing import Any
+
 from pydantic import ValidationError
 
 from drl_cli.config.environment_variables import read_too_late
-from drl_cli.config.key_description import allowed, fields_of, key_name, leaves, section_of, shown, words
+from drl_cli.config.key_description import allowed, fields_of, key_name, leaves, section_of, words
+from drl_cli.config.origins import Where, origin
+from drl_cli.config.plain_data import has_path
 from drl_cli.config.rllib.aliases import renamed
 from drl_cli.config.rllib.refused_keys import UNBUILT_SECTIONS, refusal
-from drl_cli.config.schema import MisfitError
+from drl_cli.config.schema import MisfitError, Section
 from drl_cli.config.search_space import FORMS, name_of
 from drl_cli.config.sections import evaluation_overrides
 from drl_cli.config.sections.model import REPLACED
-from drl_cli.config.where import origin
-from drl_cli.errors import ConfigError, nearest, suggestion
+from drl_cli.errors import ConfigError, nearest, shown, suggestion
 from drl_cli.events import report
 from drl_cli.extras import load
 
@@ -64,13 +67,25 @@ def read(algorithm, mapping, where, rows=()):
     mapping, moved, problems, notices = renamed(mapping, where, schema)
     mapping, of_evaluation, more_notices = evaluation_overrides.settled(mapping, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
-    where = Moved(where, moved)
+    where = where.renaming(moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
     problems += more
     if problems:
         return None, problems, notices
     return config, problems, notices + _idle(config, mapping, where)
+
+
+def origins(schema: type[Section], mapping: dict[str, Any], where: Where | str) -> dict[str, str]:
+    """Return {dotted key: place} of the keys of ``schema`` that ``mapping`` (as it was read, from ``where``) gives.
+
+    A place is ``"tuned.yaml:12"`` or ``"--config"``, with ``", as sample_batch_size"`` after it where the key was written in a
+    spelling of RLlib's that is not ours. What is missing is at its default.
+    """
+    where = origin(where)
+    mapping, renamed_paths, _, _ = renamed(mapping, where, schema)
+    where = where.renaming(renamed_paths)
+    return {".".join(path): where.place(path) for path, _ in leaves(schema) if has_path(mapping, path)}
 
 
 def _idle(config, mapping, where):
@@ -132,22 +147,6 @@ def _validated(mapping, reader):
         return reader.schema.model_validate(known), problems
     except ValidationError as error:
         return None, problems + _wrong_values(error, reader.schema, known, reader.where)
-
-
-class Moved:
-    """A Where whose paths were partly renamed; asks the original for the old ones."""
-
-    def __init__(self, where, moved):
-        self._where = where
-        self._moved = moved  # new path → old path
-
-    def place(self, path):
-        """Return the place of a path under its new name, with the spelling that stands there."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self._moved:
-                old = self._moved[path[:length]]
-                return f"{self._where.place(old + path[length:])}, as {'.'.join(old)}"
-        return self._where.place(path)
 
 
 def _at(where, path):

@@ -1,8 +1,12 @@
-"""The names of an iteration's results, flattened with ``/``.
+"""The names of an iteration's results, flattened with ``/``, and the signs that compare one with a number.
 
 Stop rules and score attributes may name these and no others, so that a typo is refused before anything starts. Names are
 RLlib's where it has them.
 """
+
+import operator
+from collections.abc import Callable
+from typing import Any
 
 _LEARNER = "info/learner/default_policy/"
 
@@ -10,6 +14,14 @@ _ESTIMATED = ("step_{}", "step_{}_low", "step_{}_high", "episode_{}")
 
 EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
 """What an exploration says of itself, the mean over the environments."""
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+"""Signs of a demand: ``--assert 'episode_reward_mean>=200'``."""
 
 TEXT_FIELDS = ("date", "hostname", "node_ip", "experiment_id", "trial_id", "done")
 """Fields that are no numbers."""
@@ -156,6 +168,6 @@ RESULT_FIELDS = (*NUMBER_FIELDS, *TEXT_FIELDS, *LIST_FIELDS)
 """Every field of a result."""
 
 
-def is_number_field(name):
+def is_number_field(name: str) -> bool:
     """Whether a stop rule or a ranking may name ``name``: a number of every run's results, or one of callbacks'."""
     return name in NUMBER_FIELDS or name.startswith(OWN_PREFIXES)

@@ -8,7 +8,7 @@ Tune's ``sample_from`` are refused. Source: Ray 2.60 ``ray.tune.search.sample``.
 import math
 from dataclasses import dataclass
 
-from drl_cli.config.key_description import shown
+from drl_cli.errors import shown
 
 GRID = "grid_search"
 FORMS = {

@@ -7,8 +7,7 @@ import itertools
 from pathlib import Path
 
 from drl_cli.config.assignments import load_file
-from drl_cli.config.key_description import shown
-from drl_cli.errors import ConfigError, suggestion
+from drl_cli.errors import ConfigError, shown, suggestion
 from drl_cli.experiments import tuned_folder
 
 SUFFIXES = (".yaml", ".yml", ".json")

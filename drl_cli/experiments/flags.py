@@ -5,8 +5,7 @@ Used by ``experiments.spec``, whose header lists the flags. ``--config`` and ``-
 """
 
 from drl_cli.config.assignments import parse_assignment, parse_object
-from drl_cli.config.layers import Layers
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Layers, Where
 from drl_cli.errors import ConfigError
 
 OWN = (

@@ -4,9 +4,9 @@ A place is a file and line, a flag, or nothing for a default; what the program f
 """
 
 from drl_cli.algorithms import table
-from drl_cli.config import key_rows
+from drl_cli.config import key_description, plain_data
 from drl_cli.config.experiment_keys import ExperimentKeys
-from drl_cli.config.origins import origins
+from drl_cli.config.parse import origins
 from drl_cli.config.sections.iteration import min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
@@ -30,7 +30,7 @@ def collect(mapping, where, schema):
         found |= {f"{section}.{field}": where.place((section, field)) for field in rules or ()}
     given = mapping.get("config") or {}
     config = origins(schema, given, where.inside("config"))
-    for row in key_rows.own_keys(given):
+    for row in key_description.own_keys(given):
         config[row["key"]] = where.place(("config", *row["key"].split(".")))
     return found | {f"config.{name}": place for name, place in config.items()}
 
@@ -64,7 +64,7 @@ def _searched(experiment, specs):
     for row in found["rows"]:
         own = row["key"].split(".")
         if any(path[: len(own)] == own for path in paths):
-            row["value"] = key_rows.value_at(experiment["mapping"], own)
+            row["value"] = plain_data.value_at(experiment["mapping"], own)
         elif row["key"] == "config.seed" and "seed" not in experiment["mapping"]["config"]:
             row["from"] = DRAWN
     return {**found, "trials": len(specs)}
@@ -104,9 +104,9 @@ def explained(params, places, config=None):
     rows = [_top(name, params.get(name), places) for name in _TOP]
     for section in ("stop", "pass_criteria"):
         rows += [_rule(f"{section}.{field}", value, places) for field, value in (params.get(section) or {}).items()]
-    for key in [*key_rows.keys(schema), *key_rows.own_keys(params["config"])]:
+    for key in [*key_description.keys(schema), *key_description.own_keys(params["config"])]:
         path = key["key"].split(".")
-        value = key_rows.value_at(params["config"], path)
+        value = plain_data.value_at(params["config"], path)
         row = {**key, "key": f"config.{key['key']}", "value": value}
         row["from"] = _place(row["key"], value, key["default"], places)
         if config is not None and value is None and key["key"] in _RESOLVED:

@@ -5,10 +5,10 @@ import math
 
 from drl_cli.config import search_space
 from drl_cli.config.assignments import parse_object
+from drl_cli.config.origins import Where
 from drl_cli.config.parse import read_section
 from drl_cli.config.result_names import NUMBER_FIELDS
 from drl_cli.config.sections import schedulers
-from drl_cli.config.where import Where
 from drl_cli.errors import suggestion
 
 SEARCHES = {"grid": None, "random": None, "tpe": "tpe"}

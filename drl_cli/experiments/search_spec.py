@@ -18,14 +18,12 @@ from pathlib import Path
 
 from drl_cli import events
 from drl_cli.config import search_space, variants
-from drl_cli.config.key_description import shown
-from drl_cli.config.layers import Layers
+from drl_cli.config.experiment_keys import listed_formats
+from drl_cli.config.origins import Layers, Where
 from drl_cli.config.parse import refuse
-from drl_cli.config.secrets import redact_command
-from drl_cli.config.sections.export_formats import listed
+from drl_cli.config.plain_data import redact_command
 from drl_cli.config.sections.resources import bundles
-from drl_cli.config.where import Where
-from drl_cli.errors import ConfigError, DrlError
+from drl_cli.errors import ConfigError, DrlError, shown
 from drl_cli.experiments import experiment_defaults, experiment_files, scheduler_choice
 from drl_cli.experiments.searched_experiment import Searched
 from drl_cli.experiments.spec import Draft, import_modules
@@ -62,7 +60,7 @@ def asked(path_or_name, flags, wishes):
     if flags.get("local_mode"):
         raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
     for one in asked:
-        formats = listed(one.layers.data.get("export_formats")) or ()
+        formats = listed_formats(one.layers.data.get("export_formats")) or ()
         if isinstance(formats, (list, tuple)) and set(map(str, formats)) - {"checkpoint"}:
             raise ConfigError(
                 f"export_formats: this is a search, and a single run is exported at its end "

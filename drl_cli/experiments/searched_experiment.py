@@ -7,9 +7,8 @@ import re
 
 from drl_cli.config import search_space, variants
 from drl_cli.config.assignments import parse_object
-from drl_cli.config.key_description import shown
-from drl_cli.config.where import Where
-from drl_cli.errors import ConfigError, suggestion
+from drl_cli.config.origins import Where
+from drl_cli.errors import ConfigError, shown, suggestion
 from drl_cli.experiments.flags import with_flags
 
 WORKERS = ("num_workers", "num_rollout_workers", "num_env_runners")

@@ -27,17 +27,17 @@ from typing import Any
 from drl_cli import process
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
-from drl_cli.config import environment_variables
+from drl_cli.config import environment_variables, experiment_keys
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
+from drl_cli.config.origins import Where
 from drl_cli.config.parse import read, read_section, refuse
 from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
 from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
-from drl_cli.config.sections import exploration, export_formats
+from drl_cli.config.sections import exploration
 from drl_cli.config.sections.rollout import filter_misfits
-from drl_cli.config.where import Where
 from drl_cli.envs import callbacks, make, preprocessors, remote_env, render
 from drl_cli.errors import ConfigError, DrlError, ExperienceError, InputError, suggestion
 from drl_cli.events import report
@@ -279,7 +279,7 @@ class Draft:
 
     def _check_exports(self):
         place = self._where.place(("export_formats",))
-        return export_formats.problems(self._keys.export_formats, place) if self._keys else []
+        return experiment_keys.missing_packages(self._keys.export_formats, place) if self._keys else []
 
     def note_what_only_searches_read(self):
         """Say which keys have no effect because this is a single run."""
@@ -332,7 +332,7 @@ class Draft:
             stop=rules,
             pass_criteria=keys.pass_criteria,
             demands=self._demands,
-            export_formats=export_formats.asked(keys.export_formats),
+            export_formats=experiment_keys.exported_formats(keys.export_formats),
             checkpoint_freq=keys.checkpoint_freq,
             checkpoint_at_end=keys.checkpoint_at_end,
             keep_checkpoints_num=keys.keep_checkpoints_num,

@@ -7,8 +7,8 @@ them; a demand that is missed is exit code 4). Unlike stop rules they change not
 import re
 from typing import NamedTuple
 
-from drl_cli.config.comparisons import COMPARE
-from drl_cli.config.yaml_scalars import scalar
+from drl_cli.config.result_names import COMPARE
+from drl_cli.config.strict_yaml import scalar
 from drl_cli.errors import ConfigError
 from drl_cli.runs import stop_rules
 

@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 
-from drl_cli.config.secrets import redact, redact_command
+from drl_cli.config.plain_data import redact, redact_command
 from drl_cli.runs.folder import now
 from drl_cli.version import __version__
 

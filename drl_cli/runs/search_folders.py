@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drl_cli.checkpoints.files import parse_json, read_small
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Where
 from drl_cli.errors import CheckpointError
 
 ID = re.compile(r"[0-9a-f]{5}")

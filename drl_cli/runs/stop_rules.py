@@ -7,10 +7,9 @@ confirmed it.
 
 import math
 
-from drl_cli.config.key_description import shown
 from drl_cli.config.result_names import NUMBER_FIELDS, RESULT_FIELDS, is_number_field
 from drl_cli.config.rllib.other_libraries import STOPS
-from drl_cli.errors import suggestion
+from drl_cli.errors import shown, suggestion
 
 GOAL = "evaluation/episode_reward_mean"
 CONFIRMED = "evaluation/confirmed_reward_mean"

@@ -15,8 +15,7 @@ from drl_cli.algorithms import table
 from drl_cli.config.environment_variables import texts
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration import exploration_settings
-from drl_cli.config.sections.offline import reads, reads_only
-from drl_cli.config.sections.output import output_folder
+from drl_cli.config.sections.offline import output_folder, reads, reads_only
 from drl_cli.config.sections.replay import shards
 from drl_cli.config.sections.resources import gpus
 from drl_cli.config.sections.rollout import on_loss

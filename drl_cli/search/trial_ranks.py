@@ -12,10 +12,10 @@ import yaml
 
 from drl_cli.algorithms import table
 from drl_cli.config import variants
-from drl_cli.config.comparisons import COMPARE
 from drl_cli.config.parse import read
+from drl_cli.config.plain_data import redact
+from drl_cli.config.result_names import COMPARE
 from drl_cli.config.rllib import semantics
-from drl_cli.config.secrets import redact
 
 
 def key(data, result):

@@ -9,7 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.parse import parse
 from drl_cli.config.schema import key
-from drl_cli.config.sections.output import OutputKeys, output_folder
+from drl_cli.config.sections.offline import OutputKeys, output_folder
 from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Where
 from drl_cli.runs.stop_rules import Stop, flatten, problems, unmet
 
 RESULT = {

@@ -5,11 +5,12 @@ Used by ``config.parse``. Only spellings with the same meaning are here; the oth
 Source: RLlib 0.6 to 2.x.
 """
 
-from drl_cli.config.key_description import fields_of, section_of, shown
+from drl_cli.config.key_description import fields_of, section_of
 from drl_cli.config.rllib import old_versions, refused_keys
 from drl_cli.config.rllib.common_defaults import EMPTY, SEVERAL, UNREAD, clashes, class_name
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
 from drl_cli.config.rllib.other_libraries import RLLIB_2
+from drl_cli.errors import shown
 
 _EXPLORATION = ("exploration_config",)
 _OPTIMIZATION = ("optimization",)

@@ -6,9 +6,9 @@ RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8
 
 import re
 
-from drl_cli.config.key_description import shown
 from drl_cli.config.rllib.common_defaults import class_name
 from drl_cli.config.rllib.ignored_keys import IDLE, Idle, asks_for_nothing, fits, taken
+from drl_cli.errors import shown
 
 ANYWAY = {
     "upload_dir": (None, ""),

@@ -7,9 +7,9 @@ share of ``schedule_max_timesteps``), 1.0.1 (its PerWorker classes leave the sch
 
 import math
 
-from drl_cli.config.key_description import fields_of, section_of, shown
+from drl_cli.config.key_description import fields_of, section_of
 from drl_cli.config.sections.exploration import uses_of
-from drl_cli.errors import InputError
+from drl_cli.errors import InputError, shown
 
 SPAN, SPAN_DEFAULT = "schedule_max_timesteps", 100_000
 EXPLORED, EXPLORED_DEFAULT = "exploration_fraction", 0.1

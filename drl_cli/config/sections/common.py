@@ -10,7 +10,7 @@ from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.iteration import IterationKeys
 from drl_cli.config.sections.model import Vision
-from drl_cli.config.sections.output import OutputKeys
+from drl_cli.config.sections.offline import OutputKeys
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import WorkerKeys
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from drl_cli.config.key_description import allowed, fields_of, section_of, shown
+from drl_cli.config.key_description import allowed, fields_of, section_of
+from drl_cli.config.origins import Where
 from drl_cli.config.rllib.aliases import renamed
 from drl_cli.config.schema import Section
-from drl_cli.config.where import Where
+from drl_cli.errors import shown
 
 SECTION = "evaluation_config"
 _OF_POLICY = "it is part of the policy that is scored; leave it as it is in training"

@@ -1,7 +1,8 @@
-"""Keys of what is learnt from: steps that workers sample, recorded ones from files, or a mix of both.
+"""Keys of recorded experience: ``input``, steps that are learnt from, and ``output``, steps that workers record.
 
-Mixed into the config of every algorithm that learns from a buffer. Names and meanings are RLlib's (COMMON_CONFIG, 1.0.1 to
-1.13). Deviations: files that fit into ``buffer_size`` are held and read once; shares need not sum to 1 to the last bit.
+``OutputKeys`` is mixed into the config of every algorithm, ``InputKeys`` where a buffer is learnt from. Names and meanings are
+RLlib's (COMMON_CONFIG, 1.0.1 to 1.13). Deviations: files that fit into ``buffer_size`` are held and read once; shares need not
+sum to 1 to the last bit.
 """
 
 import math
@@ -10,10 +11,31 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, model_validator
 
-from drl_cli.config.schema import MAX_TEXT, MisfitError, Section, Whole, key
+from drl_cli.config.schema import MAX_TEXT, MisfitError, Section, Whole, default, key
 
-SAMPLER, DATASET = "sampler", "dataset"
+SAMPLER, DATASET, LOGDIR = "sampler", "dataset", "logdir"
+FOLDER = "experience"  # of recordings, within the run's folder
 ELSEWHERE = "://"  # in what is no path: minari://…
+COLUMNS = (
+    *("obs", "new_obs", "actions", "rewards", "dones", "terminateds", "truncateds", "eps_id", "t", "unroll_id"),
+    *("agent_index", "prev_actions", "prev_rewards", "action_prob", "action_logp"),
+)
+"""The columns of a recorded batch, in their order; the last two only where the policy is drawn from."""
+
+RECORDED = {
+    "n_step": default(1),
+    "learning_starts": default(0),
+    "training_intensity": default(1.0),
+    "timesteps_per_iteration": default(100_000),
+    "rollout_fragment_length": default(200),
+    "evaluation_interval": default(
+        1,
+        rllib=None,
+        why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+    ),
+}
+"""What algorithms start from that learn the values of actions from recorded experience: CQL, IQL, TD3+BC. A timestep is a step
+learnt from, as for MARWIL and BC: with ``training_intensity`` 1 files of n steps are a pass every n timesteps."""
 
 
 def _shares(mapping):
@@ -134,3 +156,56 @@ def _everywhere(paths):
     if paths == SAMPLER or ELSEWHERE in paths:
         return paths
     return os.path.abspath(os.path.expanduser(paths))
+
+
+def _local(path):
+    if "://" in path:
+        raise ValueError("recordings go to folders of this machine, not to a URI")
+    return path
+
+
+Column = Literal[COLUMNS]
+
+
+class OutputKeys(Section):
+    """Whether, where and how what happens in the environments is recorded."""
+
+    output: Annotated[str, Field(min_length=1), AfterValidator(_local)] | None = key(
+        None,
+        "Record every env step: logdir into the folder experience of the run's folder, else a folder, which is made; null does "
+        "not. Raw observations and rewards, actions in the environment's units.",
+        allowed="logdir, a folder, or null",
+    )
+    output_compress_columns: Annotated[tuple[Column, ...], Field(strict=False, max_length=len(COLUMNS))] = key(
+        ("obs", "new_obs"),
+        "Columns that are packed (lz4, as RLlib packs them); the others are plain lists of numbers.",
+        allowed=f"a list of {', '.join(COLUMNS)}",
+    )
+    output_max_file_size: Whole = key(
+        64 * 2**20,
+        "A worker goes on in another file before one grows beyond this; a single line may be longer.",
+        "bytes",
+        ge=1024,
+        le=2**40,
+    )
+
+    @model_validator(mode="after")
+    def _records_what_is_played(self):
+        source = getattr(self, "input", SAMPLER)  # a key of algorithms that may learn from files
+        plays = SAMPLER in source if isinstance(source, dict) else source == SAMPLER
+        if self.output is not None and not plays:
+            raise MisfitError("output", "nothing is played where input names files alone, so nothing can be recorded")
+        return self
+
+
+def output_folder(config, run_folder):
+    """Return the folder that the workers of a run record into, absolute, or None.
+
+    ``run_folder``: that of the run, None for a Trainer without one.
+    """
+    output = getattr(config, "output", None)
+    if output is None:
+        return None
+    if output == LOGDIR:
+        return os.path.join(os.path.abspath(run_folder or os.curdir), FOLDER)
+    return os.path.abspath(os.path.expanduser(output))

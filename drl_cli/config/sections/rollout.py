@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 
 from drl_cli.config.schema import MisfitError, Section, Whole, key
 from drl_cli.config.sections.exploration import ExplorationConfig
-from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.output import OutputKeys
+from drl_cli.config.sections.offline import OutputKeys, reads_only
 
 
 class WorkerKeys(Section):
