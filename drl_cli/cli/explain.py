@@ -125,11 +125,7 @@ def whence(row, is_short=False):
     if "stands_for" in row:
         told += f", stands for {row['stands_for']:g}"
     if "why" in row:
-        rllib = (
-            row["rllib"]
-            if isinstance(row["rllib"], str)
-            else load("drl_cli.errors:shown")(row["rllib"])
-        )
+        rllib = row["rllib"] if isinstance(row["rllib"], str) else load("drl_cli.errors:shown")(row["rllib"])
         told += f" (RLlib: {rllib})"
     return told
 

@@ -14,6 +14,9 @@ SECRET_IN_TEXT = re.compile(
 )
 HIDDEN = "***"
 
+MAX_TEXT = 4096  # characters of a string value
+MAX_DEPTH = 32  # of nested values
+
 
 def copied(value: Any) -> Any:
     """Return a deep copy of the mappings and lists in ``value``."""

@@ -19,13 +19,12 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from drl_cli.config.origins import Path, Where, origin
+from drl_cli.config.plain_data import MAX_DEPTH, MAX_TEXT
 from drl_cli.errors import ConfigError
 
-MAX_TEXT = 4096  # characters of one value
 MAX_DIGITS = 400  # beyond it int() refuses or is slow, and nothing that is configured needs it
 MAX_BYTES = 1_000_000
 MAX_NODES = 10_000
-MAX_DEPTH = 32
 
 TAGS = {f"tag:yaml.org,2002:{kind.__name__}": kind for kind in (float, int, bool, str)}
 """Tags of plain scalars (``!!float 1e5``), as rl-baselines3-zoo writes them."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drl_cli.config.sections.exploration import exploration_settings
+from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.policies.exploration.levels import scheduled
 
 ROWS = 1024  # observations in one forward pass: stacks of images are large

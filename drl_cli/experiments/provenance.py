@@ -7,7 +7,7 @@ from drl_cli.algorithms import table
 from drl_cli.config import key_description, plain_data
 from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.parse import origins
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.sections.common import min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
 from drl_cli.experiments import experiment_files, resume

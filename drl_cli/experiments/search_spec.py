@@ -22,7 +22,7 @@ from drl_cli.config.experiment_keys import listed_formats
 from drl_cli.config.origins import Layers, Where
 from drl_cli.config.parse import refuse
 from drl_cli.config.plain_data import redact_command
-from drl_cli.config.sections.resources import bundles
+from drl_cli.config.sections.common import bundles
 from drl_cli.errors import ConfigError, DrlError, shown
 from drl_cli.experiments import experiment_defaults, experiment_files, scheduler_choice
 from drl_cli.experiments.searched_experiment import Searched

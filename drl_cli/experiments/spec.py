@@ -36,7 +36,7 @@ from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
 from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
-from drl_cli.config.sections import exploration
+from drl_cli.config.sections import exploration_settings
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.envs import callbacks, make, preprocessors, remote_env, render
 from drl_cli.errors import ConfigError, DrlError, ExperienceError, InputError, suggestion
@@ -304,9 +304,9 @@ class Draft:
         keys, env = self._keys, self._env
         env_config = self._config.env_config
         plan = preprocessors.plan(self._config, env.id)
-        process.set_environs(environment_variables.texts(self._config.extra_python_environs_for_driver))
+        process.set_environs(environment_variables.as_strings(self._config.extra_python_environs_for_driver))
         spaces = make.check(env.id, env_config, self._row, plan, table.fitting())
-        misfits = exploration.misfits(self._config, spaces["action"]["kind"])
+        misfits = exploration_settings.misfits(self._config, spaces["action"]["kind"])
         misfits += filter_misfits(self._config, spaces["obs"]["shape"])
         misfits += remote_env.misfits(self._config)
         refuse([*misfits, *render.misfits(self._config, env.id, plan)], "the command")

@@ -7,7 +7,7 @@ import pytest
 from drl_cli.algorithms import table
 from drl_cli.config import key_description
 from drl_cli.config.parse import read
-from drl_cli.config.sections.exploration import exploration_settings, misfits
+from drl_cli.config.sections.exploration_settings import exploration_settings, misfits
 from drl_cli.errors import InputError
 from drl_cli.extras import load
 from drl_cli.policies.exploration.custom_exploration import register_exploration

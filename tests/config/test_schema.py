@@ -9,7 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.config.key_description import allowed, leaves
 from drl_cli.config.schema import Section, default, key
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.sections.common import min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.resources import gpus
 from drl_cli.extras import load

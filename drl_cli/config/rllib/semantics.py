@@ -17,7 +17,7 @@ Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_o
 """
 
 from drl_cli.config.key_description import fields_of
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.sections.common import min_iter_seconds
 from drl_cli.config.sections.offline import reads_only
 
 BATCH = ("rollout_fragment_length", "train_batch_size")

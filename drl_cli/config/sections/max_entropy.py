@@ -7,6 +7,7 @@ Names and meanings are RLlib's SAC (1.0.1; Haarnoja et al. 2018, arXiv:1812.0590
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, key
 from drl_cli.config.sections.exploration import DrawnExploration
@@ -77,7 +78,7 @@ class SoftKeys(LearnersPriorities):
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
 
     @model_validator(mode="after")
-    def _explores_in_one_way(self):
+    def _explores_in_one_way(self) -> Self:
         exploration = self.exploration_config
         if self.use_sde and exploration.type not in ("StochasticSampling", "Random"):
             raise MisfitError(

@@ -14,6 +14,7 @@ Deviations:
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, default, key
 from drl_cli.config.sections.common import CommonKeys
@@ -51,7 +52,7 @@ class OnPolicyExploration(ExplorationConfig):
     type: Literal["StochasticSampling"] = key("StochasticSampling", TYPE)
 
     @model_validator(mode="after")
-    def _draws_from_the_policy(self):
+    def _draws_from_the_policy(self) -> Self:
         if self.random_timesteps:
             raise MisfitError(
                 "random_timesteps", "actions that the policy did not draw cannot be learnt from; leave it out"
@@ -150,7 +151,7 @@ class OnPolicyKeys(
     )
 
     @model_validator(mode="after")
-    def _takes_no_cut_return_for_a_whole_one(self):
+    def _takes_no_cut_return_for_a_whole_one(self) -> Self:
         """Refuse what each key allows but the keys together do not."""
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
@@ -184,7 +185,9 @@ class StateDependentKeys(Section):
     )
 
     @model_validator(mode="after")
-    def _explores_in_one_way(self):
+    def _explores_in_one_way(self) -> Self:
+        if not isinstance(self, OnPolicyKeys):
+            return self
         if self.use_sde and self.model.use_lstm:
             raise MisfitError("use_sde", "true fits no LSTM: its features change with every step; keep one of them")
         if self.use_sde and self.model.free_log_std:
@@ -196,6 +199,6 @@ class StateDependentKeys(Section):
         return self
 
 
-def sequence_length(config):
+def sequence_length(config: OnPolicyKeys) -> int:
     """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
     return config.model.max_seq_len if config.model.use_lstm else 1

@@ -96,7 +96,7 @@ class OwnExploration:
     """A registered exploration as the worker wants it: what it lacks is filled in, what it returns is checked."""
 
     def __init__(self, settings, spec, count):
-        """``settings``: of ``config.sections.exploration.exploration_settings``."""
+        """``settings``: of ``config.sections.exploration_settings``."""
         self.name, self._action = settings["type"], spec.action
         registered = plugins.EXPLORATIONS.find(self.name)
         own = {name: settings[name] for name in registered.defaults()}

@@ -11,7 +11,8 @@ Types, keys and meanings are RLlib's (1.0.1), resolved by ``config.sections.expl
 
 import numpy as np
 
-from drl_cli.config.sections.exploration import TYPES, exploration_settings
+from drl_cli.config.sections.exploration import TYPES
+from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.policies.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise
 from drl_cli.policies.exploration.custom_exploration import OwnExploration
 from drl_cli.policies.exploration.draws import EpsilonGreedy, Random, SoftQ, StochasticSampling
