@@ -1,6 +1,6 @@
 """``report(kind, **fields)``: the one way in which anything below the command line speaks.
 
-The live screen, ``drl.log``, ``events.jsonl`` and ``status.json`` are listeners; nobody else prints. Fields are plain
+The live screen, ``drl.log``, ``events.jsonl`` and ``status.json`` are listeners; nothing else prints. Fields are plain
 data (numbers, strings, lists, dicts of them). Reports may come from any thread; listeners run in the thread that
 reports, one report at a time.
 

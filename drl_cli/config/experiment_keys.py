@@ -35,7 +35,7 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...
 
 
 class ExperimentKeys(Section):
-    """One experiment: what runs on what, when it stops, what is kept."""
+    """One experiment: algorithm, environment, when it stops, what is kept."""
 
     run: str | None = key(None, "The algorithm; the same as --run.", allowed="the name of an algorithm")
     env: str | None = key(None, "The gymnasium id of the environment; the same as --env.", allowed="a gymnasium id")
@@ -99,8 +99,8 @@ class ExperimentKeys(Section):
     )
     resources_per_trial: PlainMapping | None = key(
         None,
-        "What each trial of a search asks of Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its workers; null "
-        "takes one CPU and what num_workers and its neighbours ask for.",
+        "What each trial of a search requests from Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its "
+        "workers; null takes one CPU and what num_workers and its neighbours ask for.",
     )
 
 
@@ -119,7 +119,7 @@ NOT_YET = {
 
 
 def refusal(path: Sequence[str], config_keys: Container[str] = frozenset()) -> str | None:
-    """Return why a field is refused and what is written instead, or None for a name that nobody has.
+    """Return why a field is refused and what is written instead, or None for an unknown name.
 
     ``config_keys``: the keys of all algorithms, which belong one level deeper.
     """

@@ -1,6 +1,6 @@
 """Where the keys of a config came from, for messages and records; and mappings laid over one another that keep track of it.
 
-``Where`` is made by whoever reads a file or a flag (``config.assignments``, ``experiments``), read by ``config.parse``. In
+A ``Where`` is made where a file or a flag is read (``config.assignments``, ``experiments``); ``config.parse`` reads it. In
 ``Layers`` a later layer wins key by key (sections are merged), and a notice says what it replaced.
 """
 

@@ -101,7 +101,7 @@ def load_json_text(text: str, where: Where | str) -> tuple[dict[str, Any], Lines
     _check_limits(data, where)
     try:
         lines = _json_lines(text, where)
-    except ConfigError:  # a text that is JSON but not YAML; its values are good, its lines unknown
+    except ConfigError:  # JSON that is not YAML: its values are good, its lines unknown
         lines = {}
     return _mapping(data, where), lines
 

@@ -51,8 +51,8 @@ class IterationKeys(Section):
     )
     callbacks: str | None = key(
         None,
-        "Code of one's own that looks at episodes, steps and results: the name under which a module of --import, or an "
-        "installed package, has registered it (drl_cli.register_callbacks).",
+        "Your own code that runs at episodes, steps and results: the name under which a module of --import, or an installed "
+        "package, has registered it (drl_cli.register_callbacks).",
         allowed="the name of registered callbacks, or null",
         min_length=1,
         max_length=200,
@@ -64,7 +64,7 @@ class IterationKeys(Section):
         "WARN", "How much goes into the run's log; -v is INFO, -vv DEBUG."
     )
     log_sys_usage: bool = key(
-        True, "Whether results say how busy the machine is (perf/cpu_util_percent, perf/ram_util_percent)."
+        True, "Whether results have the load of the machine (perf/cpu_util_percent, perf/ram_util_percent)."
     )
     checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
 

@@ -37,7 +37,7 @@ class Optimization(Section):
 
 
 class SoftKeys(LearnersPriorities):
-    """The policy, its critics, the temperature between reward and entropy."""
+    """The policy, its critics, and the temperature alpha that weighs entropy against reward."""
 
     Q_model: FullyConnected = key(FullyConnected(), "The network of each critic.")
     policy_model: FullyConnected = key(FullyConnected(), "The network of the policy.")

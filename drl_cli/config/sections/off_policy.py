@@ -52,7 +52,9 @@ class TwinKeys(Section):
 class DelayKeys(Section):
     """How often the policy is updated."""
 
-    policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)
+    policy_delay: Whole = key(
+        1, "Delayed policy updates: updates of the critics for each one of the policy.", "updates", ge=1, le=1000
+    )
 
 
 class LearnersPriorities(Section):
@@ -63,7 +65,7 @@ class LearnersPriorities(Section):
         if isinstance(self, ReplayKeys) and self.worker_side_prioritization:
             raise MisfitError(
                 "worker_side_prioritization",
-                "workers judge for DQN, DDPG and their kin; here the learner gives all priorities. Leave it out",
+                "workers compute priorities for DQN, DDPG and their kin; here the learner computes all of them. Leave it out",
             )
         return self
 

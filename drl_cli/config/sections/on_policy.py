@@ -77,7 +77,7 @@ class OnPolicyKeys(
         ),
     },
 ):
-    """What every algorithm has that learns from what its newest, or almost newest, policy has just done."""
+    """What every algorithm has that learns from steps of its newest, or almost newest, policy."""
 
     model: OnPolicyNetwork = key(OnPolicyNetwork(), "The network of the policy and that of the value.")
     vf_share_layers: bool = key(
@@ -124,7 +124,7 @@ class OnPolicyKeys(
         why=CLIP_WHY,
     )
     use_critic: bool = key(
-        True, "Whether a learnt value of states is subtracted from returns and stands in for what was cut off."
+        True, "Whether a learnt state value is the baseline of returns, and bootstraps those that were cut off."
     )
     use_gae: bool = key(
         True,
@@ -132,7 +132,7 @@ class OnPolicyKeys(
     )
     lambda_: float = key(
         0.95,
-        "Weight of longer returns in advantages: 0 trusts the value of the next state, 1 only rewards.",
+        "GAE's lambda, the weight of longer returns in advantages: 0 bootstraps from the next state, 1 takes rewards alone.",
         alias="lambda",
         needs=("use_gae", 1),
         ge=0,
@@ -141,7 +141,7 @@ class OnPolicyKeys(
         why="the value that Schulman et al. 2016 and the published recipes settle on",
     )
     vf_loss_coeff: float = key(0.5, "Weight of the value's loss beside the policy's.", ge=0, le=1e6)
-    entropy_coeff: Rate = key(0.0, "Weight of the policy's entropy, which the loss rewards.", "per nat", RATE_ALLOWED)
+    entropy_coeff: Rate = key(0.0, "Weight of the entropy bonus in the loss.", "per nat", RATE_ALLOWED)
 
     fake_gpus: bool = key(
         False,

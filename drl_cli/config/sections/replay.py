@@ -22,15 +22,15 @@ class BufferKeys(Section):
 
     buffer_size: Whole = key(
         1_000_000,
-        "Env steps that the replay holds, all shards together; the oldest make room.",
+        "Env steps that the replay holds, all shards together; the oldest are overwritten.",
         "env steps",
         ge=1,
         le=1e9,
     )
     learning_starts: Whole = key(
         1500,
-        "Env steps before the first update; until then actions are uniformly random. Files alone are learnt from when they "
-        "have been read, or the buffer is full.",
+        "Warm-up: env steps before the first update; until then actions are uniformly random. Files alone are learnt from "
+        "when they have been read, or the buffer is full.",
         "env steps",
         ge=0,
     )
@@ -45,9 +45,9 @@ class BufferKeys(Section):
     )
     training_intensity: float | None = key(
         None,
-        "Transitions trained per env step sampled; honoured both ways: too few updates hold sampling back, too few "
-        "samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With files "
-        "alone every so many transitions trained count as one env step.",
+        "Replay ratio: transitions trained per env step sampled; kept from both sides: too few updates hold sampling back, "
+        "too few samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With "
+        "files alone every so many transitions trained count as one env step.",
         "transitions trained per env step",
         gt=0,
         le=1e6,

@@ -69,7 +69,7 @@ class ResourceKeys(Section):
     """What the parts of a run need of the machine or the cluster."""
 
     num_gpus: float = key(0.0, "GPUs of the learner; fractions share one.", "GPUs", ge=0, le=1024)
-    num_cpus_per_worker: float = key(1.0, "Logical CPUs that each worker asks of Ray.", "CPUs", ge=0, le=1024)
+    num_cpus_per_worker: float = key(1.0, "Logical CPUs that each worker requests from Ray.", "CPUs", ge=0, le=1024)
     num_cpus_for_driver: float = key(
         1.0,
         "Logical CPUs of the run's own process, which learns: a Ray that the run starts has so many beside its workers', "
@@ -80,17 +80,17 @@ class ResourceKeys(Section):
     )
     memory_per_worker: Whole = key(
         0,
-        "Memory that must be free, by Ray's count, where a worker is placed; 0 asks for none. It limits nothing.",
+        "Memory that must be free, by Ray's count, where a worker is placed; 0 requests none. It limits nothing.",
         "bytes",
         needs=("num_workers", 1),
         ge=0,
     )
     num_gpus_per_worker: float = key(
-        0.0, "GPUs that each worker asks of Ray; fractions share one.", "GPUs", ge=0, le=1024
+        0.0, "GPUs that each worker requests from Ray; fractions share one.", "GPUs", ge=0, le=1024
     )
     custom_resources_per_worker: dict[str, Annotated[float, Field(ge=0)]] = key(
         {},
-        "Custom Ray resources that each worker asks for.",
+        "Custom Ray resources that each worker requests.",
         "amount by resource name",
         allowed="a mapping of names to numbers ≥ 0",
     )

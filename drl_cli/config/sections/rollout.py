@@ -70,8 +70,8 @@ class RolloutKeys(WorkerKeys, OutputKeys):
 
     synchronize_filters: bool = key(
         True,
-        "Whether all workers act with the statistics of observation_filter over what all have seen; false: each acts with "
-        "those of what it has seen itself. What is learnt, scored and saved has those of all.",
+        "Whether all workers act with the statistics of observation_filter over the samples of all of them; false: each acts "
+        "with those of its own samples. Learner, evaluations and checkpoints have those of all.",
     )
     remote_worker_envs: bool = key(
         False,
@@ -83,8 +83,8 @@ class RolloutKeys(WorkerKeys, OutputKeys):
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
     no_done_at_end: bool = key(
         False,
-        "Take every end of a training episode for a cut: what would have come after it is estimated, also where the world "
-        "really ended. Time limits are taken for cuts anyway.",
+        "Take every end of a training episode for a truncation: the value of its last observation is bootstrapped, also where "
+        "the episode terminated. Time limits are truncations anyway.",
     )
     soft_horizon: bool = key(
         False,

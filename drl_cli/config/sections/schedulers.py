@@ -32,7 +32,7 @@ class MedianStoppingKeys(FIFOKeys):
     min_samples_required: Whole = key(3, "Trials that a median needs.", "trials", ge=1)
     min_time_slice: float = key(
         60.0,
-        "A trial that cannot be judged yet lets a waiting one go first after so much.",
+        "Time after which a trial that cannot be compared yet is paused in favour of a waiting one.",
         "units of time_attr",
         ge=0,
         rllib=0,
