@@ -28,7 +28,7 @@ LADDERS = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "initial_sca
 BETA = "prioritized_replay_beta_annealing_timesteps"
 
 
-class Reading(Protocol):
+class RenamedKeys(Protocol):
     """A mapping whose spellings are replaced one by one, and what is to be said of that (of ``config.rllib.aliases``)."""
 
     mapping: dict[str, Any]
@@ -37,7 +37,7 @@ class Reading(Protocol):
     notices: list[str]
 
 
-def settle(reading: Reading, schema: type[Section], where: Where) -> None:
+def settle(reading: RenamedKeys, schema: type[Section], where: Where) -> None:
     """Replace such keys in ``reading``."""
     settling = _Settling(reading, schema, where)
     settling.switch_off_evaluations()
@@ -50,7 +50,7 @@ def settle(reading: Reading, schema: type[Section], where: Where) -> None:
 class _Settling:
     """The mapping of a reading, and what is said of it."""
 
-    def __init__(self, reading: Reading, schema: type[Section], where: Where) -> None:
+    def __init__(self, reading: RenamedKeys, schema: type[Section], where: Where) -> None:
         self._reading, self._mapping, self._schema, self._where = reading, reading.mapping, schema, where
 
     def switch_off_evaluations(self) -> None:
