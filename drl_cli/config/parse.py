@@ -76,8 +76,8 @@ def read(
         problem = f"config: {shown(mapping)} is not a mapping of keys to values{_at(where, ())}."
         return None, [problem], []
     schema = load(algorithm.config)
-    mapping, moved, problems, notices = renamed(mapping, where, schema)
-    mapping, of_evaluation, more_notices = evaluation_overrides.settled(mapping, schema, where)
+    given, moved, problems, notices = renamed(mapping, where, schema)
+    mapping, of_evaluation, more_notices = evaluation_overrides.settled(given, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
     where = where.renaming(moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
@@ -88,16 +88,15 @@ def read(
     return config, problems, notices + _idle(config, mapping, where)
 
 
-def origins(schema: type[Section], mapping: dict[str, Any], where: Where | str) -> dict[str, str]:
+def origins(schema: type[Section], mapping: Mapping[str, Any], where: Where | str) -> dict[str, str]:
     """Return {dotted key: place} of the keys of ``schema`` that ``mapping`` (as it was read, from ``where``) gives.
 
     A place is ``"tuned.yaml:12"`` or ``"--config"``, with ``", as sample_batch_size"`` after it where the key was written in a
     spelling of RLlib's that is not ours. What is missing is at its default.
     """
-    where = origin(where)
-    mapping, renamed_paths, _, _ = renamed(mapping, where, schema)
-    where = where.renaming(renamed_paths)
-    return {".".join(path): where.place(path) for path, _ in leaves(schema) if has_path(mapping, path)}
+    given, moved, _, _ = renamed(mapping, origin(where), schema)
+    places = origin(where).renaming(moved)
+    return {".".join(path): places.place(path) for path, _ in leaves(schema) if has_path(given, path)}
 
 
 def _idle(config: Section, mapping: Mapping[str, Any], where: Where) -> list[str]:
