@@ -5,7 +5,7 @@ import re
 import documented
 import pytest
 
-from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.experiments.tuned_files import shipped
 
 ROOT = documented.ROOT
 FOLDERS = ("docs", "tests", "benchmarks", "tuned_examples", "drl_cli")
@@ -85,7 +85,7 @@ def test_figures_of_the_readme_stand_in_the_measured_tables():
 @pytest.mark.parametrize(
     ("literal", "wrong"),
     [
-        ("docs/house.rst", []),
+        ("docs/architecture.rst", []),
         ("docs/no.rst", ["docs/no.rst"]),
         ("runtime/loops", []),
         ("a/b", []),

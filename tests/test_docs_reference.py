@@ -15,7 +15,7 @@ from drl_cli.cli import drl, endings
 from drl_cli.config.key_description import leaves
 from drl_cli.config.result_names import RESULT_FIELDS
 from drl_cli.experiments import tuned_files
-from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.experiments.tuned_files import shipped
 from drl_cli.extras import load
 
 ROOT = documented.ROOT
@@ -74,7 +74,7 @@ def test_exit_codes_are_told(made):
     assert {int(code): text for code, text in listed} == endings.EXIT_CODES
 
 
-@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_algorithm_is_told_with_every_key(row, made):
     told = re.findall(r"^``(\S+)`` = ``", made[f"algorithms/{row.name}.rst"], re.MULTILINE)
     assert sorted(told) == sorted(".".join(path) for path, _ in leaves(load(row.config)))
@@ -141,7 +141,7 @@ def test_build_with_an_error_box_in_a_page_fails(tmp_path):
     """The theme paints one over a table of contents of the page's own, without a warning."""
     docs = tmp_path / "docs"
     docs.mkdir()
-    for name in ("conf.py", "error_boxes.py", "make_reference.py"):
+    for name in ("conf.py", "error_boxes.py", "make_architecture.py", "make_reference.py"):
         shutil.copy(ROOT / "docs" / name, docs)
     (docs / "_static").symlink_to(ROOT / "docs" / "_static")
     (tmp_path / "drl_cli").symlink_to(ROOT / "drl_cli")

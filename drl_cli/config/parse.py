@@ -4,7 +4,7 @@ Used by ``experiments`` (flags, files, resumed runs) and wherever a config is re
 line: the key's path, what was given, what is allowed, the nearest valid key, and the file and line or the flag.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ Refusal: TypeAlias = Callable[[Path], str | None]
 """Says why the key at a path, which a schema lacks, is refused; None for a key that is simply unknown."""
 
 
-def parse(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Sequence[SchemaRow] = ()) -> CommonKeys:
+def parse(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Iterable[SchemaRow] = ()) -> CommonKeys:
     """Return the frozen config of ``algorithm`` that ``mapping`` describes.
 
     Args:
@@ -67,14 +67,33 @@ def _refused(problems: Sequence[str], what: str) -> ConfigError:
     return ConfigError("\n".join(lines))
 
 
+class ReadConfig(NamedTuple):
+    """What was read of a mapping: the config, or None where there are ``problems``; and ``notices``.
+
+    ``given``: the mapping in this program's spelling. ``where.place(path)`` says where a key of it stands, and in which
+    spelling it is written there.
+    """
+
+    config: CommonKeys | None
+    problems: list[str]
+    notices: list[str]
+    given: dict[str, Any]
+    where: Where
+
+
 def read(
-    algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Sequence[SchemaRow] = ()
+    algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Iterable[SchemaRow] = ()
 ) -> tuple[CommonKeys | None, list[str], list[str]]:
     """Return (config or None, problems, notices); as ``parse``, for callers that find more problems themselves."""
+    return read_given(algorithm, mapping, where, rows)[:3]
+
+
+def read_given(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Iterable[SchemaRow] = ()) -> ReadConfig:
+    """Return a ReadConfig; as ``read``, for callers that record where each key was given."""
     where = origin(where)
     if not isinstance(mapping, dict):
         problem = f"config: {shown(mapping)} is not a mapping of keys to values{_at(where, ())}."
-        return None, [problem], []
+        return ReadConfig(None, [problem], [], {}, where)
     schema = load(algorithm.config)
     given, moved, problems, notices = renamed(mapping, where, schema)
     mapping, of_evaluation, more_notices = evaluation_overrides.settled(given, schema, where)
@@ -84,19 +103,17 @@ def read(
     config, more = _validated(mapping, reader)
     problems += more
     if config is None or problems:
-        return None, problems, notices
-    return config, problems, notices + _idle(config, mapping, where)
+        return ReadConfig(None, problems, notices, given, where)
+    return ReadConfig(config, problems, notices + _idle(config, mapping, where), given, where)
 
 
-def origins(schema: type[Section], mapping: Mapping[str, Any], where: Where | str) -> dict[str, str]:
-    """Return {dotted key: place} of the keys of ``schema`` that ``mapping`` (as it was read, from ``where``) gives.
+def origins(schema: type[Section], read: ReadConfig) -> dict[str, str]:
+    """Return {dotted key: place} of the keys of ``schema`` that the mapping of which ``read`` was made gives.
 
     A place is ``"tuned.yaml:12"`` or ``"--config"``, with ``", as sample_batch_size"`` after it where the key was written in a
     spelling of RLlib's that is not ours. What is missing is at its default.
     """
-    given, moved, _, _ = renamed(mapping, origin(where), schema)
-    places = origin(where).renaming(moved)
-    return {".".join(path): places.place(path) for path, _ in leaves(schema) if has_path(given, path)}
+    return {".".join(path): read.where.place(path) for path, _ in leaves(schema) if has_path(read.given, path)}
 
 
 def _idle(config: Section, mapping: Mapping[str, Any], where: Where) -> list[str]:

@@ -4,7 +4,7 @@ Used by ``config.parse``. Which algorithms that run here have a key is read off 
 COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its algorithms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.origins import Path
@@ -186,7 +186,7 @@ SESSION_NOT_YET = frozenset(
 """Fields of TensorFlow's ConfigProto that are not passed on."""
 
 
-def refusal(path: Path, algorithm: str, schema: type[Section], rows: Sequence[SchemaRow] = ()) -> str | None:
+def refusal(path: Path, algorithm: str, schema: type[Section], rows: Iterable[SchemaRow] = ()) -> str | None:
     """Return why a key that ``schema`` lacks is refused, or None if neither RLlib nor another algorithm has such a key.
 
     ``path`` is a tuple of keys, ``algorithm`` the name of the one that runs, ``rows`` those of ``algorithms.table``.
@@ -214,7 +214,7 @@ def refusal(path: Path, algorithm: str, schema: type[Section], rows: Sequence[Sc
     return None
 
 
-def _top_level(name: str, algorithm: str, schema: type[Section], rows: Sequence[SchemaRow]) -> str | None:
+def _top_level(name: str, algorithm: str, schema: type[Section], rows: Iterable[SchemaRow]) -> str | None:
     if name in RLLIB_2:
         why = _top_level(RLLIB_2[name], algorithm, schema, rows)
         return f"RLlib 2's name of {RLLIB_2[name]}, {why}" if why else None
@@ -234,7 +234,7 @@ def _top_level(name: str, algorithm: str, schema: type[Section], rows: Sequence[
     return key_here(name, schema) or _elsewhere(name, algorithm, schema, rows)
 
 
-def _elsewhere(name: str, algorithm: str, schema: type[Section], rows: Sequence[SchemaRow]) -> str | None:
+def _elsewhere(name: str, algorithm: str, schema: type[Section], rows: Iterable[SchemaRow]) -> str | None:
     """Return why a name from elsewhere has no key in this algorithm, or None if it is no such name."""
     if name not in KEYS:
         return None

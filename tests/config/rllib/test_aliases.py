@@ -10,7 +10,7 @@ from drl_cli.config.strict_yaml import load_yaml_text
 
 def reading(name, mapping, where="--config"):
     """Return (config, problems, notices)."""
-    return read(table.find(name), mapping, where, table.ALGORITHMS)
+    return read(table.find(name), mapping, where, table.built_in())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""The maximum-entropy algorithms in sessions of their own, for tests: ``machine(kind, keys)``, ``block(made)``, ``KINDS``."""
+
+import numpy as np
+from machine import RATES, Machine, discrete_spaces, spaces
+
+from drl_cli.algorithms import cql_graph, crossq, crossq_graph, sac, sac_graph, tqc, tqc_graph
+from drl_cli.algorithms.cql import CQLConfig
+from drl_cli.algorithms.crossq import CrossQConfig
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.algorithms.tqc import TQCConfig
+from drl_cli.config.sections.max_entropy import Optimization
+
+OBS, ACTION, N, SEED = 2, 2, 3, 5
+SPACES = {"Box": spaces(OBS, ACTION), "Discrete": discrete_spaces(OBS, N)}
+KINDS = {
+    "sac": (SACConfig, (sac, sac_graph), "Box"),
+    "discrete": (SACConfig, (sac, sac_graph), "Discrete"),
+    "tqc": (TQCConfig, (tqc, tqc_graph), "Box"),
+    "crossq": (CrossQConfig, (crossq, crossq_graph), "Box"),
+    "cql": (CQLConfig, (sac, cql_graph), "Box"),
+    "cql discrete": (CQLConfig, (sac, cql_graph), "Discrete"),
+}
+_SMALL = {"tqc": {"n_quantiles": 3, "top_quantiles_to_drop_per_net": 1}, "crossq": {"policy_delay": 1}}
+_SMALL |= dict.fromkeys(("cql", "cql discrete"), {"bc_iters": 0, "num_actions": 2})
+
+
+def config(kind, **keys):
+    """Return the config of ``kind`` with a small net and batch; ``hiddens`` and ``activation`` are those of both nets."""
+    model = {"fcnet_hiddens": keys.pop("hiddens", (3,)), "fcnet_activation": keys.pop("activation", "tanh")}
+    small = {"train_batch_size": 4, "updates_per_call": 8, "Q_model": model, "policy_model": model}
+    given = small | {"optimization": Optimization(**RATES), "initial_alpha": 0.3} | _SMALL.get(kind, {}) | keys
+    return KINDS[kind][0](**given)
+
+
+def machine(kind, made, of_spaces=None, xla=False):
+    """Return the Machine of ``kind`` for the config ``made``."""
+    _, modules, actions = KINDS[kind]
+    return Machine(made, of_spaces or SPACES[actions], SEED, xla, modules)
+
+
+def block(kind, made, seed=0):
+    """Return a block of random transitions of every kind of discount, with weights where the config asks for them."""
+    rng = np.random.default_rng(seed)
+    lead = (made.updates_per_call, made.train_batch_size)
+    found = {
+        "obs": rng.normal(0, 1, (*lead, OBS)).astype(np.float32),
+        "action": rng.uniform(-1, 1, (*lead, ACTION)).astype(np.float32),
+        "reward": rng.normal(0, 1, lead).astype(np.float32),
+        "discount": rng.choice(np.float32([0.0, 0.9, 0.81]), lead),
+        "next_obs": rng.normal(0, 1, (*lead, OBS)).astype(np.float32),
+    }
+    if KINDS[kind][2] == "Discrete":
+        found["action"] = rng.integers(0, N, lead).astype(np.int32)
+    if made.prioritized_replay:
+        found["weight"] = rng.uniform(0.1, 1.0, lead).astype(np.float32)
+    return found
