@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import stat
+from os import PathLike
 from typing import Any
 
 from drl_cli.config.origins import Where, origin
@@ -17,7 +18,7 @@ from drl_cli.errors import ConfigError, suggestion
 _PLAIN_PAIR = re.compile(r"[A-Za-z_][\w./-]*:\S+")
 
 
-def read_text(path: str) -> str:
+def read_text(path: str | PathLike[str]) -> str:
     """Return the text of a regular UTF-8 file of at most 1 MB. Raises ConfigError."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not hang the command
@@ -38,7 +39,7 @@ def read_text(path: str) -> str:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start}).") from error
 
 
-def _beside(path: str) -> str:
+def _beside(path: str | PathLike[str]) -> str:
     """Return `` Did you mean …?`` for the file of the same folder that is called most alike."""
     folder, name = os.path.split(path)
     try:
@@ -47,7 +48,7 @@ def _beside(path: str) -> str:
         return ""
 
 
-def load_file(path: str) -> tuple[dict[str, Any], Where]:
+def load_file(path: str | PathLike[str]) -> tuple[dict[str, Any], Where]:
     """Return (mapping, Where) of a YAML file, or of a JSON file if its name ends so. Raises ConfigError."""
     text = read_text(path)
     load = load_json_text if str(path).lower().endswith(".json") else load_yaml_text

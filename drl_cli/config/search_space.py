@@ -62,8 +62,8 @@ class Sampler:
         return "log" in self.kind
 
     @property
-    def step(self) -> float | None:
-        """The step that values are rounded to, or None."""
+    def step(self) -> Any:
+        """The step that values are rounded to, a whole number where ``is_whole``; or None."""
         return self.arguments[2] if self.kind.startswith("q") else None
 
     @property

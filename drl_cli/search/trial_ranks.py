@@ -125,7 +125,7 @@ def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
     if row not in table.built_in():
         return {}
     config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
-    return semantics.said(config)
+    return semantics.said(config) if config else {}
 
 
 def file_text(data: SearchData, trials: Trials, command: str) -> str:

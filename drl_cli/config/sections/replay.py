@@ -131,6 +131,16 @@ class ReplayKeys(BufferKeys):
         return self
 
 
+class ReplayRatio(Protocol):
+    """A config with ``BufferKeys``."""
+
+    @property
+    def training_intensity(self) -> float | None: ...
+
+    @property
+    def train_batch_size(self) -> int: ...
+
+
 class ShardedReplay(Protocol):
     """A config with ``BufferKeys`` and ``WorkerKeys``."""
 
@@ -150,7 +160,7 @@ class SequenceReplay(Protocol):
     model: RecurrentNetwork
 
 
-def intensity(config: BufferKeys) -> float:
+def intensity(config: ReplayRatio) -> float:
     """Return the transitions to train per env step sampled: ``training_intensity`` with its null resolved."""
     if config.training_intensity is not None:
         return config.training_intensity
