@@ -80,7 +80,7 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
     comparing = load("drl_cli.analysis.comparison")
     runs = run_options.open_runs(words, local_dirs)
     groups = load("drl_cli.analysis.run_groups").group(runs, by)
-    asked = comparing.Asked(score, at, goal)
+    asked = comparing.CompareOptions(score, at, goal)
     document = comparing.compare(
         groups, lambda run: load("drl_cli.runs.loggers.truncate_tables:read_rows")(run.path), asked
     )

@@ -13,6 +13,7 @@ from typing import TextIO
 import click
 
 from drl_cli.cli import budget, figures, terminal
+from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.extras import load
 from drl_cli.process import seconds_since_start
 
@@ -21,7 +22,6 @@ MIN_SCREEN = (60, 18)  # columns, lines
 METRICS_WIDTH = 60  # columns of a line for callbacks' metrics
 STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
 AGAIN_S = {"best": 10.0, "checkpoint": 10.0, "evaluation": 30.0}  # between two lines that say nothing new
-EVALUATED = "evaluation/episode_reward_mean"
 COLORS = {"warning": "yellow", "goal": "green"}
 
 
@@ -106,7 +106,7 @@ class PlainConsole:
         """Whether what there is to say was said just before: the same score again, or one more checkpoint of many."""
         if kind == "best":
             known = (best_before or {}).get("value")
-            if fields["metric"] == EVALUATED:
+            if fields["metric"] == EVALUATION_REWARD:
                 return fields["value"] == known
         elif kind == "evaluation":
             if fields.get("confirmed") is not None or fields.get("episode_reward_mean") != self._scored:
@@ -196,5 +196,5 @@ def _checkpoint_line(fields):
 
 
 def _best_line(fields):
-    kind = "evaluation" if fields["metric"] == EVALUATED else "training reward"
+    kind = "evaluation" if fields["metric"] == EVALUATION_REWARD else "training reward"
     return f"best so far: {fields['checkpoint']}, {kind} {figures.reward(fields['value'])}"

@@ -149,7 +149,7 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
 
 def _demands(texts):
     """Return the Demands of ``--assert``. Raises ConfigError."""
-    found = load("drl_cli.runs.demands").parse(texts)
+    found = load("drl_cli.runs.stop_rules").parse_requirements(texts)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
         if one.field not in SCORES:
@@ -160,7 +160,7 @@ def _demands(texts):
 
 def _hold(demands, rows):
     """Raise CriterionMissed, which names what was missed, unless the greedy score of each checkpoint meets ``demands``."""
-    missed = load("drl_cli.runs.demands").missed
+    missed = load("drl_cli.runs.stop_rules").unmet_requirements
     lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
     if lines:
         raise CriterionMissed("\n  ".join(lines))

@@ -54,7 +54,7 @@ def run(session, checkpoints, asked, as_json):
     """Estimate the policy of each of ``checkpoints`` and print the table, or one JSON document."""
     estimating = load("drl_cli.analysis.checkpoint_estimates")
     config = load("drl_cli.cli.options:typed_object")(asked["config"], "--config")
-    what = estimating.asked_in(config, asked["data"], asked["gamma"], asked["epsilon"])
+    what = estimating.estimate_options(config, asked["data"], asked["gamma"], asked["epsilon"])
     candidates = [estimating.Candidate(path, what, asked["latest"]) for path in checkpoints]
     rows, told = [], set()
     for number, candidate in enumerate(candidates, 1):

@@ -145,7 +145,7 @@ def rollout(session, checkpoint, imports, **asked):
         _say_what_plays(subject, asked["explore"], seed)
     output = terminal.Output(session)
     playing = load("drl_cli.analysis.play")
-    kept = asked["out"] and _kept(asked["out"], playing, subject, output)
+    kept = asked["out"] and _kept(asked["out"], subject, output)
     player = playing.Player(
         subject.policy,
         lambda: subject.make_env(mode),
@@ -157,7 +157,7 @@ def rollout(session, checkpoint, imports, **asked):
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
     limits = playing.Limits(episodes, asked["steps"], subject.horizon, asked["max_steps"] or subject.max_steps)
-    progress = asked["track_progress"] and load("drl_cli.analysis.progress_file:ProgressFile")(asked["out"], limits)
+    progress = asked["track_progress"] and load("drl_cli.analysis.rollout_files:ProgressFile")(asked["out"], limits)
     told = (
         played.Json(output, subject, asked["explore"])
         if asked["as_json"]
@@ -184,11 +184,11 @@ def _is_batches(out):
     return bool(out) and out.lower().endswith(".json")
 
 
-def _kept(out, playing, subject, output):
+def _kept(out, subject, output):
     """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
     if _is_batches(out):
-        return load("drl_cli.analysis.episode_file").BatchFile(out)
-    return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
+        return load("drl_cli.analysis.rollout_files").BatchFile(out)
+    return load("drl_cli.analysis.rollout_files").EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
 def _to_keep(asked, playing):

@@ -156,7 +156,7 @@ def _trial(run, searches):
 
 
 def search_facts(search):
-    """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
+    """Return a ListedSearch (see ``runs.search_folders``) as the plain data of ``--json``."""
     told = (
         "id",
         "experiment",

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from drl_cli.cli import budget, console, figures, terminal
 from drl_cli.cli.view import RunView
+from drl_cli.config.result_names import EVALUATION_REWARD
 
 WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
 # Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
@@ -22,7 +23,6 @@ NOTICES_KEPT = 4  # lines that the chart leaves to them
 NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which there are blank ones
 LABEL = 12  # columns of the names on the left
-EVALUATED = "evaluation/episode_reward_mean"  # metric of a best that was evaluated
 Part = str | tuple[str, str]  # a text, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
@@ -145,7 +145,7 @@ def _best(view: RunView) -> list[Part]:
     if view.best is None:
         return [("not measured yet", "dim"), *goal]
     value = view.best.get("value")
-    kind = "" if view.best.get("metric") == EVALUATED else " of training"
+    kind = "" if view.best.get("metric") == EVALUATION_REWARD else " of training"
     reached = view.goal is not None and value is not None and value >= view.goal
     at = (f"   iteration {view.best.get('training_iteration')}{kind}", "dim")
     return [(f"{figures.reward(value):>8}", "green" if reached else ""), at, *goal]

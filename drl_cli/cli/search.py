@@ -67,7 +67,7 @@ def _newest(flags):
     if path is None:
         return None
     try:
-        run = load("drl_cli.runs.folder:find_unfinished")(home, name)
+        run = load("drl_cli.runs.find:find_unfinished")(home, name)
     except RunFolderError:
         return path
     own = f"_{path.stem.rpartition('_')[2]}_" in run.name

@@ -6,7 +6,6 @@ stdout leaves, training goes on.
 """
 
 import json
-import math
 import os
 import shlex
 import sys
@@ -28,8 +27,10 @@ from drl_cli.cli import (
     terminal,
 )
 from drl_cli.cli.view import RunView
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
 from drl_cli.errors import InputError
 from drl_cli.extras import load
+from drl_cli.strict_json import plain
 
 EXAMPLES = """
 drl train -f lunarlander-continuous-sac
@@ -40,7 +41,7 @@ drl train -f cartpole-ppo --restore ~/ray_results/default/RUN/checkpoint_000010 
 drl train --run PPO --env CartPole-v1 -s 'lr={loguniform: [1e-5, 1e-2]}' --num-samples 8 --scheduler ASHA --write best.yaml
 drl train --resume
 """
-GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
+GOALS = (EVALUATION_REWARD, TRAINING_REWARD)  # stop fields that are a reward to reach
 
 
 class TrainCommand(group.Command):
@@ -253,15 +254,7 @@ def command(*words):
 
 def json_line(value):
     """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
-    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
-
-
-def _finite(value):
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
 def _given(value):

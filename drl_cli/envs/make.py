@@ -56,9 +56,8 @@ def import_module(name: str) -> None:
     try:
         load(name)
     except DrlError as error:
-        if (
-            getattr(error.__cause__, "name", None) == name.split(".")[0]
-        ):  # better than advice to install what was mistyped
+        # Better than advice to install what was mistyped.
+        if getattr(error.__cause__, "name", None) == name.split(".")[0]:
             here = [file.removesuffix(".py") for file in os.listdir() if file.endswith(".py")]
             hint = suggestion(name, here)
             raise EnvError(
@@ -92,8 +91,7 @@ def resolve(env_id: str, strict: bool = False, trusted: bool = False) -> EnvName
     if module:
         if not trusted:
             raise EnvError(
-                f"The environment {env_id[:120]!r} asks to import the module {module[:60]!r}, which only the "
-                "command line "
+                f"The environment {env_id[:120]!r} asks to import the module {module[:60]!r}, which only the command line "
                 f"may. If you trust it, type: --env {env_id[:120]}"
             )
         import_module(module)

@@ -8,7 +8,7 @@ from typing import Any
 
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
-from drl_cli.algorithms.table import Algorithm
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.config import experiment_keys, key_description
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
@@ -25,7 +25,7 @@ from drl_cli.experiments import offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.extras import load
 from drl_cli.policies import custom_models
-from drl_cli.runs import demands, run_names, stop_rules
+from drl_cli.runs import run_names, stop_rules
 from drl_cli.runs.loggers import custom_loggers
 
 TOP_KEYS = ("run", "env", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num", "checkpoint_score_attr")
@@ -47,7 +47,7 @@ class Draft:
         self.mapping: dict[str, Any]
         self.mapping, notices, self._unsettled = settled(tree.layers.data, self.where)
         self.notices: list[str] = [*tree.layers.notices, *notices]
-        self.demands = demands.parse(flags.get("asserts"))
+        self.demands = stop_rules.parse_requirements(flags.get("asserts"))
         self.filled: Mapping[str, Any] = {}
         self._keys: ExperimentKeys | None = None
         self._row: Algorithm | None = None
@@ -103,7 +103,7 @@ class Draft:
 
     def _with_rllib_defaults(self, row: Algorithm, config: CommonKeys) -> CommonKeys:
         """Return ``config`` with RLlib's defaults for the keys whose absence means them (``config.rllib.semantics``)."""
-        if self.recorded or row not in table.built_in():
+        if self.recorded or row.name not in table.ROWS:
             return config  # every key was recorded, those that were meant included; or RLlib has no such algorithm
         config, self.filled, notices = semantics.completed(config, self.is_from_file)
         self.notices += notices
@@ -173,7 +173,8 @@ class Draft:
         found = {name: where.place((name,)) for name in (*TOP_KEYS, "restore", "local_dir") if name in mapping}
         for section in ("stop", "pass_criteria"):
             found |= {f"{section}.{field}": where.place((section, field)) for field in mapping.get(section) or ()}
-        config = origins(self._read) if self._read else {}
+        read = self._read
+        config = origins(type(read.config), read) if read and read.config is not None else {}
         for row in key_description.own_keys(mapping.get("config") or {}):
             config[row["key"]] = where.place(("config", *row["key"].split(".")))
         config |= dict.fromkeys(self.filled, semantics.SOURCE)

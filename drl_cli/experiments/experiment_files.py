@@ -43,7 +43,7 @@ def recording_command(path_or_name: Path | str) -> str | None:
 
 def load(path_or_name: Path | str) -> list[tuple[str, dict[str, Any], Where]]:
     """Return [(experiment name, mapping, Where)] of a file, in its order. Raises ConfigError."""
-    data, where = load_file(find(path_or_name))
+    data, where = load_file(str(find(path_or_name)))
     found = []
     flat = next((name for name in ("run", "algo", "env") if isinstance(data.get(name), str)), None)
     if flat:
