@@ -9,18 +9,16 @@ from typing import Any
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
-from drl_cli.config import key_rows
+from drl_cli.config import experiment_keys, key_description
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
-from drl_cli.config.origins import origins
-from drl_cli.config.parse import ReadConfig, read_given, read_section
+from drl_cli.config.origins import Where
+from drl_cli.config.parse import ReadConfig, origins, read_given, read_section
 from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
 from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
-from drl_cli.config.sections import export_formats
 from drl_cli.config.sections.common import CommonKeys
-from drl_cli.config.where import Where
 from drl_cli.envs import callbacks, make
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.experiments import offline_checks
@@ -167,7 +165,7 @@ class Draft:
 
     def _check_exports(self) -> list[str]:
         place = self.where.place(("export_formats",))
-        return export_formats.problems(self._keys.export_formats, place) if self._keys else []
+        return experiment_keys.missing_packages(self._keys.export_formats, place) if self._keys else []
 
     def origins(self) -> dict[str, str]:
         """Return {dotted key: place} of what was given; keys of the config begin with ``config.``."""
@@ -177,7 +175,7 @@ class Draft:
             found |= {f"{section}.{field}": where.place((section, field)) for field in mapping.get(section) or ()}
         read = self._read
         config = origins(type(read.config), read) if read and read.config is not None else {}
-        for row in key_rows.own_keys(mapping.get("config") or {}):
+        for row in key_description.own_keys(mapping.get("config") or {}):
             config[row["key"]] = where.place(("config", *row["key"].split(".")))
         config |= dict.fromkeys(self.filled, semantics.SOURCE)
         return found | {f"config.{name}": place for name, place in config.items()}

@@ -15,9 +15,9 @@ import yaml
 from drl_cli.algorithms import table
 from drl_cli.config import variants
 from drl_cli.config.parse import read
+from drl_cli.config.plain_data import redact
 from drl_cli.config.result_names import COMPARE
 from drl_cli.config.rllib import semantics
-from drl_cli.config.secrets import redact
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.search.search_record import Trials
 

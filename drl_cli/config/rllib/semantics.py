@@ -20,9 +20,12 @@ Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_o
 """
 
 import math
+from typing import Any, TypeGuard
 
 from drl_cli.config.key_description import fields_of
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.schema import Section, notes_of
+from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
 
 BATCH = ("rollout_fragment_length", "train_batch_size")
@@ -31,9 +34,10 @@ BATCH = ("rollout_fragment_length", "train_batch_size")
 SOURCE = "as in RLlib"
 
 
-def completed(config, is_file):
+def completed(config: CommonKeys, is_file: bool) -> tuple[CommonKeys, dict[str, Any], list[str]]:
     """Return (``config`` with what its author left to RLlib filled in, {key: value} of that, a line for each rule)."""
-    filled, notices = {}, []
+    filled: dict[str, Any] = {}
+    notices: list[str] = []
     if _paces(config):
         filled["training_intensity"], text = _pace(config)
         notices.append(text)
@@ -50,24 +54,26 @@ def completed(config, is_file):
     return (config.model_copy(update=filled) if filled else config), filled, notices
 
 
-def theirs(config, name):
+def theirs(config: Section, name: str) -> Any:
     """Return RLlib's default of the key ``name`` for the algorithm of ``config``."""
     field = fields_of(type(config))[name]
-    return (field.json_schema_extra or {}).get("rllib", field.default)
+    return notes_of(field).get("rllib", field.default)
 
 
-def _paces(config):
+def _paces(config: CommonKeys) -> TypeGuard[BufferedKeys]:
     """Whether RLlib's ratio of updates to env steps is meant."""
-    field = fields_of(type(config)).get("training_intensity")
-    alternates = field is not None and field.default is None and "rllib" in field.json_schema_extra
+    if not isinstance(config, BufferedKeys):
+        return False
+    field = fields_of(type(config))["training_intensity"]
+    alternates = field.default is None and "rllib" in notes_of(field)
     is_open = alternates and config.training_intensity is None and not reads_only(config)
     return is_open and any(name in config.model_fields_set for name in BATCH)
 
 
-def _pace(config):
+def _pace(config: BufferedKeys) -> tuple[float, str]:
     """Return (the transitions trained per env step with one update a round, a line that says so)."""
 
-    def meant(name):
+    def meant(name: str) -> Any:
         return getattr(config, name) if name in config.model_fields_set else theirs(config, name)
 
     fragment = max(meant("rollout_fragment_length"), meant("n_step"))
@@ -80,7 +86,7 @@ def _pace(config):
     return intensity, text
 
 
-def _passes_its_batch(config):
+def _passes_its_batch(config: CommonKeys) -> bool:
     """Whether a fragment has more steps than the batch that is given, and it is open how many."""
     given, fields = config.model_fields_set, fields_of(type(config))
     if "use_gae" not in fields or "train_batch_size" not in given or config.batch_mode != "truncate_episodes":
@@ -91,15 +97,14 @@ def _passes_its_batch(config):
     )
 
 
-def _fitting(config):
+def _fitting(config: CommonKeys) -> tuple[dict[str, int], str]:
     """Return ({key: value} with which fragments make up the batch, a line that says so)."""
     fragment, envs, batch = config.rollout_fragment_length, config.num_envs_per_worker, config.train_batch_size
     if "rollout_fragment_length" in config.model_fields_set:
         found, text = {"num_envs_per_worker": theirs(config, "num_envs_per_worker")}, "as in RLlib"
     else:
-        together = (
-            1 if "vtrace" in fields_of(type(config)) else max(1, config.num_workers)
-        )  # whose fragments are one batch
+        is_stream = "vtrace" in fields_of(type(config))
+        together = 1 if is_stream else max(1, config.num_workers)  # workers whose fragments are one batch
         found, text = {"rollout_fragment_length": math.ceil(batch / envs / together)}, "as auto in RLlib"
     ((name, value),) = found.items()
     return found, (
@@ -108,9 +113,10 @@ def _fitting(config):
     )
 
 
-def said(config):
+def said(config: CommonKeys) -> dict[str, Any]:
     """Return {key: value} that a file must say so that it means what ``config`` does, which came from flags."""
-    fields, found = fields_of(type(config)), {}
+    fields = fields_of(type(config))
+    found: dict[str, Any] = {}
     if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
         found["adam_epsilon"] = config.adam_epsilon
     # Without workers no clock decides what a run does, in a file either.
