@@ -16,8 +16,8 @@ import click
 
 from drl_cli.algorithms import dataflow, table
 from drl_cli.cli import drl, endings
-from drl_cli.config import key_rows
-from drl_cli.config.key_description import shown
+from drl_cli.config import key_description
+from drl_cli.errors import shown
 from drl_cli.experiments import tuned_files
 from drl_cli.extras import load
 
@@ -145,7 +145,7 @@ def algorithm_page(row):
     lines += [f":learns in: {'TensorFlow' if row.tensorflow else 'NumPy'}"]
     files = [one.name for one in tuned_files.every() if one.run == row.name]
     lines += [f":tuned files: {', '.join(map(code, files)) or 'none'}", ""]
-    keys = key_rows.keys(schema)
+    keys = key_description.keys(schema)
     lines += heading("Keys", SECTION)
     for key in keys:
         lines += key_lines(key) if key["section"] is None else []

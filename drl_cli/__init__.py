@@ -1,8 +1,8 @@
 """drl: train, watch and score deep-reinforcement-learning agents from the command line, and from Python.
 
-What a program of one's own needs is here: ``Trainer``, the ``register_…`` functions, and the classes that go with them. Each is
-loaded when it is first asked for, so that ``import drl_cli`` loads nothing heavy: no NumPy, no TensorFlow, no Ray.
-``__init__.pyi`` beside this file tells the same to type checkers.
+What your own programs need is here: ``Trainer``, the ``register_…`` functions, and the classes that go with them. Each is
+loaded at its first use, so that ``import drl_cli`` loads nothing heavy: no NumPy, no TensorFlow, no Ray. Type checkers read
+``__init__.pyi`` beside this file.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _WHERE[name].partition(":")
@@ -33,5 +33,5 @@ def __getattr__(name):
     return found
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_WHERE})

@@ -15,15 +15,17 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
     │   ├── WorkersFailed
-    │   └── PluginFailed        callbacks or another thing that somebody brought raised, or returned what cannot be
+    │   └── PluginFailed        registered code (callbacks, an exploration) raised, or returned something unusable
     ├── CriterionMissed 4           a demanded score was not reached
     ├── ResourcesExhausted 5        this machine ran out of disk, memory or file descriptors
     └── ClusterUnavailable 75       a cluster that cannot be reached, or did not grant the resources in time
 """
 
 import difflib
+import json
 import os
 import traceback
+from collections.abc import Iterable
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__))
@@ -82,11 +84,11 @@ class WorkersFailed(RunFailed):
 
 
 class PluginFailed(RunFailed):
-    """Code that somebody registered (callbacks, an exploration, a postprocess) raised something, or answered what cannot be."""
+    """Registered code (callbacks, an exploration, a postprocess) raised an error or returned something unusable."""
 
 
 class Overdue(DrlError):
-    """The run has to end, and what it waits for goes on for too long. Never shown: the run ends with what is at hand."""
+    """The run has to end, and what it waits for takes too long. Never shown: the run ends with what it has."""
 
 
 class CriterionMissed(DrlError):
@@ -122,8 +124,9 @@ def place_of(error: BaseException) -> str:
     Without such a line, of an installed package; an empty string where all code was ours. An error that was raised in another
     process brings its own, ``drl_place``.
     """
-    if hasattr(error, "drl_place"):
-        return error.drl_place
+    elsewhere = getattr(error, "drl_place", None)
+    if elsewhere is not None:
+        return elsewhere
     foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_foreign(frame.filename)]
     own = [frame for frame in foreign if not _is_installed(frame.filename)]
     called = [frame for frame in foreign if not any(f"{os.sep}{name}{os.sep}" in frame.filename for name in _LIBRARIES)]
@@ -139,29 +142,39 @@ def _is_installed(path: str) -> bool:
     return path.startswith(_STANDARD + os.sep) or any(f"{os.sep}{name}{os.sep}" in path for name in _INSTALLED)
 
 
-def nearest(word, choices, count=3):
+def shown(value: object) -> str:
+    """Return a value as it would be typed, cut to 60 characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def nearest(word: object, choices: Iterable[str], count: int = 3) -> list[str]:
     """Return up to ``count`` of ``choices`` (strings) that resemble ``word``, the closest first.
 
     Of equally close ones those come first that have more letters in the same places: A4C is nearer to A3C than to SAC. What has
     all words of ``word`` in it resembles it too: max_episode_steps does max_steps.
     """
-    word, by_lower = str(word).lower(), {}
+    lower, by_lower = str(word).lower(), {}
     for choice in choices:
         by_lower.setdefault(choice.lower(), choice)
-    alike = 0.5 if len(word) == 2 else 0.6 if len(word) < 5 else 0.72  # of two letters one is half
-    found = difflib.get_close_matches(word, list(by_lower), n=max(count, 10), cutoff=alike)
-    words = set(word.split("_"))
+    alike = 0.5 if len(lower) == 2 else 0.6 if len(lower) < 5 else 0.72  # of two letters one is half
+    found = difflib.get_close_matches(lower, list(by_lower), n=max(count, 10), cutoff=alike)
+    words = set(lower.split("_"))
     if len(words) > 1:
         found += [name for name in by_lower if words <= set(name.split("_")) and name not in found]
-    found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, word).ratio(), -_same_places(name, word)))
+    found.sort(key=lambda name: (-difflib.SequenceMatcher(None, name, lower).ratio(), -_same_places(name, lower)))
     return [by_lower[name] for name in found[:count]]
 
 
-def _same_places(one, other):
+def _same_places(one: str, other: str) -> int:
     return sum(mine == yours for mine, yours in zip(one, other, strict=False))
 
 
-def suggestion(word, choices):
+def suggestion(word: object, choices: Iterable[str]) -> str:
     """Return `` Did you mean 'x'?`` (with its leading blank) for the nearest choice, or an empty string."""
     found = nearest(word, choices, count=1)
     return f" Did you mean '{found[0]}'?" if found else ""

@@ -1,42 +1,64 @@
-"""From a dotted name to the object: the one way in which heavy modules are reached from light ones.
+"""Modules and objects by name, and packages that not every installation has.
 
-What is no text is the object already: rows that others register hold classes and functions of their own. The table of
-algorithms, the clusters and the commands name what they need as ``"package.module"`` or ``"package.module:attribute"``; nothing
-is imported before it is used. Names come from the program's own tables and from the command line, never from a checkpoint or a
-config file. ``tests/test_architecture.py`` follows these strings.
+``require`` imports a package that an extra of ``setup.cfg`` installs. ``load`` resolves a dotted name: rows of algorithms, the
+command table, parts that a cluster spawns, files that load TensorFlow, and names that users bring. What is not a string is the
+object already: rows that others register hold classes and functions of their own. Names come from the program's own tables
+and from the command line, never from a checkpoint or a config file. ``tests/test_architecture.py`` follows these strings.
 """
 
 import importlib
 import threading
+from types import ModuleType
+from typing import Any
 
 from drl_cli.errors import InputError
 
-# One import at a time: two threads that import TensorFlow each from another end find half of it (seen: learner and worker).
+# One import at a time: two threads that import TensorFlow, each from another end, have found half of it (learner and worker).
 _IMPORTING = threading.RLock()
-EXTRA_OF_MODULE = {"ale_py": "atari", "mujoco": "mujoco", "h5py": "minari", "optuna": "optuna"}
-EXTRA_OF_MODULE |= {"wandb": "wandb", "mlflow": "mlflow", "aim": "aim", "onnx": "onnx", "onnxruntime": "onnx"}
+
+EXTRA_OF_MODULE = {
+    "aim": "aim",
+    "ale_py": "atari",
+    "h5py": "minari",
+    "mlflow": "mlflow",
+    "mujoco": "mujoco",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "optuna": "optuna",
+    "wandb": "wandb",
+}
+"""Package as it is imported → the extra of drl-cli that installs it."""
 
 
-def load(name):
-    """Import ``"package.module"`` or ``"package.module:attribute"`` and return the module or the attribute.
+def require(module: str) -> ModuleType:
+    """Import ``module`` and return it.
 
-    Anything but a text is returned as it is. Raises InputError that names the missing package and the command that installs it.
+    Raises InputError with the package that is missing and the command that installs it.
+    """
+    try:
+        with _IMPORTING:
+            return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or module).split(".")[0]
+        if missing == "drl_cli":
+            raise
+        lacking = missing if missing == module else f"{module} needs the package {missing}, which"
+        raise InputError(f"{lacking} is not installed. Run: {installation(missing)}") from error
+
+
+def load(name: object) -> Any:
+    """Return the module ``"package.module"`` or the attribute ``"package.module:attribute"``.
+
+    Anything but a string is returned as it is. Raises InputError as ``require`` does.
     """
     if not isinstance(name, str):
         return name
-    module_name, _, attribute = name.partition(":")
-    try:
-        with _IMPORTING:
-            module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = (error.name or module_name).split(".")[0]
-        if missing == "drl_cli":
-            raise
-        extra = EXTRA_OF_MODULE.get(missing)
-        install = f"pip install 'drl-cli[{extra}]'" if extra else f"pip install {missing}"
-        raise InputError(
-            f"{module_name} needs the package {missing}, which is not installed. Run: {install}"
-        ) from error
-    if not attribute:
-        return module
-    return getattr(module, attribute)
+    module, _, attribute = name.partition(":")
+    found = require(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def installation(package: str) -> str:
+    """Return the command that installs ``package``: an extra of drl-cli where one has it."""
+    extra = EXTRA_OF_MODULE.get(package)
+    return f"pip install 'drl-cli[{extra}]'" if extra else f"pip install {package}"

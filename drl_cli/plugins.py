@@ -2,43 +2,46 @@
 
 A module that was named on the command line (``--import``), the entry points of installed packages (group ``drl_cli.plugins``)
 and Python programs call the ``register_…`` functions of ``drl_cli``; a name in a config is looked up here, never imported.
-Entry points are looked at only when a name is not known otherwise, or when names are listed: nothing is slower for those who
-have none. What is registered in one process is carried to the others of a run (``registered``, ``adopt``).
+Entry points are loaded only when a name is not known otherwise, or when names are listed: without plug-ins nothing is slower.
+What is registered in one process is carried to the others of a run (``registered``, ``adopt``).
 """
 
 import threading
+from collections.abc import Mapping
 from importlib.metadata import entry_points
+from typing import Any
 
 from drl_cli.errors import InputError, failure, suggestion
 
 GROUP = "drl_cli.plugins"
 _lock = threading.RLock()
-_failures = None  # what installed plug-ins failed with; None before they have been looked at
+_failures: list[str] | None = None  # errors of installed plug-ins; None before they were loaded
 
 
 class Registry:
     """Things of one ``kind`` ("model") by name."""
 
-    def __init__(self, kind, function):
+    def __init__(self, kind: str, function: str) -> None:
         """``function``: name of the one that registers such a thing, for messages."""
-        self.kind, self._function, self._things = kind, function, {}
+        self.kind, self._function = kind, function
+        self._things: dict[str, Any] = {}
 
-    def add(self, name, thing):
-        """Keep ``thing`` as ``name`` (text); one of the same name is replaced, so that a module may be run again."""
+    def add(self, name: str, thing: Any) -> None:
+        """Keep ``thing`` as ``name``; one of the same name is replaced, so that a module may be run again."""
         if not isinstance(name, str) or not name.strip():
             raise InputError(f"{self._function}: a {self.kind} is registered under a name, not {str(name)[:60]!r}.")
         self._things[name] = thing
 
-    def known(self):
-        """Return {name: thing} of what this process has registered, entry points not asked for."""
+    def known(self) -> dict[str, Any]:
+        """Return {name: thing} of what this process has registered so far; loads no entry points."""
         return dict(self._things)
 
-    def all(self):
+    def all(self) -> dict[str, Any]:
         """Return {name: thing}, those of installed packages included."""
         discover()
         return dict(self._things)
 
-    def find(self, name):
+    def find(self, name: str) -> Any:
         """Return what is registered as ``name``; raises InputError with the nearest name and with how to register one."""
         if name in self._things or name in self.all():
             return self._things[name]
@@ -58,11 +61,11 @@ CALLBACKS = Registry("class of callbacks", "register_callbacks")
 LOGGERS = Registry("logger", "register_logger")
 EVALUATIONS = Registry("evaluation", "register_evaluation")
 ALGORITHMS = Registry("algorithm", "register_algorithm")
-_HERE = ("algorithm", "logger")  # asked for by the process that drives a run, and by no other
+_HERE = ("algorithm", "logger")  # used by the process that drives a run, and by no other
 _ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS)}
 
 
-def discover():
+def discover() -> None:
     """Load the entry points of installed packages, once; a module registers while it is imported, a function is called."""
     global _failures
     with _lock:
@@ -78,17 +81,17 @@ def discover():
                 _failures.append(f"The plug-in {entry.name} ({entry.value}) failed: {failure(error)}")
 
 
-def failures():
-    """Return a line for each installed plug-in that could not be loaded; empty before any was asked for."""
+def failures() -> tuple[str, ...]:
+    """Return a line for each installed plug-in that could not be loaded; empty before ``discover``."""
     return tuple(_failures or ())
 
 
-def registered():
-    """Return {kind: {name: thing}} of what is registered here and the other processes of a run ask for."""
+def registered() -> dict[str, dict[str, Any]]:
+    """Return {kind: {name: thing}} of what is registered here and the other processes of a run need."""
     return {kind: registry.known() for kind, registry in _ALL.items() if registry.known() and kind not in _HERE}
 
 
-def adopt(things):
+def adopt(things: Mapping[str, Mapping[str, Any]] | None) -> None:
     """Register what another process has, see ``registered``; None is nothing."""
     for kind, named in (things or {}).items():
         for name, thing in named.items():

@@ -13,6 +13,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
@@ -32,19 +35,26 @@ DEFAULTS = {
 }
 
 
-def prepare(environ=os.environ):
+Environ: TypeAlias = MutableMapping[str, str]
+Mark: TypeAlias = tuple[int, int]
+"""CPU time of the machine so far, all of it and the idle part of it, in clock ticks."""
+
+
+def prepare(environ: Environ = os.environ) -> None:
     """Set the variables of ``DEFAULTS`` that the user has not set."""
     for name, value in DEFAULTS.items():
         environ.setdefault(name, value)
 
 
-temporary_folders = []  # to be removed where nobody does it in order, see ``leave``
-busy_threads = []  # names of threads that were not waited for: no destructor must run under them, see ``leave``
-_before = {}  # what the variables were that a config has set, None: they were not there
+temporary_folders: list[str] = []  # removed by ``leave``, which skips all other cleaning up
+busy_threads: list[
+    str
+] = []  # names of threads that still run at the end: no destructor must run under them, see ``leave``
+_before: dict[str, str | None] = {}  # values that a config has replaced, None where there was none
 
 
-def set_environs(given, environ=os.environ):
-    """Set the variables ``given`` ({name: text}) of a config, and those of an earlier one back to what they were."""
+def set_environs(given: Mapping[str, str], environ: Environ = os.environ) -> None:
+    """Set the variables ``given`` of a config, after restoring those that an earlier config has set."""
     for name, value in _before.items():
         if value is None:
             environ.pop(name, None)
@@ -56,7 +66,7 @@ def set_environs(given, environ=os.environ):
 
 
 RAY_DEFAULTS = {
-    # Ray turns 127.0.0.1 into the machine's own address unless it believes that it cannot cluster on this system.
+    # Ray turns 127.0.0.1 into the machine's own address unless it takes this system for one that cannot cluster.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_worker_niceness": "0",  # 15 by default: with both cores busy a call then takes 22 ms instead of 1
     "RAY_prestart_worker_first_driver": "0",
@@ -75,7 +85,14 @@ TF_LOG_LEVELS = {"DEBUG": "0", "INFO": "0", "WARN": "2", "ERROR": "3"}  # the le
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 
 
-def prepare_tensorflow(intra, inter, num_gpus, log_level="WARN", sees_images=False, environ=os.environ):
+def prepare_tensorflow(
+    intra: int,
+    inter: int,
+    num_gpus: float,
+    log_level: str = "WARN",
+    sees_images: bool = False,
+    environ: Environ = os.environ,
+) -> None:
     """Set thread counts, the visibility of GPUs and the log level for a TensorFlow that is about to be loaded here.
 
     ``sees_images``: the nets see images, which oneDNN runs seven times as fast as TensorFlow's own kernels: PPO's first batch
@@ -90,10 +107,10 @@ def prepare_tensorflow(intra, inter, num_gpus, log_level="WARN", sees_images=Fal
 
 
 @contextlib.contextmanager
-def muted(greets=None):
-    """Send descriptor 2 nowhere while the module ``greets`` loads, which writes there whatever it is told; not if it has.
+def muted(greets: str | None = None) -> Iterator[None]:
+    """Discard what is written to descriptor 2 while the module ``greets`` loads; does nothing if it is loaded already.
 
-    TensorFlow's C++ logs what GPUs it misses before it reads any of its variables. Without ``greets``: in any case.
+    TensorFlow's C++ logs which GPUs it misses before it reads any of its variables. Without ``greets``: in any case.
     """
     if greets in sys.modules:
         yield
@@ -109,22 +126,22 @@ def muted(greets=None):
         os.close(kept)
 
 
-def prepare_ray(environ=os.environ):
+def prepare_ray(environ: Environ = os.environ) -> None:
     """Set the variables for a Ray of our own: loopback, a token for this run; before ``import ray``."""
     for name, value in RAY_DEFAULTS.items():
         environ.setdefault(name, value)
     environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
-def results_folder(given=None, environ=os.environ):
+def results_folder(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
     return os.path.abspath(os.path.expanduser(given or environ.get("TUNE_RESULT_DIR") or "~/ray_results"))
 
 
-def use_of_machine(before=None):
+def use_of_machine(before: Mark | None = None) -> tuple[float | None, float | None, Mark | None]:
     """Return (busy share of all CPUs since ``before`` in percent, memory in use in percent, a mark for the next call).
 
-    None for what /proc does not tell, and for the CPUs at the first call.
+    None for what /proc does not say, and for the CPUs at the first call.
     """
     try:
         with open("/proc/stat", encoding="ascii") as file:
@@ -140,97 +157,113 @@ def use_of_machine(before=None):
     return 100.0 * (1.0 - (mark[1] - before[1]) / (mark[0] - before[0])), used, mark
 
 
-def seconds_since_start():
+def seconds_since_start() -> float:
     """Return the seconds since this process was started by the kernel (imports included); 0.0 where /proc is missing."""
     try:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), counted behind the command's name
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), counted after the command's name
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
     except (OSError, IndexError, ValueError, AttributeError):
         return 0.0
 
 
+LastAct: TypeAlias = Callable[[int, bool], int | None]
+"""``act(number, is_late)``, called before a process ends; see ``StopRequest.before_exit``."""
+
+
+class _SignalReader(NamedTuple):
+    """The thread that reads signals, the pipe that they are written to, and the descriptor that had them before."""
+
+    thread: threading.Thread
+    read_end: int
+    write_end: int
+    previous_end: int
+
+
 class StopRequest:
-    """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls, and into an end where nobody polls it.
+    """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls, and ends a process that does not poll it.
 
     The first signal sets ``signal`` and calls ``on_first(number)``. A process that has not ended ``REST_S`` seconds later is
     ended; while ``is_saving()`` is true, after ``SAVING_S``. A second signal, or the first while nothing can be lost
     (``starting``), ends it at once. Such an end kills all processes below this one and leaves through ``os._exit``, which
     runs no destructor of a half-started library; before it, what ``before_exit`` has registered is called.
 
-    A thread reads the signals from a pipe that the kernel's handler writes to (``signal.set_wakeup_fd``): they are heard
-    while the main thread computes outside of Python, and whoever has replaced the handlers (Ray does, in its ``init``).
+    A thread reads the signals from a pipe that the kernel's handler writes to (``signal.set_wakeup_fd``): they arrive
+    while the main thread computes outside of Python, and also where another library has replaced the handlers (Ray does, in its
+    ``init``).
     """
 
     HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     REST_S, SAVING_S = 4.0, 60.0  # from the first signal to the end of a process that does not end by itself
     LAST_ACTS_S = 1.5  # for all that is registered to be called before such an end
 
-    def __init__(self, on_first=None):
+    def __init__(self, on_first: Callable[[int], object] | None = None) -> None:
         """``on_first(number)`` is called once, in a thread of its own."""
-        self.signal = None
-        self.is_saving = lambda: False
+        self.signal: int | None = None
+        self.is_saving: Callable[[], bool] = lambda: False
         self._on_first = on_first
-        self._previous, self._last_acts = {}, []
-        self._heard = None  # when the first signal came (monotonic seconds)
+        self._previous: dict[int, Any] = {}
+        self._last_acts: list[LastAct] = []
+        self._first_at: float | None = None  # when the first signal came (monotonic seconds)
         self._can_lose = True  # whether an end loses something
-        self._pipe = self._thread = self._wakeup = None
+        self._reader: _SignalReader | None = None
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.signal is not None
 
     @property
-    def exit_code(self):
+    def exit_code(self) -> int:
         """128 + the signal's number, or 0 when none has come."""
         return 128 + self.signal if self.signal else 0
 
-    def install(self):
+    def install(self) -> "StopRequest":
         """Take over the signals; returns self. In the main thread; installing again is harmless."""
         for number in self.HANDLED:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup: the run must survive its terminal
             previous = signal.signal(number, self._handle)
             self._previous.setdefault(number, previous)
-        if self._thread is None:
-            self._pipe = os.pipe()
-            for end in self._pipe:
+        if self._reader is None:
+            read_end, write_end = os.pipe()
+            for end in (read_end, write_end):
                 os.set_blocking(end, False)
-            self._wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
-            self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
-            self._thread.start()
+            previous_end = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+            thread = threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True)
+            self._reader = _SignalReader(thread, read_end, write_end, previous_end)
+            thread.start()
         return self
 
-    def remove(self):
-        """Give the signals back to whoever had them before the first ``install``."""
+    def remove(self) -> None:
+        """Restore the handlers that were there before the first ``install``."""
         for number, previous in self._previous.items():
             signal.signal(number, previous if previous is not None else signal.SIG_DFL)
         self._previous.clear()
-        if self._thread is not None:
-            signal.set_wakeup_fd(self._wakeup)
-            os.write(self._pipe[1], b"\0")  # no signal has this number: the end
-            self._thread.join()
-            for end in self._pipe:
-                os.close(end)
-            self._thread = None
+        if self._reader is not None:
+            signal.set_wakeup_fd(self._reader.previous_end)
+            os.write(self._reader.write_end, b"\0")  # no signal has this number: the end
+            self._reader.thread.join()
+            os.close(self._reader.read_end)
+            os.close(self._reader.write_end)
+            self._reader = None
 
     @contextlib.contextmanager
-    def starting(self):
+    def starting(self) -> Iterator[None]:
         """While this is entered nothing can be lost: the first signal ends the process at once."""
         self._can_lose = False
-        if self._heard is not None:
+        if self._first_at is not None and self.signal is not None:
             self._end(self.signal)
         try:
             yield
         except SystemExit:  # Ray's handler of SIGTERM raises it: then the thread is about to end the process
             time.sleep(0.2)
-            if self._heard is not None:
+            if self._first_at is not None:
                 time.sleep(2 * self.LAST_ACTS_S)
             raise
         finally:
             self._can_lose = True
 
-    def before_exit(self, act):
+    def before_exit(self, act: LastAct) -> Callable[[], None]:
         """Have ``act(number, is_late)`` called before an end of this kind, the last registered first; returns what undoes this.
 
         ``is_late``: the process did not end by itself in time; else the end was asked for. What it returns, if anything, is
@@ -239,14 +272,14 @@ class StopRequest:
         self._last_acts.append(act)
         return lambda: self._last_acts.remove(act)
 
-    def _handle(self, number, _frame):
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.signal = self.signal or number
 
-    def _watch(self):
+    def _watch(self, read_end: int) -> None:
         while True:
-            select.select([self._pipe[0]], [], [], self._left())
+            select.select([read_end], [], [], self._left())
             try:
-                numbers = os.read(self._pipe[0], 64)
+                numbers = os.read(read_end, 64)
             except BlockingIOError:
                 numbers = b""
             for number in numbers:
@@ -254,32 +287,32 @@ class StopRequest:
                     return
                 if number in self.HANDLED:
                     self._came(number)
-            if self._left() == 0.0:
+            if self._left() == 0.0 and self.signal is not None:
                 self._end(self.signal, is_late=True)
 
-    def _left(self):
+    def _left(self) -> float | None:
         """Seconds until this thread has something to do, None without end."""
-        if self._heard is None:
+        if self._first_at is None:
             return None
-        since = time.monotonic() - self._heard
+        since = time.monotonic() - self._first_at
         if self.REST_S <= since < self.SAVING_S and self.is_saving():
             return 0.1
         return max(0.0, self.REST_S - since)
 
-    def _came(self, number):
-        if self._heard is not None:
+    def _came(self, number: int) -> None:
+        if self._first_at is not None:
             self._end(number)
-        self._heard = time.monotonic()
+        self._first_at = time.monotonic()
         self.signal = self.signal or number
         if not self._can_lose:
             self._end(number)
         if self._on_first:
             self._on_first(number)
 
-    def _end(self, number, is_late=False):
+    def _end(self, number: int, is_late: bool = False) -> None:
         code = [128 + number]
 
-        def call():
+        def call() -> None:
             for act in reversed(self._last_acts):
                 with contextlib.suppress(Exception):
                     given = act(number, is_late)
@@ -292,7 +325,7 @@ class StopRequest:
         leave(code[0])
 
 
-def leave(code):
+def leave(code: int) -> NoReturn:
     """End this process at once with ``code``, and all processes below it; runs no destructor and no ``atexit`` function."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
@@ -303,7 +336,7 @@ def leave(code):
     os._exit(code)
 
 
-def kill_descendants(seconds=1.0):
+def kill_descendants(seconds: float = 1.0) -> None:
     """Kill all processes below this one, those too whose parents die of it; wait up to ``seconds`` for their end."""
     import ctypes  # commands that are light do without
 
@@ -317,9 +350,9 @@ def kill_descendants(seconds=1.0):
         time.sleep(0.02)
 
 
-def descendants():
+def descendants() -> list[int]:
     """Return the ids of the living processes below this one; [] where /proc is missing."""
-    children = {}
+    children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:

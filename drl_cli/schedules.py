@@ -1,10 +1,12 @@
 """Values that change with env steps."""
 
+from collections.abc import Sequence
 
-def value_at(schedule, step):
+
+def value_at(schedule: float | Sequence[Sequence[float]], step: float) -> float:
     """Return ``schedule`` itself if it is a number, else the linear interpolation of its (env step, value) points.
 
-    Before the first point its value holds, behind the last one that one's.
+    Constant before the first point and after the last one.
     """
     if isinstance(schedule, (int, float)):
         return float(schedule)

@@ -6,7 +6,7 @@ where a default differs, the key's ``why`` says so. Targets leave the entropy ou
 
 from drl_cli.algorithms.sac import SAC, SACConfig
 from drl_cli.config.schema import Whole, default, key
-from drl_cli.config.sections.recorded import RECORDED
+from drl_cli.config.sections.offline import RECORDED
 
 
 class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False)}):

@@ -13,7 +13,7 @@ from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_upd
 from drl_cli.config.schema import RATE_ALLOWED, Rate, default, key
 from drl_cli.config.sections.exploration import DrawnExploration
 from drl_cli.config.sections.off_policy import LearnersPriorities, OffPolicyKeys, TargetKeys, TwinKeys
-from drl_cli.config.sections.recorded import RECORDED
+from drl_cli.config.sections.offline import RECORDED
 
 if TYPE_CHECKING:
     import numpy as np

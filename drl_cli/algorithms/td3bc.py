@@ -6,7 +6,7 @@ RLlib has no such algorithm (Fujimoto & Gu 2021, arXiv:2106.06860); keys that TD
 from drl_cli.algorithms.ddpg import TD3, TD3Config
 from drl_cli.config.schema import default, key
 from drl_cli.config.sections.off_policy import LearnersPriorities
-from drl_cli.config.sections.recorded import RECORDED
+from drl_cli.config.sections.offline import RECORDED
 
 
 class TD3BCConfig(

@@ -10,8 +10,7 @@ from typing import Any
 
 from drl_cli.actors import custom_evaluation
 from drl_cli.config.experiment_keys import ExperimentKeys
-from drl_cli.config.layers import Layers
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Layers, Where
 from drl_cli.envs import callbacks
 from drl_cli.envs.custom_envs import name_of, register_env
 from drl_cli.errors import ConfigError, InputError, suggestion

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from drl_cli.algorithms import table
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.checks.subprocess_probe import SILENT, Asked
-from drl_cli.config.sections.iteration import steps_per_iteration
+from drl_cli.config.sections.common import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.replay import intensity
 from drl_cli.envs import make

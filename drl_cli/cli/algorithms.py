@@ -1,6 +1,6 @@
 """``drl algorithms [NAME]``: what runs, on which spaces, and every key of one algorithm, read from its schema.
 
-Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``config.key_rows``.
+Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``config.key_description``.
 """
 
 import json
@@ -80,7 +80,7 @@ def details(row, wanted=()):
     that a name of another program stands for.
     """
     schema = load(row.config)
-    keys, words = load("drl_cli.config.key_rows").keys(schema), []
+    keys, words = load("drl_cli.config.key_description").keys(schema), []
     for word in wanted:
         meant = [word.lower()]
         if not any(meant[0] in key["key"].lower() for key in keys):
@@ -123,7 +123,7 @@ def key_lines(key, width, color=False):
     """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
     unit = f" {key['unit']}" if key["unit"] else ""
     name = click.style(key["key"], bold=True) if color else key["key"]
-    shown = load("drl_cli.config.key_description:shown")
+    shown = load("drl_cli.errors:shown")
     lines = [f"{name} = {shown(key['default'])}{unit}"]
     lines += tables.paragraph(key["meaning"], width, INDENT)
     lines += tables.paragraph(f"Takes {key['allowed']}.", width, INDENT)

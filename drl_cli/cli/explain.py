@@ -125,15 +125,11 @@ def whence(row, is_short=False):
     if "stands_for" in row:
         told += f", stands for {row['stands_for']:g}"
     if "why" in row:
-        rllib = (
-            row["rllib"]
-            if isinstance(row["rllib"], str)
-            else load("drl_cli.config.key_description:shown")(row["rllib"])
-        )
+        rllib = row["rllib"] if isinstance(row["rllib"], str) else load("drl_cli.errors:shown")(row["rllib"])
         told += f" (RLlib: {rllib})"
     return told
 
 
 def _value(row):
-    text = load("drl_cli.config.key_description:shown")(row["value"])
+    text = load("drl_cli.errors:shown")(row["value"])
     return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

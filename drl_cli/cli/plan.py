@@ -42,24 +42,24 @@ def show(session, spec, trials=None, as_json=False, quiet=False):
 
 def changed(config):
     """Return the dotted keys of a config that differ from its defaults."""
-    rows = load("drl_cli.config.key_rows")
+    rows, value_at = load("drl_cli.config.key_description"), load("drl_cli.config.plain_data:value_at")
     values = config.model_dump(mode="json", by_alias=True)
     return [
         row["key"]
         for row in rows.keys(type(config))
-        if rows.value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
+        if value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
     ]
 
 
 def sheet(told, width, color=False):
     """Return the lines of one plan."""
     size = load("drl_cli.runtime.footprint:sized")
-    value_at = load("drl_cli.config.key_rows:value_at")
+    value_at = load("drl_cli.config.plain_data:value_at")
     lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
     if told["trials"]:
         text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
         lines[1:1] = [text]
-    shown = load("drl_cli.config.key_description:shown")
+    shown = load("drl_cli.errors:shown")
     config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
     stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
     parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]

@@ -107,7 +107,7 @@ class Search:
                 events.report("notice", text=text)
             for number, trial in record.trials.items():
                 events.report("trial", trial=number, **trial)
-            typed = shlex.join(load("drl_cli.config.secrets:redact_command")(["drl", *self._session.arguments]))
+            typed = shlex.join(load("drl_cli.config.plain_data:redact_command")(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
                 outcome = load("drl_cli.search.run_search").run(record, request, typed)
         finally:

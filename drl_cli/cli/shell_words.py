@@ -75,7 +75,7 @@ def keys(context: click.Context, _option: click.Parameter, begun: str) -> list:
 def _keys(context: click.Context, name: str | None) -> list:
     """(key, meaning) of each key of the algorithm ``name``, of PPO's and SAC's common ones without a name."""
     _import(context)
-    listing, find = load("drl_cli.config.key_rows:keys"), load("drl_cli.algorithms.table:find")
+    listing, find = load("drl_cli.config.key_description:keys"), load("drl_cli.algorithms.table:find")
     try:
         schemas = [load(find(one).config) for one in ([name] if name else ["PPO", "SAC"])]
     except InputError:

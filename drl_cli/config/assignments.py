@@ -1,6 +1,6 @@
-"""Objects and assignments as they are typed behind ``--config``, ``--stop`` and ``-s``, and the files they name.
+"""Objects and assignments as they are typed after ``--config``, ``--stop`` and ``-s``, and the files they name.
 
-Used by ``experiment``. For shells and templates that eat braces, ``<"num_workers":4>`` is read as
+Used by ``cli`` and ``experiments``. For shells and templates that eat braces, ``<"num_workers":4>`` is read as
 ``{"num_workers":4}``.
 """
 
@@ -8,16 +8,17 @@ import errno
 import os
 import re
 import stat
+from os import PathLike
+from typing import Any
 
-from drl_cli.config.strict_yaml import MAX_BYTES, load_json_text, load_yaml_text, read_yaml
-from drl_cli.config.where import Where, origin
-from drl_cli.config.yaml_scalars import scalar
+from drl_cli.config.origins import Where, origin
+from drl_cli.config.strict_yaml import MAX_BYTES, Lines, load_json_text, load_yaml_text, read_yaml, scalar
 from drl_cli.errors import ConfigError, suggestion
 
 _PLAIN_PAIR = re.compile(r"[A-Za-z_][\w./-]*:\S+")
 
 
-def read_text(path):
+def read_text(path: str | PathLike[str]) -> str:
     """Return the text of a regular UTF-8 file of at most 1 MB. Raises ConfigError."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not hang the command
@@ -38,7 +39,7 @@ def read_text(path):
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start}).") from error
 
 
-def _beside(path):
+def _beside(path: str | PathLike[str]) -> str:
     """Return `` Did you mean …?`` for the file of the same folder that is called most alike."""
     folder, name = os.path.split(path)
     try:
@@ -47,7 +48,7 @@ def _beside(path):
         return ""
 
 
-def load_file(path):
+def load_file(path: str | PathLike[str]) -> tuple[dict[str, Any], Where]:
     """Return (mapping, Where) of a YAML file, or of a JSON file if its name ends so. Raises ConfigError."""
     text = read_text(path)
     load = load_json_text if str(path).lower().endswith(".json") else load_yaml_text
@@ -55,8 +56,8 @@ def load_file(path):
     return data, Where(str(path), lines)
 
 
-def parse_object(text, where):
-    """Return (mapping, Where) of what was typed behind a flag: a JSON or YAML object, ``<…>``, or ``@file``.
+def parse_object(text: str, where: Where | str) -> tuple[dict[str, Any], Where]:
+    """Return (mapping, Where) of what was typed after a flag: a JSON or YAML object, ``<…>``, or ``@file``.
 
     ``where`` is the flag's name. Raises ConfigError that shows a form that works.
     """
@@ -80,7 +81,7 @@ def parse_object(text, where):
     return data, Where(name)
 
 
-def _flow(text, name):
+def _flow(text: str, name: str) -> tuple[dict[str, Any], Lines]:
     try:
         return load_yaml_text(text, name)
     except ConfigError as error:
@@ -90,7 +91,7 @@ def _flow(text, name):
             raise error from None
 
 
-def parse_assignment(text, where="-s"):
+def parse_assignment(text: str, where: Where | str = "-s") -> tuple[tuple[str, ...], Any]:
     """Return (("a", "b"), value) of ``a.b=value``; the value is read as YAML. Raises ConfigError."""
     name, equals, value = text.partition("=")
     path = tuple(part.strip() for part in name.split("."))
@@ -102,9 +103,9 @@ def parse_assignment(text, where="-s"):
     return path, _value(value.strip(), f"{flag} {name.strip()}")
 
 
-def _value(text, where):
+def _value(text: str, where: str) -> Any:
     if not text:
-        raise ConfigError(f"{where}: nothing behind the '='. Write null for no value.")
+        raise ConfigError(f"{where}: nothing after the '='. Write null for no value.")
     if text.startswith("<") and text.endswith(">") and len(text) > 1:
         text = _braces(text)
     if text[0] in "{[\"'":
@@ -115,7 +116,7 @@ def _value(text, where):
         raise ConfigError(f"{where}: {error}.") from error
 
 
-def _braces(text):
+def _braces(text: str) -> str:
     """Turn ``<`` and ``>`` outside quotes into braces."""
     out = []
     quote = None
@@ -137,6 +138,6 @@ def _braces(text):
     return "".join(out)
 
 
-def _short(text):
+def _short(text: str) -> str:
     shown = text if len(text) <= 60 else text[:57] + "…"
     return repr(shown)

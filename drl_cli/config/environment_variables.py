@@ -2,11 +2,12 @@
 
 Used by ``config.sections.resources``. A config is data, and may come from anywhere; a variable can make a program load code: a
 library, a module, another program's plug-in. So names of which loaders, interpreters and libraries are known to read such
-things are refused, and so is every value that could be a path. Those are typed before the command, by who answers for them.
+things are refused, and so is every value that could be a path. Those are typed before the command.
 """
 
 import fnmatch
 import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -63,7 +64,7 @@ LOADS_CODE = (
     *("SDL_DYNAMIC*", "QT_*", "GTK*", "GIO_*", "GST_*", "VK_*", "LIBGL*", "MESA_*", "EGL_*", "__*", "OCL_*", "OPENCL*"),
     *("RAY_*", "DRL_*", "TUNE_*", "XLA_*", "TF_XLA*", "TF_PLUGGABLE*", "KERAS_*", "MPL*", "GYMNASIUM_*", "HOSTALIASES"),
 )
-"""Patterns of names that are refused: what they hold is loaded, run or trusted by some program."""
+"""Patterns of names that are refused: some program loads, runs or trusts their values."""
 
 OWN_KEYS = {
     "TF_CPP_MIN_LOG_LEVEL": "log_level says it",
@@ -77,7 +78,7 @@ EARLY = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """What the driver has read before it has read any config; the processes that it starts read them anew."""
 
 
-def _checked(given):
+def _checked(given: dict[str, str | int]) -> dict[str, str | int]:
     for name, value in given.items():
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name[:60]!r} is no name of an environment variable")
@@ -94,16 +95,16 @@ def _checked(given):
 Environs = Annotated[dict[str, str | int], AfterValidator(_checked)]
 """Names of environment variables to their values."""
 
-ALLOWED = "a mapping of names to texts or whole numbers"
+ALLOWED = "a mapping of names to strings or whole numbers"
 
 
-def texts(given):
-    """Return {name: text} of Environs."""
+def as_strings(given: Mapping[str, str | int]) -> dict[str, str]:
+    """Return {name: value} of Environs, whole numbers as strings."""
     return {name: str(value) for name, value in given.items()}
 
 
-def read_too_late(given: dict[str, str | int]) -> str | None:
-    """Return what is to be known of variables ``given`` to the driver that it has read already, or None."""
+def read_too_late(given: Iterable[str]) -> str | None:
+    """Return a warning of variables ``given`` to the driver that it has read already, or None."""
     late = [name for name in given if name in EARLY]
     if not late:
         return None

@@ -1,30 +1,54 @@
-"""Numbers that callbacks give an episode, and what a result says of many episodes. Plain data in, plain data out.
+"""Statistics of episodes for a result: returns and lengths, and the custom metrics that callbacks record.
 
-Users: ``runtime.meters`` (the window of recent training episodes), ``runtime.evaluator`` and
-``actors.custom_evaluation`` (those of an evaluation). Names are RLlib's: ``custom_metrics/NAME_mean``, ``_min``,
+Used by ``runtime.meters`` (the window of recent training episodes), ``runtime.evaluator`` and ``actors.custom_evaluation``
+(the episodes of an evaluation). Plain data in, plain data out. Names are RLlib's: ``custom_metrics/NAME_mean``, ``_min``,
 ``_max``, and ``hist_stats/NAME``.
 """
 
 import collections
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 UNBOUNDED_STEPS = 10_000  # of an evaluation's episode, where the environment would let it go on for ever
 LONGEST_HIST = 10_000  # numbers of one name in a result; the newest are kept
 
+EpisodeMetrics: TypeAlias = tuple[Mapping[str, float], Mapping[str, Sequence[float]]]
+"""What callbacks record of one episode: custom_metrics (name → number) and hist_data (name → numbers)."""
 
-def summarised(told):
-    """Return ({name_mean, name_min, name_max: number}, {name: list of numbers}) of ``told``.
 
-    ``told``: a (custom_metrics, hist_data) for each episode, {name: number} and {name: list of numbers}. What is not finite is
-    left out of mean, min and max; None where nothing else is there.
+class ScoredEpisode(Protocol):
+    """An episode of an evaluation, as ``actors.tester`` returns it."""
+
+    @property
+    def reward(self) -> float: ...
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def is_cut(self) -> bool: ...
+
+    @property
+    def custom_metrics(self) -> Mapping[str, float]: ...
+
+    @property
+    def hist_data(self) -> Mapping[str, Sequence[float]]: ...
+
+
+def summarised(episodes: Iterable[EpisodeMetrics]) -> tuple[dict[str, float | None], dict[str, list[float]]]:
+    """Return ({name_mean, name_min, name_max: number}, {name: list of numbers}) over ``episodes``.
+
+    Values that are not finite are left out of mean, min and max, which are None where no others are there.
     """
-    metrics, hist = collections.defaultdict(list), collections.defaultdict(list)
-    for numbers, lists in told:
+    metrics: dict[str, list[float]] = collections.defaultdict(list)
+    hist: dict[str, list[float]] = collections.defaultdict(list)
+    for numbers, lists in episodes:
         for name, value in numbers.items():
             metrics[name].append(value)
         for name, values in lists.items():
             hist[name] += values
-    custom = {}
+    custom: dict[str, float | None] = {}
     for name in sorted(metrics):
         finite = [value for value in metrics[name] if math.isfinite(value)]
         custom[f"{name}_mean"] = sum(finite) / len(finite) if finite else None
@@ -33,10 +57,10 @@ def summarised(told):
     return custom, {name: values[-LONGEST_HIST:] for name, values in sorted(hist.items())}
 
 
-def summary(episodes):
-    """Return RLlib's episode fields for a list of scored episodes (``actors.tester.Episode``), at least one."""
+def summary(episodes: Sequence[ScoredEpisode]) -> dict[str, Any]:
+    """Return RLlib's episode fields for one or more episodes of an evaluation."""
     rewards = [episode.reward for episode in episodes]
-    fields = {
+    fields: dict[str, Any] = {
         "episode_reward_mean": sum(rewards) / len(rewards),
         "episode_reward_max": max(rewards),
         "episode_reward_min": min(rewards),
@@ -49,25 +73,25 @@ def summary(episodes):
     return fields | ({"hist_stats": hist} if hist else {})
 
 
-class Window:
-    """What callbacks said of the newest ``size`` episodes."""
+class MetricsWindow:
+    """The custom metrics of the newest ``size`` episodes."""
 
-    def __init__(self, size):
-        self._told = collections.deque(maxlen=size)
+    def __init__(self, size: int) -> None:
+        self._episodes: collections.deque[EpisodeMetrics] = collections.deque(maxlen=size)
 
-    def add(self, told):
-        """Note the (custom_metrics, hist_data) of further episodes."""
-        self._told.extend(told)
+    def add(self, episodes: Iterable[EpisodeMetrics]) -> None:
+        """Add the metrics of further episodes."""
+        self._episodes.extend(episodes)
 
-    def summarised(self):
-        """Return what ``summarised`` says of the window."""
-        return summarised(self._told)
+    def summarised(self) -> tuple[dict[str, float | None], dict[str, list[float]]]:
+        """Return ``summarised`` of the window."""
+        return summarised(self._episodes)
 
-    def state(self):
+    def state(self) -> list[list[dict[str, Any]]]:
         """Return what a checkpoint keeps."""
-        return [[dict(numbers), dict(lists)] for numbers, lists in self._told]
+        return [[dict(numbers), dict(lists)] for numbers, lists in self._episodes]
 
-    def load(self, facts):
+    def load(self, facts: Iterable[Sequence[dict[str, Any]]]) -> None:
         """Continue from ``state``."""
-        self._told.clear()
-        self._told.extend((numbers, lists) for numbers, lists in facts)
+        self._episodes.clear()
+        self._episodes.extend((numbers, lists) for numbers, lists in facts)

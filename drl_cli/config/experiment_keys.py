@@ -1,21 +1,41 @@
 """The keys of one experiment in a file, beside its ``config``; the flags of the same names fill the same keys.
 
-Used by ``experiments.spec``. Names and meanings are RLlib's (its experiment YAML).
+Used by ``experiments.spec``. Names and meanings are RLlib's (its experiment YAML; of its ``export_formats`` h5 is Keras's, and
+is not here).
 """
 
-from typing import Annotated
+from collections.abc import Container, Iterable, Sequence
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from drl_cli.config.rllib.other_libraries import FIELDS, KEYS, STOPS
 from drl_cli.config.schema import PlainMapping, Section, Whole, key
-from drl_cli.config.sections.export_formats import Formats
+from drl_cli.extras import installation
+
+FORMATS = {"model": "savedmodel", "savedmodel": "savedmodel", "onnx": "onnx", "tflite": "tflite"}
+"""Name → the format of ``drl checkpoint export``; "checkpoint" is what a run keeps anyway."""
+PACKAGES = {"onnx": ("onnx", "onnxruntime")}
+"""Format → the packages of the extra of its name, without which it cannot be made."""
+
+
+def listed_formats(value: Any) -> Any:
+    """Return ``model`` and ``model,onnx``, as typed, as lists; anything else as it is."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+Formats = Annotated[
+    tuple[Literal["checkpoint", "model", "savedmodel", "onnx", "tflite"], ...],
+    BeforeValidator(listed_formats),
+    Field(strict=False),
+]
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(strict=False, max_length=20)]
 
 
 class ExperimentKeys(Section):
-    """One experiment: what runs on what, when it stops, what is kept."""
+    """One experiment: algorithm, environment, when it stops, what is kept."""
 
     run: str | None = key(None, "The algorithm; the same as --run.", allowed="the name of an algorithm")
     env: str | None = key(None, "The gymnasium id of the environment; the same as --env.", allowed="a gymnasium id")
@@ -79,8 +99,8 @@ class ExperimentKeys(Section):
     )
     resources_per_trial: PlainMapping | None = key(
         None,
-        "What each trial of a search asks of Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its workers; null "
-        "takes one CPU and what num_workers and its neighbours ask for.",
+        "What each trial of a search requests from Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its "
+        "workers; null takes one CPU and what num_workers and its neighbours ask for.",
     )
 
 
@@ -98,8 +118,8 @@ NOT_YET = {
 """Keys of RLlib's experiments that are not supported yet, with what helps instead."""
 
 
-def refusal(path, config_keys=frozenset()):
-    """Return why a field is refused and what is written instead, or None for a name that nobody has.
+def refusal(path: Sequence[str], config_keys: Container[str] = frozenset()) -> str | None:
+    """Return why a field is refused and what is written instead, or None for an unknown name.
 
     ``config_keys``: the keys of all algorithms, which belong one level deeper.
     """
@@ -116,3 +136,21 @@ def refusal(path, config_keys=frozenset()):
     if name in KEYS:
         return f"a name of {KEYS[name].origin}. Write config: {{{' or '.join(key for key, _ in KEYS[name].here)}: …}}"
     return None
+
+
+def exported_formats(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the formats of ``drl checkpoint export`` among ``names``, each once."""
+    return tuple(dict.fromkeys(FORMATS[name] for name in names if name in FORMATS))
+
+
+def missing_packages(names: Iterable[str], place: str) -> list[str]:
+    """Return a line for each format whose packages are missing; ``place``: where the format is named."""
+    missing = {
+        form: [name for name in PACKAGES.get(form, ()) if find_spec(name) is None] for form in exported_formats(names)
+    }
+    return [
+        f"export_formats: {form} needs the package {lacking[0]}, which is not installed ({place}). Run: "
+        f"{installation(lacking[0])}"
+        for form, lacking in missing.items()
+        if lacking
+    ]

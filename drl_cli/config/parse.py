@@ -1,31 +1,38 @@
 """From a mapping of keys to a frozen config, or to all that is wrong with it at once.
 
-Used by ``experiment`` (flags, files, resumed runs) and by whoever reads a config back from a checkpoint. Each problem
-is one line: the key's path, what was given, what is allowed, the nearest valid key, and the file and line or the
-flag.
+Used by ``experiments`` (flags, files, resumed runs) and wherever a config is read back from a checkpoint. Each problem is one
+line: the key's path, what was given, what is allowed, the nearest valid key, and the file and line or the flag.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from drl_cli.config.environment_variables import read_too_late
-from drl_cli.config.key_description import allowed, fields_of, key_name, leaves, section_of, shown, words
+from drl_cli.config.key_description import allowed, fields_of, key_name, leaves, section_of, words
+from drl_cli.config.origins import Path, Where, origin
+from drl_cli.config.plain_data import has_path
 from drl_cli.config.rllib.aliases import renamed
 from drl_cli.config.rllib.refused_keys import UNBUILT_SECTIONS, refusal
-from drl_cli.config.schema import MisfitError
+from drl_cli.config.schema import MisfitError, SchemaRow, Section, notes_of
 from drl_cli.config.search_space import FORMS, name_of
 from drl_cli.config.sections import evaluation_overrides
-from drl_cli.config.sections.model import REPLACED
-from drl_cli.config.where import Where, origin
-from drl_cli.errors import ConfigError, nearest, suggestion
+from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.model import REPLACED, OwnNetwork
+from drl_cli.errors import ConfigError, nearest, shown, suggestion
 from drl_cli.events import report
 from drl_cli.extras import load
 
 MAX_SHOWN = 10
 
+S = TypeVar("S", bound=Section)
+Refusal: TypeAlias = Callable[[Path], str | None]
+"""Says why the key at a path, which a schema lacks, is refused; None for a key that is simply unknown."""
 
-def parse(algorithm, mapping, where, rows=()):
+
+def parse(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Iterable[SchemaRow] = ()) -> CommonKeys:
     """Return the frozen config of ``algorithm`` that ``mapping`` describes.
 
     Args:
@@ -34,48 +41,54 @@ def parse(algorithm, mapping, where, rows=()):
         where: a Where, or the name of the place the mapping came from.
         rows: all rows, so that a key of another algorithm is refused with the names of those that have it.
 
-    Raises ConfigError with every problem (10 shown). Other spellings that are read, and keys that have no effect, are
-    said with a ``notice`` event.
+    Raises ConfigError with every problem (10 shown). Reports a ``notice`` event for other spellings that are read, and for
+    keys that have no effect.
     """
     config, problems, notices = read(algorithm, mapping, where, rows)
-    refuse(problems, f"the config of {algorithm.name}")
+    if config is None:
+        raise _refused(problems, f"the config of {algorithm.name}")
     for text in notices:
         report("notice", text=text)
     return config
 
 
-def refuse(problems, what):
+def refuse(problems: Sequence[str], what: str) -> None:
     """Raise a ConfigError that lists ``problems`` (10 shown, then a count), if there are any."""
-    if not problems:
-        return
+    if problems:
+        raise _refused(problems, what)
+
+
+def _refused(problems: Sequence[str], what: str) -> ConfigError:
     if len(problems) == 1:
-        raise ConfigError(problems[0])
+        return ConfigError(problems[0])
     lines = [f"{len(problems)} problems in {what}:", *(f"  {line}" for line in problems[:MAX_SHOWN])]
     if len(problems) > MAX_SHOWN:
         lines.append(f"  … and {len(problems) - MAX_SHOWN} more")
-    raise ConfigError("\n".join(lines))
+    return ConfigError("\n".join(lines))
 
 
 class ReadConfig(NamedTuple):
-    """What ``read_given`` returns: the config or None, ``problems`` and ``notices``.
+    """What was read of a mapping: the config, or None where there are ``problems``; and ``notices``.
 
-    ``given``: the mapping in this program's spelling; ``where.place(path)`` says where a key of it was given, and in which
-    spelling.
+    ``given``: the mapping in this program's spelling. ``where.place(path)`` says where a key of it stands, and in which
+    spelling it is written there.
     """
 
-    config: Any
+    config: CommonKeys | None
     problems: list[str]
     notices: list[str]
     given: dict[str, Any]
-    where: "Where | Moved"
+    where: Where
 
 
-def read(algorithm, mapping, where, rows=()):
-    """Return (config or None, problems, notices); as ``parse``, for callers that have more problems to tell."""
+def read(
+    algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Iterable[SchemaRow] = ()
+) -> tuple[CommonKeys | None, list[str], list[str]]:
+    """Return (config or None, problems, notices); as ``parse``, for callers that find more problems themselves."""
     return read_given(algorithm, mapping, where, rows)[:3]
 
 
-def read_given(algorithm, mapping, where, rows=()) -> ReadConfig:
+def read_given(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Iterable[SchemaRow] = ()) -> ReadConfig:
     """Return a ReadConfig; as ``read``, for callers that record where each key was given."""
     where = origin(where)
     if not isinstance(mapping, dict):
@@ -85,38 +98,46 @@ def read_given(algorithm, mapping, where, rows=()) -> ReadConfig:
     given, moved, problems, notices = renamed(mapping, where, schema)
     mapping, of_evaluation, more_notices = evaluation_overrides.settled(given, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
-    where = Moved(where, moved)
+    where = where.renaming(moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
     problems += more
-    if problems:
+    if config is None or problems:
         return ReadConfig(None, problems, notices, given, where)
     return ReadConfig(config, problems, notices + _idle(config, mapping, where), given, where)
 
 
-def _idle(config, mapping, where):
+def origins(read: ReadConfig) -> dict[str, str]:
+    """Return {dotted key: place} of the keys that the mapping of which ``read`` was made gives; none without a config.
+
+    A place is ``"tuned.yaml:12"`` or ``"--config"``, with ``", as sample_batch_size"`` after it where the key was written in a
+    spelling of RLlib's that is not ours. What is missing is at its default.
+    """
+    keys = leaves(type(read.config)) if read.config else ()
+    return {".".join(path): read.where.place(path) for path, _ in keys if has_path(read.given, path)}
+
+
+def _idle(config: Section, mapping: Mapping[str, Any], where: Where) -> list[str]:
     """Return a notice for each key that is given, differs from its default and has no effect beside the others."""
-    found, values = (
-        [],
-        {key_name(name, field): getattr(config, name) for name, field in type(config).model_fields.items()},
-    )
+    found: list[str] = []
+    values = {key_name(name, field): getattr(config, name) for name, field in type(config).model_fields.items()}
     for path, field in leaves(type(config)):
-        needs = field.json_schema_extra["needs"]
-        if len(path) > 1 or not needs or path[0] not in mapping or values[path[0]] == field.default:
+        (name, *inner), needs = path, notes_of(field)["needs"]
+        if inner or not needs or name not in mapping or values[name] == field.default:
             continue
         other, least = needs
         if (getattr(config, other) or 0) < least:
-            found.append(f"{path[0]} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
+            found.append(f"{name} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
     key = "extra_python_environs_for_driver"
     late = read_too_late(getattr(config, key, {}))
     found += [f"{key}: {late}{_at(where, (key,))}."] if late else []
     return found + _replaced(config, where)
 
 
-def _replaced(config, where):
-    """Return a notice for each key of ``model`` in whose place a network of one's own stands."""
-    model = getattr(config, "model", None)
-    if getattr(model, "custom_model", None) is None:
+def _replaced(config: Section, where: Where) -> list[str]:
+    """Return a notice for each key of ``model`` that a registered network replaces."""
+    model = getattr(config, "model", None)  # registered algorithms may have none
+    if not isinstance(model, OwnNetwork) or model.custom_model is None:
         return []
     fields = type(model).model_fields
     given = [
@@ -129,25 +150,24 @@ def _replaced(config, where):
     ]
 
 
-def read_section(schema, mapping, where, refusal):
+def read_section(schema: type[S], mapping: Any, where: Where | str, refusal: Refusal) -> tuple[S | None, list[str]]:
     """Return (section or None, problems) for a mapping that is no algorithm's config.
 
-    ``refusal(path)`` says why a key that the schema lacks is refused, or returns None.
+    ``refusal``: of keys that the schema lacks, see ``Refusal``.
     """
     section, problems = _validated(mapping, _Reader(schema, origin(where), refusal))
     return (None if problems else section), problems
 
 
-class _Reader:
+class _Reader(NamedTuple):
     """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
 
-    def __init__(self, schema, where, refusal):
-        self.schema = schema
-        self.where = where
-        self.refusal = refusal
+    schema: type[Section]
+    where: Where
+    refusal: Refusal
 
 
-def _validated(mapping, reader):
+def _validated(mapping: Mapping[str, Any], reader: _Reader) -> tuple[Any, list[str]]:
     known, problems = _split(mapping, reader.schema, (), reader)
     try:
         return reader.schema.model_validate(known), problems
@@ -155,29 +175,16 @@ def _validated(mapping, reader):
         return None, problems + _wrong_values(error, reader.schema, known, reader.where)
 
 
-class Moved:
-    """A Where whose paths were partly renamed; asks the original for the old ones."""
-
-    def __init__(self, where, moved):
-        self._where = where
-        self._moved = moved  # new path → old path
-
-    def place(self, path):
-        """Return the place of a path under its new name, with the spelling that stands there."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self._moved:
-                old = self._moved[path[:length]]
-                return f"{self._where.place(old + path[length:])}, as {'.'.join(old)}"
-        return self._where.place(path)
-
-
-def _at(where, path):
+def _at(where: Where, path: Path) -> str:
     return f" ({where.place(path)})"
 
 
-def _split(mapping, schema, path, reader):
+def _split(
+    mapping: Mapping[str, Any], schema: type[Section], path: Path, reader: _Reader
+) -> tuple[dict[str, Any], list[str]]:
     """Return (the mapping with the schema's keys only, problems of the other keys), sections included."""
-    known, problems = {}, []
+    known: dict[str, Any] = {}
+    problems: list[str] = []
     fields = fields_of(schema)
     for name, value in mapping.items():
         here = (*path, name)
@@ -195,7 +202,7 @@ def _split(mapping, schema, path, reader):
     return known, problems
 
 
-def _unknown(path, fields, reader):
+def _unknown(path: Path, fields: Mapping[str, FieldInfo], reader: _Reader) -> str:
     """Return the problem of a key that the schema does not have."""
     dotted = ".".join(map(str, path))
     if len(dotted) > 100:
@@ -208,7 +215,7 @@ def _unknown(path, fields, reader):
     return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema)}"
 
 
-def _hint(path, fields, schema):
+def _hint(path: Path, fields: Mapping[str, FieldInfo], schema: type[Section]) -> str:
     name = str(path[-1])
     if tuple(path) in {tuple(found) for found, _ in leaves(schema)}:
         return f" It has {', '.join(fields)}."  # what else is given there asks for a section of other keys
@@ -227,12 +234,12 @@ def _hint(path, fields, schema):
     return f" It has {', '.join(fields)}." if path[:-1] else ""
 
 
-def _wrong_values(error, schema, known, where):
+def _wrong_values(error: ValidationError, schema: type[Section], known: Mapping[str, Any], where: Where) -> list[str]:
     """Return one problem for each key whose value pydantic refused."""
-    problems = {}
+    problems: dict[Path, str] = {}
     for item in error.errors(include_url=False, include_input=False):
         path, field = _field_at(schema, item["loc"])
-        cause = item["ctx"]["error"] if item["type"] == "value_error" else None
+        cause: Any = item["ctx"]["error"] if item["type"] == "value_error" and "ctx" in item else None
         if isinstance(cause, MisfitError):  # of a whole section: its values do not go together
             path = (*path, *cause.key.split("."))
             problems[path] = f"{'.'.join(path)}: {cause}{_at(where, path)}."
@@ -242,7 +249,7 @@ def _wrong_values(error, schema, known, where):
             continue
         if path in problems and not cause:
             continue
-        value = known
+        value: Any = known
         for name in path:
             value = value[name]
         if isinstance(value, dict) and not cause:
@@ -255,22 +262,23 @@ def _wrong_values(error, schema, known, where):
     return list(problems.values())
 
 
-def _as_search(value):
-    """Return what is wrong with a mapping in the place of a value if it was meant to be searched over, else None."""
+def _as_search(value: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a mapping in the place of a value if it looks like values to search over, else None."""
     if name_of(value):
         return "values are searched over by drl train only"
     close = nearest(next(iter(value)), FORMS, count=1) if len(value) == 1 else ()
     return f"to search over it, write {{{close[0]}: …}}" if close else None
 
 
-def _field_at(schema, loc):
+def _field_at(schema: type[Section], loc: Sequence[int | str]) -> tuple[Path, FieldInfo | None]:
     """Return the path of the deepest key in an error's location, and its field (None for the whole config)."""
-    path, field = [], None
+    path: list[str] = []
+    field, section = None, schema
     for part in loc:
-        fields = fields_of(schema) if schema else {}
-        if part not in fields:
+        fields = fields_of(section) if section else {}
+        if not isinstance(part, str) or part not in fields:
             break
         path.append(part)
         field = fields[part]
-        schema = section_of(field)
+        section = section_of(field)
     return tuple(path), field

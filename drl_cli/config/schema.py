@@ -1,33 +1,58 @@
 """What a schema is made of: ``Section`` (a frozen mapping of keys), ``key`` (one documented key) and value types.
 
-Used by every file of this folder that declares keys; ``config.parse`` reads the declarations back for its messages.
-A default lives in the ``key(...)`` line, or in the ``default(...)`` line of the algorithm that starts from another value,
+Used wherever keys are declared; ``config.key_description`` reads the declarations back for messages and listings. A default
+lives in the ``key(...)`` line, or in the ``default(...)`` line of the algorithm that starts from another value,
 and nowhere else. Sources: pydantic 2 (strict mode), RLlib's key names.
 """
 
 import itertools
 import math
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, TypedDict, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from typing_extensions import dataclass_transform
+from pydantic.fields import FieldInfo
+from typing_extensions import NotRequired, dataclass_transform
 
-MAX_TEXT = 4096  # characters of a string value
-MAX_DEPTH = 32  # of a value that is plain data
+from drl_cli.config.plain_data import MAX_DEPTH, MAX_TEXT
+
 MAX_WHOLE = 2**53  # a whole number beyond this changes when it passes through JSON readers that hold floats
+
+
+SectionType: TypeAlias = "type[Section]"
+
+
+class KeyNotes(TypedDict):
+    """What the declaration of a key says beside its type, bounds and meaning; see ``key``."""
+
+    unit: str | None
+    allowed: str | None
+    needs: tuple[str, float] | None
+    rllib: NotRequired[Any]
+    why: NotRequired[str]
+
+
+class SchemaRow(Protocol):
+    """A row of the table of algorithms: its name, and the schema of its keys or the dotted name of that."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def config(self) -> object: ...
 
 
 class Default(NamedTuple):
     """Another default of a key that a section inherits; see ``default``."""
 
     value: Any
-    notes: dict
+    notes: dict[str, Any]
 
 
 class MisfitError(ValueError):
-    """What is wrong with the values of a section together: ``key`` is the one to look at, the text says what is wrong."""
+    """Values of a section that do not go together: ``key`` is the one to look at, the message says what is wrong."""
 
-    def __init__(self, key, text):
+    def __init__(self, key: str, text: str) -> None:
         super().__init__(text)
         self.key = key
 
@@ -57,18 +82,18 @@ class Section(BaseModel, metaclass=_FrozenType):
     )
 
     @classmethod
-    def schema_for(cls, mapping):
+    def schema_for(cls, mapping: Mapping[str, Any]) -> "type[Section]":
         """Return the schema that a ``mapping`` for this section is read by: another one where its values ask for it."""
         return cls
 
-    def __init_subclass__(cls, defaults=None, **kwargs):
+    def __init_subclass__(cls, defaults: Mapping[str, Default] | None = None, **kwargs: Any) -> None:
         """Declare each key of ``defaults`` ({name: Default}) anew, with its type, bounds, meaning and unit as they were."""
         super().__init_subclass__(**kwargs)
         for name, (value, notes) in (defaults or {}).items():
             field = next(base.model_fields[name] for base in cls.__mro__[1:] if name in base.model_fields)
-            kept = {note: field.json_schema_extra[note] for note in ("unit", "allowed", "needs")}
-            kind = field.annotation
-            cls.__annotations__[name] = Annotated[(kind, *field.metadata)] if field.metadata else kind
+            before = notes_of(field)
+            kept = {"unit": before["unit"], "allowed": before["allowed"], "needs": before["needs"]}
+            cls.__annotations__[name] = type_of(field)
             changed = Field(
                 value,
                 description=field.description,
@@ -79,14 +104,26 @@ class Section(BaseModel, metaclass=_FrozenType):
             setattr(cls, name, changed)
 
 
-def key(default, meaning, unit=None, allowed=None, **bounds):
+def notes_of(field: FieldInfo) -> KeyNotes:
+    """Return the notes of a key that ``key`` or ``default`` declared."""
+    if not isinstance(field.json_schema_extra, dict):
+        return KeyNotes(unit=None, allowed=None, needs=None)
+    return cast(KeyNotes, field.json_schema_extra)
+
+
+def type_of(field: FieldInfo) -> Any:
+    """Return the type of a key with its bounds, as an annotation."""
+    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+
+
+def key(default: Any, meaning: str, unit: str | None = None, allowed: str | None = None, **bounds: Any) -> Any:
     """Declare one key.
 
     ``meaning`` is a sentence, ``unit`` that of the value, ``allowed`` the accepted values in words where type and
     bounds do not say them. ``bounds`` are pydantic's (ge, gt, le, lt, min_length, max_length, alias), and
     ``rllib`` with ``why``: RLlib 1.0.1's default where ours differs, and the reason. ``needs`` is (name, least): the key
-    has no effect while the key ``name`` of the config is below ``least`` (a bool counts as 0 or 1). A mutable default is
-    copied.
+    has no effect while the key ``name`` of the config is below ``least`` (a bool counts as 0 or 1). Every
+    config gets a copy of a mutable default.
     """
     notes = {"unit": unit, "allowed": allowed, "needs": bounds.pop("needs", None)}
     if "rllib" in bounds:
@@ -95,7 +132,7 @@ def key(default, meaning, unit=None, allowed=None, **bounds):
     return Field(default, description=meaning, json_schema_extra=notes, validate_default=False, **bounds)
 
 
-def default(value, **notes):
+def default(value: Any, **notes: Any) -> Default:
     """Return the default that an inherited key has in this section; ``rllib`` with ``why`` as in ``key``.
 
     Notes of the inherited declaration are dropped: they compared another default with RLlib's for another algorithm.
@@ -103,20 +140,23 @@ def default(value, **notes):
     return Default(value, notes)
 
 
-def _whole(value):
+def _whole(value: object) -> object:
     """Let ``1e6`` be the whole number that it is; leave everything else to the strict check."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE:
         return int(value)
     return value
 
 
-def _fits(value):
+def _fits(value: int) -> int:
     if abs(value) > MAX_WHOLE:
         raise ValueError("beyond 2**53")
     return value
 
 
-def rising(points):
+Points: TypeAlias = tuple[tuple[int, float], ...]
+
+
+def rising(points: Points) -> Points:
     """Refuse [env_step, value] points whose steps do not rise."""
     steps = [step for step, _ in points]
     if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
@@ -124,14 +164,14 @@ def rising(points):
     return points
 
 
-def _plain(mapping):
+def _plain(mapping: dict[str, Any]) -> dict[str, Any]:
     """Refuse what JSON cannot hold: the mapping is recorded, and sent to workers."""
-    waiting = [(mapping, 1)]
+    waiting: list[tuple[Any, int]] = [(mapping, 1)]
     while waiting:
         value, depth = waiting.pop()
         if isinstance(value, dict):
             if not all(isinstance(name, str) for name in value):
-                raise ValueError("its keys must be text")
+                raise ValueError("its keys must be strings")
             children = value.values()
         elif isinstance(value, (list, tuple)):
             children = value
@@ -148,7 +188,7 @@ def _plain(mapping):
 
 
 PlainMapping = Annotated[dict[str, Any], AfterValidator(_plain)]
-"""A mapping of texts to plain data (what JSON can hold)."""
+"""A mapping of strings to plain data (what JSON can hold)."""
 
 Whole = Annotated[int, BeforeValidator(_whole), AfterValidator(_fits)]
 """A whole number; ``1e6`` is one, ``true`` and ``1.5`` are not."""
@@ -164,5 +204,5 @@ _Point = Annotated[tuple[Annotated[Whole, Field(ge=0)], _Rate], Field(strict=Fal
 _Points = Annotated[tuple[_Point, ...], Field(strict=False, min_length=1, max_length=1000), AfterValidator(rising)]
 
 Rate = _Rate | _Points
-"""A learning rate, or ``[[env_step, value], …]``: linear between the points, constant before and behind them."""
+"""A learning rate, or ``[[env_step, value], …]``: linear between the points, constant before the first and after the last."""
 RATE_ALLOWED = "a number in [0, 10], or a list of [env_step, value] pairs whose steps rise"

@@ -1,14 +1,18 @@
 """Values to search over, as plain data in the place of a value: ``{"grid_search": [1, 2]}``, ``{"uniform": [0, 1]}``.
 
-Used by ``config.variants`` and ``tune``. Names and arguments are those of Ray Tune's functions (``tune.uniform(0, 1)`` is
-``{"uniform": [0, 1]}``; the prefix ``tune.`` may stand there too). Nothing is evaluated: RLlib's ``{"eval": "…"}`` and
-Tune's ``sample_from`` are refused. Source: Ray 2.60 ``ray.tune.search.sample``.
+Used by ``config.variants``, ``experiments`` and ``search``. Names and arguments are those of Ray Tune's functions
+(``tune.uniform(0, 1)`` is ``{"uniform": [0, 1]}``; the prefix ``tune.`` may stand there too). Nothing is evaluated: RLlib's
+``{"eval": "…"}`` and Tune's ``sample_from`` are refused. Source: Ray 2.60 ``ray.tune.search.sample``.
 """
 
 import math
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from drl_cli.config.key_description import shown
+from drl_cli.config.origins import Path
+from drl_cli.errors import shown
 
 GRID = "grid_search"
 FORMS = {
@@ -25,14 +29,14 @@ FORMS = {
     "lograndint": "[low, high] of whole numbers above 0, high left out",
     "qlograndint": "[low, high, step] of whole numbers above 0",
 }
-"""Name → what stands behind it."""
+"""Name → its arguments."""
 
 CODE = ("eval", "sample_from")
 _PREFIX = "tune."
 
 
 class Misspelt(ValueError):
-    """What stands behind a name of ``FORMS`` is not what it takes."""
+    """The arguments of a name of ``FORMS`` are not what it takes."""
 
 
 @dataclass(frozen=True)
@@ -40,39 +44,39 @@ class Sampler:
     """Where the values of one key come from: ``kind``, a name of ``FORMS``, and its ``arguments``."""
 
     kind: str
-    arguments: tuple
+    arguments: tuple[Any, ...]
 
     @property
-    def is_listed(self):
+    def is_listed(self) -> bool:
         """Whether the values are a list: of a grid, or to choose from."""
         return self.kind in (GRID, "choice")
 
     @property
-    def is_whole(self):
+    def is_whole(self) -> bool:
         """Whether it draws whole numbers."""
         return self.kind.endswith("randint")
 
     @property
-    def is_log(self):
+    def is_log(self) -> bool:
         """Whether it draws evenly in the logarithm."""
         return "log" in self.kind
 
     @property
-    def step(self):
-        """The step that values are rounded to, or None."""
+    def step(self) -> Any:
+        """The step that values are rounded to, a whole number where ``is_whole``; or None."""
         return self.arguments[2] if self.kind.startswith("q") else None
 
     @property
-    def bounds(self):
-        """(lowest, highest) value, both possible; infinite for normal ones. None for a list."""
+    def bounds(self) -> tuple[Any, Any]:
+        """(lowest, highest) value, both possible; infinite for normal ones and for a list."""
         if self.is_listed:
-            return None
+            return -math.inf, math.inf
         if self.kind.endswith("randn"):
             return -math.inf, math.inf
         low, high = self.arguments[:2]
         return low, high - 1 if self.is_whole and self.step is None else high
 
-    def draw(self, rng):
+    def draw(self, rng: random.Random) -> Any:
         """Return a value, drawn with ``rng`` (``random.Random``)."""
         if self.is_listed:
             return rng.choice(self.arguments)
@@ -86,7 +90,7 @@ class Sampler:
             return rng.randint(low, high)
         return self.clip(self._rounded(rng.uniform(low, high)))
 
-    def extremes(self):
+    def extremes(self) -> list[Any]:
         """Return the values that have to be allowed for every other one to be: all of a list, else both ends."""
         if self.is_listed:
             return list(self.arguments)
@@ -94,19 +98,19 @@ class Sampler:
             return [self.arguments[0]]
         return list(dict.fromkeys(self.bounds))
 
-    def clip(self, value):
+    def clip(self, value: float) -> float:
         """Return the number ``value`` moved inside the bounds."""
         low, high = self.bounds
         return min(max(value, low), high)
 
-    def _rounded(self, value):
+    def _rounded(self, value: float) -> float:
         if self.step is None:
             return value
         rounded = round(value / self.step) * self.step
         return int(rounded) if self.is_whole else round(rounded, 12)  # 3 x 0.1 is 0.30000000000000004
 
 
-def name_of(node):
+def name_of(node: object) -> str | None:
     """Return the name of ``FORMS`` or ``CODE`` that a node of plain data stands for, or None for any other value."""
     if not isinstance(node, dict):
         return None
@@ -119,9 +123,11 @@ def name_of(node):
     return None  # a mapping that happens to have such a key
 
 
-def read(node):
+def read(node: Mapping[str, Any]) -> Sampler:
     """Return the Sampler of a node that ``name_of`` names. Raises Misspelt."""
     name = name_of(node)
+    if name is None:
+        raise Misspelt(f"{shown(node)} is no value to search over")
     if len(node) > 1:
         raise Misspelt(f"{GRID} stands alone in its mapping, and there are {', '.join(map(str, node))}")
     if name in CODE:
@@ -139,7 +145,7 @@ def read(node):
     return Sampler(name, tuple(given))
 
 
-def _check_numbers(name, given):
+def _check_numbers(name: str, given: list[Any]) -> None:
     count = 3 if name.startswith("q") else 2
     whole, log, normal = name.endswith("randint"), "log" in name, name.endswith("randn")
     kinds = (int,) if whole else (int, float)
@@ -153,12 +159,14 @@ def _check_numbers(name, given):
         raise Misspelt(f"{name} takes {FORMS[name]}, not {shown(given)}")
 
 
-def find(data):
+def find(data: object) -> tuple[dict[Path, Sampler], dict[Path, str]]:
     """Return ({path: Sampler}, {path: what is wrong}) of every node to search over in plain data.
 
     A path is a tuple of keys and list positions.
     """
-    found, wrong, waiting = {}, {}, [((), data)]
+    found: dict[Path, Sampler] = {}
+    wrong: dict[Path, str] = {}
+    waiting: list[tuple[Path, Any]] = [((), data)]
     while waiting:
         path, value = waiting.pop(0)
         if name_of(value):

@@ -25,7 +25,7 @@ from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
-from drl_cli.extras import load
+from drl_cli.extras import load, require
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec, Preprocessing
@@ -258,7 +258,7 @@ def _is_known(bare: str) -> bool:
     """Whether an id is registered; one that is not may be a game of ale_py, which registers its own when imported."""
     if bare not in gymnasium.registry and find_spec("ale_py"):
         try:
-            atari = load("ale_py")
+            atari = require("ale_py")
         except (DrlError, ImportError) as error:
             raise EnvError(f"Importing ale_py failed: {failure(error)}") from error
         gymnasium.register_envs(atari)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from drl_cli.config.sections.exploration import exploration_settings
+from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.policies.exploration.interface import scheduled
 

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli.config.assignments import parse_assignment, parse_object
-from drl_cli.config.layers import Layers
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Layers, Where
 from drl_cli.envs import make
 from drl_cli.errors import ConfigError
 from drl_cli.experiments import experiment_files

@@ -9,18 +9,16 @@ from typing import Any
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
 from drl_cli.algorithms.table import Algorithm
-from drl_cli.config import key_rows
+from drl_cli.config import experiment_keys, key_description
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
-from drl_cli.config.origins import origins
-from drl_cli.config.parse import ReadConfig, read_given, read_section
+from drl_cli.config.origins import Where
+from drl_cli.config.parse import ReadConfig, origins, read_given, read_section
 from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
 from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
-from drl_cli.config.sections import export_formats
 from drl_cli.config.sections.common import CommonKeys
-from drl_cli.config.where import Where
 from drl_cli.envs import callbacks, make
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.experiments import offline_checks
@@ -105,7 +103,7 @@ class Draft:
 
     def _with_rllib_defaults(self, row: Algorithm, config: CommonKeys) -> CommonKeys:
         """Return ``config`` with RLlib's defaults for the keys whose absence means them (``config.rllib.semantics``)."""
-        if self.recorded or row not in table.ALGORITHMS:
+        if self.recorded or row not in table.built_in():
             return config  # every key was recorded, those that were meant included; or RLlib has no such algorithm
         config, self.filled, notices = semantics.completed(config, self.is_from_file)
         self.notices += notices
@@ -167,7 +165,7 @@ class Draft:
 
     def _check_exports(self) -> list[str]:
         place = self.where.place(("export_formats",))
-        return export_formats.problems(self._keys.export_formats, place) if self._keys else []
+        return experiment_keys.missing_packages(self._keys.export_formats, place) if self._keys else []
 
     def origins(self) -> dict[str, str]:
         """Return {dotted key: place} of what was given; keys of the config begin with ``config.``."""
@@ -175,8 +173,8 @@ class Draft:
         found = {name: where.place((name,)) for name in (*TOP_KEYS, "restore", "local_dir") if name in mapping}
         for section in ("stop", "pass_criteria"):
             found |= {f"{section}.{field}": where.place((section, field)) for field in mapping.get(section) or ()}
-        config = origins(type(self._read.config), self._read) if self._read else {}
-        for row in key_rows.own_keys(mapping.get("config") or {}):
+        config = origins(self._read) if self._read else {}
+        for row in key_description.own_keys(mapping.get("config") or {}):
             config[row["key"]] = where.place(("config", *row["key"].split(".")))
         config |= dict.fromkeys(self.filled, semantics.SOURCE)
         return found | {f"config.{name}": place for name, place in config.items()}

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli.config.assignments import load_file
-from drl_cli.config.key_description import shown
-from drl_cli.config.where import Where
-from drl_cli.errors import ConfigError, suggestion
+from drl_cli.config.origins import Where
+from drl_cli.errors import ConfigError, shown, suggestion
 from drl_cli.experiments.tuned_files import shipped
 
 SUFFIXES = (".yaml", ".yml", ".json")

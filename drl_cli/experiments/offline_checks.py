@@ -8,10 +8,10 @@ from typing import Any
 
 from drl_cli.actors.experience_reader import layout
 from drl_cli.algorithms.table import Algorithm
+from drl_cli.config.origins import Where
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.offline import InputKeys, reads, reads_only, streams
-from drl_cli.config.where import Where
 from drl_cli.envs.preprocessors import frames_of
 from drl_cli.errors import ConfigError, ExperienceError
 from drl_cli.experience.action_likelihood import refusal

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli.algorithms import table
-from drl_cli.config import key_rows
+from drl_cli.config import key_description, plain_data
 from drl_cli.config.experiment_keys import ExperimentKeys
-from drl_cli.config.sections.common import CommonKeys
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
 from drl_cli.experiments import experiment_files, resume, run_records, search_spec, spec, tuned_files
@@ -59,7 +58,7 @@ def _searched(experiment: ExperimentData, specs: list[ExperimentSpec]) -> dict[s
     for row in found["rows"]:
         own = row["key"].split(".")
         if any(path[: len(own)] == own for path in paths):
-            row["value"] = key_rows.value_at(experiment["mapping"], own)
+            row["value"] = plain_data.value_at(experiment["mapping"], own)
         elif row["key"] == "config.seed" and "seed" not in experiment["mapping"]["config"]:
             row["from"] = DRAWN
     return {**found, "trials": len(specs)}
@@ -101,9 +100,9 @@ def explained(
     rows = [_top(name, params.get(name), places) for name in TOP_KEYS]
     for section in ("stop", "pass_criteria"):
         rows += [_rule(f"{section}.{field}", value, places) for field, value in (params.get(section) or {}).items()]
-    for key in [*key_rows.keys(schema), *key_rows.own_keys(params["config"])]:
+    for key in [*key_description.keys(schema), *key_description.own_keys(params["config"])]:
         path = key["key"].split(".")
-        value = key_rows.value_at(params["config"], path)
+        value = plain_data.value_at(params["config"], path)
         row = {**key, "key": f"config.{key['key']}", "value": value}
         row["from"] = _place(row["key"], value, key["default"], places)
         if config is not None and value is None and key["key"] in _RESOLVED:

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from drl_cli.config.assignments import load_file
 from drl_cli.config.experiment_keys import ExperimentKeys
-from drl_cli.config.key_description import shown
-from drl_cli.config.where import Where
-from drl_cli.errors import RunFolderError, suggestion
+from drl_cli.config.origins import Where
+from drl_cli.errors import RunFolderError, shown, suggestion
 from drl_cli.runs.find import find_unfinished
 from drl_cli.runs.run_folder import is_params
 

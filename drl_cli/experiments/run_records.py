@@ -9,7 +9,7 @@ import platform
 import subprocess
 from typing import Any
 
-from drl_cli.config.secrets import redact, redact_command
+from drl_cli.config.plain_data import redact, redact_command
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs.run_folder import now
 from drl_cli.version import __version__

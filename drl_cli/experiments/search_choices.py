@@ -17,13 +17,12 @@ from typing import Any
 
 from drl_cli.config import search_space, variants
 from drl_cli.config.assignments import parse_object
-from drl_cli.config.key_description import shown
+from drl_cli.config.origins import Where
 from drl_cli.config.parse import read_section
 from drl_cli.config.result_names import NUMBER_FIELDS
 from drl_cli.config.search_space import Sampler
 from drl_cli.config.sections import schedulers
-from drl_cli.config.where import Where
-from drl_cli.errors import ConfigError, suggestion
+from drl_cli.errors import ConfigError, shown, suggestion
 from drl_cli.experiments.config_tree import FILLED, ConfigTree
 
 SearchOptions = Mapping[str, Any]

@@ -14,17 +14,15 @@ from typing import Any
 
 from drl_cli import events
 from drl_cli.config import search_space, variants
-from drl_cli.config.key_description import shown
-from drl_cli.config.layers import Layers
+from drl_cli.config.experiment_keys import listed_formats
+from drl_cli.config.origins import Layers, Where
 from drl_cli.config.parse import refuse
+from drl_cli.config.plain_data import redact_command
 from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
 from drl_cli.config.search_space import Sampler
-from drl_cli.config.secrets import redact_command
 from drl_cli.config.sections import schedulers
-from drl_cli.config.sections.export_formats import listed
-from drl_cli.config.sections.resources import bundles
-from drl_cli.config.where import Where
-from drl_cli.errors import ConfigError, DrlError
+from drl_cli.config.sections.common import bundles
+from drl_cli.errors import ConfigError, DrlError, shown
 from drl_cli.experiments import config_tree, experiment_defaults, search_choices
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.experiments.draft import Draft
@@ -74,7 +72,7 @@ def read(path_or_name: Path | str | None, flags: Flags, options: SearchOptions) 
 
 
 def _refuse_exports(layers: Layers) -> None:
-    formats = listed(layers.data.get("export_formats")) or ()
+    formats = listed_formats(layers.data.get("export_formats")) or ()
     if isinstance(formats, (list, tuple)) and set(map(str, formats)) - {"checkpoint"}:
         raise ConfigError(
             f"export_formats: this is a search, and a single run is exported at its end "

@@ -14,9 +14,9 @@ from typing import Any
 
 from drl_cli import process
 from drl_cli.algorithms import table
-from drl_cli.config import environment_variables
+from drl_cli.config import environment_variables, experiment_keys
 from drl_cli.config.parse import refuse
-from drl_cli.config.sections import exploration, export_formats
+from drl_cli.config.sections import exploration_settings
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.envs import make, preprocessors, remote_env, render
@@ -133,7 +133,7 @@ def finish(draft: Draft) -> ExperimentSpec:
         stop=rules,
         pass_criteria=keys.pass_criteria,
         demands=draft.demands,
-        export_formats=export_formats.asked(keys.export_formats),
+        export_formats=experiment_keys.exported_formats(keys.export_formats),
         checkpoint_freq=keys.checkpoint_freq,
         checkpoint_at_end=keys.checkpoint_at_end,
         keep_checkpoints_num=keys.keep_checkpoints_num,
@@ -156,7 +156,7 @@ def _environment(draft: Draft, asked: str) -> dict[str, Any]:
     """Make the environment once and return its facts, as ``ExperimentSpec.env_facts`` holds them."""
     _, row, config, env = draft.parts
     plan = preprocessors.plan(config, env.id)
-    process.set_environs(environment_variables.texts(config.extra_python_environs_for_driver))
+    process.set_environs(environment_variables.as_strings(config.extra_python_environs_for_driver))
     spaces = make.check(env.id, config.env_config, row, plan, table.fitting())
     return {
         "id": env.id,
@@ -171,7 +171,7 @@ def _fitting_policy(draft: Draft, facts: dict[str, Any]) -> PolicySpec:
     """Return what the policy will be; refuses keys that do not fit the spaces, and custom models that fail."""
     _, row, config, env = draft.parts
     spaces = facts["spaces"]
-    misfits = exploration.misfits(config, spaces["action"]["kind"])
+    misfits = exploration_settings.misfits(config, spaces["action"]["kind"])
     misfits += filter_misfits(config, spaces["obs"]["shape"])
     misfits += remote_env.misfits(config)
     refuse([*misfits, *render.misfits(config, env.id, facts["preprocessing"])], "the command")

@@ -34,6 +34,9 @@ class ReplayTargets(Protocol):
     def train_batch_size(self) -> int: ...
 
     @property
+    def training_intensity(self) -> float | None: ...
+
+    @property
     def target_network_update_freq(self) -> int: ...
 
 

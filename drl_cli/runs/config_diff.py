@@ -21,8 +21,8 @@ from drl_cli.extras import load
 from drl_cli.runs.run_folder import read_record
 
 if TYPE_CHECKING:
+    from drl_cli.config.origins import Where
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.config.where import Where
     from drl_cli.runs.run_summary import Run
 
 MISSING = object()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.checkpoints.files import parse_json, read_small
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Where
 from drl_cli.errors import CheckpointError
 
 if TYPE_CHECKING:

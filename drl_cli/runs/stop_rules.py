@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from drl_cli import events
-from drl_cli.config.key_description import shown
 from drl_cli.config.result_names import (
     COMPARE,
     CONFIRMED_REWARD,
@@ -29,12 +28,12 @@ from drl_cli.config.result_names import (
     is_number_field,
 )
 from drl_cli.config.rllib.other_libraries import STOPS
-from drl_cli.config.yaml_scalars import scalar
-from drl_cli.errors import ConfigError, suggestion
+from drl_cli.config.strict_yaml import scalar
+from drl_cli.errors import ConfigError, shown, suggestion
 
 if TYPE_CHECKING:
+    from drl_cli.config.origins import Where
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.config.where import Where
 
 SECONDS = ("time_total_s", "time_since_restore")
 EXAMPLE = "--assert 'episode_reward_mean>=200'"

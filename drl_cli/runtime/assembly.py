@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from drl_cli import events, process
 from drl_cli.algorithms import table
-from drl_cli.config.environment_variables import texts
+from drl_cli.config.environment_variables import as_strings
 from drl_cli.config.sections.estimates import methods
-from drl_cli.config.sections.exploration import exploration_settings
-from drl_cli.config.sections.offline import reads, reads_only
-from drl_cli.config.sections.output import output_folder
+from drl_cli.config.sections.exploration_settings import exploration_settings
+from drl_cli.config.sections.offline import output_folder, reads, reads_only
 from drl_cli.config.sections.replay import shards
 from drl_cli.config.sections.resources import gpus
 from drl_cli.config.sections.rollout import on_loss
@@ -232,5 +231,5 @@ def make_tester(config, env, spec, cluster, server):
 
 def started_with(config):
     """Return what ``spawn`` is told so that an actor's process starts with the variables for workers."""
-    given = texts(config.extra_python_environs_for_worker)
+    given = as_strings(config.extra_python_environs_for_worker)
     return {"runtime_env": {"env_vars": given}} if given else {}

@@ -9,7 +9,7 @@ import time
 
 from drl_cli import events, process
 from drl_cli.algorithms import table
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.sections.common import min_iter_seconds
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import callbacks
 from drl_cli.envs.preprocessors import frames_of

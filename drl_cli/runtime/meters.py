@@ -2,7 +2,7 @@
 
 import collections
 
-from drl_cli.config.episode_metrics import Window
+from drl_cli.config.episode_metrics import MetricsWindow
 
 
 class Meters:
@@ -10,7 +10,7 @@ class Meters:
 
     def __init__(self, config):
         self._recent = collections.deque(maxlen=config.metrics_smoothing_episodes)  # (return, length)
-        self._told = Window(config.metrics_smoothing_episodes)  # what callbacks said of episodes
+        self._told = MetricsWindow(config.metrics_smoothing_episodes)  # what callbacks said of episodes
         self.episodes = 0
         self.bad_transitions = 0
         self._stats = {}

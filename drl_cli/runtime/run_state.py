@@ -8,7 +8,7 @@ import concurrent.futures
 import contextlib
 
 from drl_cli import checkpoints, events
-from drl_cli.config.secrets import redact
+from drl_cli.config.plain_data import redact
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.preprocessors import frames_of, from_facts

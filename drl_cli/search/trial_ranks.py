@@ -15,9 +15,9 @@ import yaml
 from drl_cli.algorithms import table
 from drl_cli.config import variants
 from drl_cli.config.parse import read
+from drl_cli.config.plain_data import redact
 from drl_cli.config.result_names import COMPARE
 from drl_cli.config.rllib import semantics
-from drl_cli.config.secrets import redact
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.search.search_record import Trials
 
@@ -122,10 +122,10 @@ def _fresh_seeds(data: SearchData) -> list[int]:
 def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Return {key: value} that a file must contain to mean what ``mapping``, made of flags, means."""
     row = table.find(mapping["run"])
-    if row not in table.ALGORITHMS:
+    if row not in table.built_in():
         return {}
     config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
-    return semantics.said(config)
+    return semantics.said(config) if config else {}
 
 
 def file_text(data: SearchData, trials: Trials, command: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from drl_cli.config.environment_variables import texts
+from drl_cli.config.environment_variables import as_strings
 from drl_cli.config.sections.resources import ResourceKeys
 
 WORKER, DRIVER = "extra_python_environs_for_worker", "extra_python_environs_for_driver"
@@ -18,7 +18,7 @@ def refusal(key, given):
 def test_settings_pass_and_become_texts():
     given = {"SIM_PORT": 9000, "SIM_HOST": "box:1", "OMP_NUM_THREADS": "2", "MUJOCO_GL": "egl", "EMPTY": ""}
     config = ResourceKeys(**{WORKER: given})
-    assert texts(config.extra_python_environs_for_worker) == {**given, "SIM_PORT": "9000"}
+    assert as_strings(config.extra_python_environs_for_worker) == {**given, "SIM_PORT": "9000"}
 
 
 @pytest.mark.parametrize("key", [WORKER, DRIVER])

@@ -2,7 +2,7 @@
 
 import math
 
-from drl_cli.config.episode_metrics import LONGEST_HIST, Window, summarised, summary
+from drl_cli.config.episode_metrics import LONGEST_HIST, MetricsWindow, summarised, summary
 
 
 class Episode:
@@ -35,9 +35,9 @@ def test_a_histogram_keeps_the_newest_numbers():
 
 
 def test_a_window_forgets_the_oldest_and_goes_on_from_its_state():
-    window = Window(2)
+    window = MetricsWindow(2)
     window.add([({"a": 1.0}, {}), ({"a": 2.0}, {}), ({"a": 4.0}, {"h": [7.0]})])
-    other = Window(2)
+    other = MetricsWindow(2)
     other.load(window.state())
     assert other.summarised() == window.summarised() == ({"a_mean": 3.0, "a_min": 2.0, "a_max": 4.0}, {"h": [7.0]})
 

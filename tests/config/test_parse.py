@@ -10,10 +10,10 @@ from drl_cli import events
 from drl_cli.algorithms import table
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.config.key_description import fields_of, leaves
+from drl_cli.config.origins import Where
 from drl_cli.config.parse import parse, read
 from drl_cli.config.rllib import aliases, refused_keys
 from drl_cli.config.strict_yaml import load_yaml_text
-from drl_cli.config.where import Where
 from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 

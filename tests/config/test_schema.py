@@ -9,7 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.config.key_description import allowed, leaves
 from drl_cli.config.schema import Section, default, key
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.sections.common import min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.resources import gpus
 from drl_cli.extras import load
@@ -763,9 +763,9 @@ def test_keys_that_just_fit_are_taken(given):
         ("DQN", {"num_atoms": 51, "v_min": 3, "v_max": 3}, "3 is not below v_max 3"),
         ("DQN", {"noisy": True, "exploration_config": {"type": "ParameterNoise"}}, "noise on the weights"),
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
-        ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
+        ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner computes all of them"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
-        ("TD3BC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner gives all priorities"),
+        ("TD3BC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner computes all of them"),
         ("IMPALA", {"num_aggregation_workers": 1}, "must be 0: fragments go to the learner as references"),
         (
             "IMPALA",

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from drl_cli.config.strict_yaml import load_json_text, load_yaml_text, read_yaml
-from drl_cli.config.yaml_scalars import scalar
+from drl_cli.config.strict_yaml import load_json_text, load_yaml_text, read_yaml, scalar
 from drl_cli.errors import ConfigError
 
 
@@ -108,8 +107,8 @@ NASTY_YAML = {
     "a: '" + "x" * 5000 + "'": "x.yaml: line 1, column 4: a value of 5000 characters (limit 4096).",
     "a: 1\n---\nb: 1": "x.yaml: line 2, column 1: a second document; one file holds one mapping.",
     "%YAML 1.1\n---\na: 1": "x.yaml: line 1, column 1: directives (%…) are not allowed.",
-    "1: 2": "x.yaml: line 1, column 1: 1 is used as a key; keys are text (put it in quotes if it is meant).",
-    "? [a]\n: 1": "x.yaml: line 1, column 3: a list or mapping is used as a key; keys are text "
+    "1: 2": "x.yaml: line 1, column 1: 1 is used as a key; keys are strings (put it in quotes if it is meant).",
+    "? [a]\n: 1": "x.yaml: line 1, column 3: a list or mapping is used as a key; keys are strings "
     "(put it in quotes if it is meant).",
     "": "x.yaml: empty; a mapping of keys to values is needed.",
     "# nothing\n": "x.yaml: empty; a mapping of keys to values is needed.",

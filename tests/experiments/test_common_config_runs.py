@@ -11,7 +11,7 @@ from drl_cli.errors import ConfigError
 from drl_cli.experiments import spec
 
 FROM_FILES = ("CQL", "IQL", "TD3BC", "MARWIL", "BC")
-FACTS = Path(__file__).parents[1] / "config" / "test_common_config.py"
+FACTS = Path(__file__).parents[1] / "config" / "rllib" / "test_common_defaults.py"
 
 
 @pytest.fixture(scope="module")

@@ -530,7 +530,7 @@ def test_export_format_that_is_unknown_is_refused_with_those_there_are():
 
 
 def test_export_format_whose_package_is_missing_is_refused_before_the_run(monkeypatch):
-    monkeypatch.setattr("drl_cli.config.sections.export_formats.find_spec", lambda name: None)
+    monkeypatch.setattr("drl_cli.config.experiment_keys.find_spec", lambda name: None)
     assert (
         "export_formats: onnx needs the package onnx, which is not installed (--export-formats). Run: pip install "
         "'drl-cli[onnx]'"

@@ -57,7 +57,7 @@ def test_explained_tells_defaults_what_was_filled_in_and_what_null_stands_for(ma
 
 
 def test_every_key_of_the_schema_is_explained(made):
-    keys = {f"config.{row['key']}" for row in load("drl_cli.config.key_rows").keys(type(made.config))}
+    keys = {f"config.{row['key']}" for row in load("drl_cli.config.key_description").keys(type(made.config))}
     assert keys - {"config.env"} == {key for key in rows_of(made) if key.startswith("config.")}
 
 

@@ -3,7 +3,7 @@
 from experiment_fakes import Config, Spec
 
 from drl_cli import __version__
-from drl_cli.config.secrets import redact_command
+from drl_cli.config.plain_data import redact_command
 from drl_cli.experiments import run_records
 
 

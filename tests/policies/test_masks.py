@@ -9,7 +9,7 @@ from gymnasium import spaces
 from masked_envs import N
 from scored_policies import made
 
-from drl_cli.config.sections.exploration import exploration_settings
+from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.envs import make
 from drl_cli.errors import EnvError
 from drl_cli.policies import exploration

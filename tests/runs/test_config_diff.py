@@ -5,7 +5,7 @@ import json
 import pytest
 from fake_runs import write_run
 
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Where
 from drl_cli.errors import ConfigError
 from drl_cli.runs import run_summary
 from drl_cli.runs.config_diff import MISSING, Side, differences, side_of_file, side_of_run

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drl_cli.config.where import Where
+from drl_cli.config.origins import Where
 from drl_cli.errors import ConfigError
 from drl_cli.runs.stop_rules import (
     Stopper,

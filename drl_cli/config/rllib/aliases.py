@@ -1,22 +1,28 @@
 """Other spellings of keys: those of RLlib's older and newer versions, read as the keys of this program with a notice.
 
-Used by ``config.parse``. Only spellings with the same meaning are here; the others are refused by
-``config.rllib.refused_keys``.
+Used by ``config.parse``. Only spellings with the same meaning are here; ``config.rllib.refused_keys`` refuses the others.
 Source: RLlib 0.6 to 2.x.
 """
 
-from drl_cli.config.key_description import fields_of, section_of, shown
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from drl_cli.config.key_description import fields_of, section_of
+from drl_cli.config.origins import Path, Where
+from drl_cli.config.plain_data import has_path
 from drl_cli.config.rllib import old_versions, refused_keys
 from drl_cli.config.rllib.common_defaults import EMPTY, SEVERAL, UNREAD, clashes, class_name
-from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE, IN_EVOLUTION, asks_for_nothing, fits, taken
+from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE, IN_EVOLUTION, Idle, asks_for_nothing, fits, taken
 from drl_cli.config.rllib.other_libraries import RLLIB_2
+from drl_cli.config.schema import Section
+from drl_cli.errors import shown
 
 _EXPLORATION = ("exploration_config",)
 _OPTIMIZATION = ("optimization",)
 _BUFFER = ("replay_buffer_config",)
 _Q_NET, _POLICY_NET = ("Q_model",), ("policy_model",)
 
-ALIASES = {
+ALIASES: dict[Path, Path] = {
     ("sample_batch_size",): ("rollout_fragment_length",),
     ("metrics_num_episodes_for_smoothing",): ("metrics_smoothing_episodes",),
     ("min_time_s_per_reporting",): ("min_iter_time_s",),
@@ -85,7 +91,7 @@ SCHEDULES = (("lr_schedule",), ("entropy_coeff_schedule",))
 _UNIFORM = ("prioritized_replay", False)
 _PRIORITIZED = ("prioritized_replay", True)
 
-VALUES = {
+VALUES: dict[Path, dict[str, tuple[str, Any]]] = {
     (*_BUFFER, "type"): {
         "ReplayBuffer": _UNIFORM,
         "MultiAgentReplayBuffer": _UNIFORM,
@@ -103,14 +109,16 @@ LAID_OVER = {"local_tf_session_args": "tf_session_args"}
 OTHER_WORDS = {"observation_filter": {"ConcurrentMeanStdFilter": "MeanStdFilter"}}
 """Key → other words for its values: RLlib's filter with a lock, for a thread that samples inside a worker."""
 
-CLASSES = (("exploration_config", "type"), (*_BUFFER, "type"), ("callbacks",), ("sample_collector",))
+CLASSES: tuple[Path, ...] = (("exploration_config", "type"), (*_BUFFER, "type"), ("callbacks",), ("sample_collector",))
 """Keys whose value may be the full path of a class of RLlib's, which stands for its name."""
 
 DONE = ("is what drl does anyway", "ask for what drl does anyway")
 MANY = 3  # keys that ask for what happens anyway, from which one line names them all
 
 
-def renamed(mapping, where, schema):
+def renamed(
+    mapping: Mapping[str, Any], where: Where, schema: type[Section]
+) -> tuple[dict[str, Any], dict[Path, Path], list[str], list[str]]:
     """Return (mapping under the keys of ``schema``, {new path: old path}, problems, notices); ``where``: a Where."""
     reading = _Reading(mapping, where, schema)
     for key in CLASSES:
@@ -145,58 +153,64 @@ def renamed(mapping, where, schema):
 class _Reading:
     """A copy of a mapping whose spellings are replaced one by one."""
 
-    def __init__(self, mapping, where, schema):
+    def __init__(self, mapping: Mapping[str, Any], where: Where, schema: type[Section]) -> None:
         self.mapping = {name: dict(value) if isinstance(value, dict) else value for name, value in mapping.items()}
-        self.moved, self.problems, self.notices = {}, [], []
-        self._alike = {}  # what is said of a key → the keys of which it is said, with their values
+        self.moved: dict[Path, Path] = {}
+        self.problems: list[str] = []
+        self.notices: list[str] = []
+        self._alike: dict[
+            tuple[str, str, int], list[str]
+        ] = {}  # notice of one key, of many, how many → keys and values
         self._where, self._schema = where, schema
 
-    def all_notices(self):
+    def all_notices(self) -> list[str]:
         """Return all notices, those first that say the same of one key or of many."""
-        found = []
+        found: list[str] = []
         for (of_one, of_many, many), keys in self._alike.items():
             found += [f"{', '.join(keys)} {of_many}."] if len(keys) > many else [f"{key} {of_one}." for key in keys]
         return found + self.notices
 
-    def _say_alike(self, key, of_one, of_many, many=MANY):
+    def _say_alike(self, key: str, of_one: str, of_many: str, many: int = MANY) -> None:
         self._alike.setdefault((of_one, of_many, many), []).append(key)
 
-    def shorten(self, old):
+    def shorten(self, old: Path) -> None:
         """Put the name of a class in the place of its full path."""
         parent = self.mapping if len(old) == 1 else self.mapping.get(old[0])
-        name = class_name(parent.get(old[-1])) if isinstance(parent, dict) else None
+        if not isinstance(parent, dict):
+            return
+        name = class_name(parent.get(old[-1]))
         if name == "DefaultCallbacks" or (old == ("callbacks",) and parent.get("callbacks") == {}):
             parent[old[-1]] = None
         elif name:
             self.notices.append(f"{'.'.join(old)} {parent[old[-1]]}{self._at(old)} is read as {name}.")
             parent[old[-1]] = name
 
-    def drop_clashes(self):
+    def drop_clashes(self) -> None:
         """Take away the defaults of RLlib's common config that the algorithm could not run with."""
         for path, why in clashes(self.mapping, self._schema):
             parent = self.mapping if len(path) == 1 else self.mapping[path[0]]
             self._say_unread(path, parent.pop(path[-1]), why)
 
-    def _say_unread(self, path, value, why):
+    def _say_unread(self, path: Path, value: Any, why: str | None) -> None:
         because = f": {why}" if why else ""
         of_one = f"is RLlib's common default, which is not read here{because}"
         of_many = f"are RLlib's common defaults, which are not read here{because}"
         self._say_alike(f"{'.'.join(path)} {shown(value)}", of_one, of_many, many=1)
 
-    def drop_empty_multiagent(self):
+    def drop_empty_multiagent(self) -> None:
         """Take away a ``multiagent`` block that names no policies."""
         given = self.mapping.get("multiagent")
         if isinstance(given, dict) and given and all(asks_for_nothing(EMPTY.get(k, ()), v) for k, v in given.items()):
             self.mapping.pop("multiagent")
             self._say_alike("multiagent without policies", *DONE)
 
-    def drop(self, old, values):
+    def drop(self, old: Path, values: Iterable[Any]) -> None:
         """Take away ``old`` if it has one of ``values``."""
         parent = self._holder(old)
         if parent is not None and asks_for_nothing(values, parent[old[-1]]):
             self._say_alike(f"{'.'.join(old)} {shown(parent.pop(old[-1]))}", *DONE)
 
-    def leave_out(self, old, idle):
+    def leave_out(self, old: Path, idle: Idle) -> None:
         """Take away ``old``, whose values all come to the same, unless its value is none that it takes."""
         parent = self._holder(old)
         if parent is None or (old in ALIASES and _has(self._schema, ALIASES[old])):
@@ -207,14 +221,14 @@ class _Reading:
         else:
             self.problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)}{self._at(old)}.")
 
-    def leave_unread(self, old, default):
+    def leave_unread(self, old: Path, default: Any) -> None:
         """Take away ``old``, which the algorithm does not read, where its value is RLlib's ``default``."""
         parent = self._holder(old)
         if parent is None or parent[old[-1]] != default:
             return
         self._say_unread(old, parent.pop(old[-1]), refused_keys.instead(old[-1], self._schema))
 
-    def spread(self, name, targets):
+    def spread(self, name: str, targets: Iterable[Path]) -> None:
         """Set all of ``targets`` that the algorithm has to the value of ``name``, or of its schedule."""
         targets = [path for path in targets if _has(self._schema, path)]
         given = [one for one in (f"{name}_schedule", name) if self._holder((one,)) is not None]
@@ -222,10 +236,10 @@ class _Reading:
             return
         value = self.mapping[given[0]]
         text = f"{given[0]} {shown(value)}{self._at((given[0],))} sets"
-        free = [path for path in targets if not self._is_given(path)]
+        free = [path for path in targets if not has_path(self.mapping, path)]
         kept = [path for path in targets if path not in free]
         for path in free:
-            home = self.mapping
+            home: Any = self.mapping
             for part in path[:-1]:
                 home[part] = home = dict(home.get(part, {}))
             home[path[-1]] = value
@@ -235,26 +249,18 @@ class _Reading:
         beside = f"; {_listed(kept)} {'are' if len(kept) > 1 else 'is'} given beside it" if kept else ""
         self.notices.append(f"{text} {_listed(free) or 'nothing'}{beside}.")
 
-    def _is_given(self, path):
-        found = self.mapping
-        for name in path:
-            if not isinstance(found, dict) or name not in found:
-                return False
-            found = found[name]
-        return True
-
-    def reword(self, key, values):
+    def reword(self, key: str, values: Mapping[str, str]) -> None:
         """Put another word for one of the values of ``key`` in its place."""
         given = self.mapping.get(key)
         if _has(self._schema, (key,)) and isinstance(given, str) and given in values:
             self.mapping[key] = values[given]
             self.notices.append(f"{key} {given}{self._at((key,))} is read as {values[given]}.")
 
-    def translate(self, old, values):
+    def translate(self, old: Path, values: Mapping[str, tuple[str, Any]]) -> None:
         """Put (key, value) in the place of ``old`` if ``values`` has an entry for what it holds."""
         parent = self._holder(old)
         given = parent[old[-1]] if parent is not None else None
-        if not isinstance(given, str) or given not in values:
+        if parent is None or not isinstance(given, str) or given not in values:
             return
         name, value = values[given]
         del parent[old[-1]]
@@ -268,12 +274,12 @@ class _Reading:
         self.mapping[name] = value
         self.notices.append(f"{text} is read as {name}: {shown(value)}.")
 
-    def move(self, old, new):
+    def move(self, old: Path, new: Path) -> None:
         """Put what ``old`` holds under ``new``."""
         parent = self._holder(old)
         if parent is None or not _has(self._schema, new):
             return
-        home = self.mapping
+        home: Any = self.mapping
         for name in new[:-1]:
             home = home.setdefault(name, {}) if isinstance(home, dict) else None
         if not isinstance(home, dict):
@@ -293,7 +299,7 @@ class _Reading:
         home[new[-1]] = value
         self.moved[new] = old
 
-    def lay_over(self, old, new):
+    def lay_over(self, old: str, new: str) -> None:
         """Lay the section ``old`` over the section ``new``: where both have a key, ``old`` counts."""
         over, under = self.mapping.get(old), self.mapping.get(new, {})
         if not isinstance(over, dict) or not isinstance(under, dict) or not _has(self._schema, (new,)):
@@ -311,28 +317,29 @@ class _Reading:
         self.mapping[new] = under
         self.notices.append(f"{old}{self._at((old,))} is read as {new}: the session is the learner's.")
 
-    def _holder(self, old):
+    def _holder(self, old: Path) -> dict[str, Any] | None:
         """Return the mapping in which ``old`` is given, None where it is not, or is a key of the schema."""
         parent = self.mapping if len(old) == 1 else self.mapping.get(old[0])
         if not isinstance(parent, dict) or old[-1] not in parent or _has(self._schema, old):
             return None
         return parent
 
-    def _at(self, path):
+    def _at(self, path: Path) -> str:
         return f" ({self._where.place(path)})"
 
 
-def _listed(paths):
+def _listed(paths: Sequence[Path]) -> str:
     """Return dotted keys as ``a, b and c``."""
     names = [".".join(path) for path in paths]
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-def _has(schema, path):
+def _has(schema: type[Section], path: Path) -> bool:
     """Return whether ``path`` is a key of ``schema``, or one of its sections."""
+    section: type[Section] | None = schema
     for name in path:
-        fields = fields_of(schema) if schema else {}
+        fields = fields_of(section) if section else {}
         if name not in fields:
             return False
-        schema = section_of(fields[name])
+        section = section_of(fields[name])
     return True

@@ -1,8 +1,8 @@
 """RLlib's common config as its page shows it, where an algorithm reads less of it: defaults that ask for nothing, one key for
 several, class paths for names.
 
-Used by ``config.rllib.aliases``. Whoever pastes the whole block asks for none of these; another value than the default
-is refused as before. Source: RLlib 1.0 (COMMON_CONFIG, MODEL_DEFAULTS), with the keys that later releases added to both.
+Used by ``config.rllib.aliases``. A pasted block asks for none of these; another value than the default is refused as
+before. Source: RLlib 1.0 (COMMON_CONFIG, MODEL_DEFAULTS), with the keys that later releases added to both.
 """
 
 import re

@@ -5,10 +5,13 @@ RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from drl_cli.config.key_description import shown
+from drl_cli.config.origins import Where
 from drl_cli.config.rllib.common_defaults import class_name
 from drl_cli.config.rllib.ignored_keys import IDLE, Idle, asks_for_nothing, fits, taken
+from drl_cli.errors import shown
 
 ANYWAY = {
     "upload_dir": (None, ""),
@@ -49,9 +52,11 @@ NO_FIELDS = ("use_pytorch", "framework", "eager")
 """Keys of the config that files of RLlib 0.8 have among their stop rules, where RLlib never reached them."""
 
 
-def settled(mapping, where):
+def settled(mapping: Mapping[str, Any], where: Where) -> tuple[dict[str, Any], list[str], list[str]]:
     """Return (the mapping without such keys, notices, problems); ``where``: the Where of the mapping."""
-    left, notices, problems = dict(mapping), [], []
+    left: dict[str, Any] = dict(mapping)
+    notices: list[str] = []
+    problems: list[str] = []
     _algorithm(left, where, notices, problems)
     if left.get("config", {}) is None:
         left["config"] = {}  # a heading with nothing under it
@@ -72,7 +77,7 @@ def settled(mapping, where):
     return left, notices, problems
 
 
-def _algorithm(left, where, notices, problems):
+def _algorithm(left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:
     """Read ``algo`` as ``run``, and the class path of one of RLlib's algorithms as its name."""
     if "algo" in left:
         value, place = left.pop("algo"), where.place(("algo",))
@@ -86,7 +91,7 @@ def _algorithm(left, where, notices, problems):
         left["run"] = short
 
 
-def _budget(left, where, notices, problems):
+def _budget(left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:
     """Put ``time_budget_s`` among the stop rules."""
     if BUDGET not in left:
         return
@@ -100,12 +105,12 @@ def _budget(left, where, notices, problems):
         notices.append(f"{BUDGET} {shown(value)} ({place}) is read as stop: {{{STOP_FIELD}: {shown(least)}}}.")
 
 
-def _fields(left, where, notices, problems):
+def _fields(left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:
     """Give the result fields of stop rules the names that they have here."""
     rules = left.get("stop")
     if not isinstance(rules, dict):
         return
-    found = {}
+    found: dict[str, Any] = {}
     for field, threshold in rules.items():
         place = where.place(("stop", field))
         name = _field(str(field))
@@ -119,7 +124,7 @@ def _fields(left, where, notices, problems):
     left["stop"] = found
 
 
-def _field(name):
+def _field(name: str) -> str:
     """Return what a result field of RLlib 2 is called here."""
     if name.startswith(EVALUATION):
         return EVALUATION + _field(name.removeprefix(EVALUATION))

@@ -1,12 +1,12 @@
-"""RLlib's keys that change nothing here: read, said in one line, and left out.
+"""RLlib's keys that change nothing here: read, named in a notice, and left out.
 
 Used by ``config.rllib.aliases``. Two kinds: a key that asks, with this value, for what happens anyway; and a key whose
 every value comes to the same here, with the reason. A value of the wrong type is refused as any other. Keys that would
-change what a run
-does are never here: they work, or ``config.rllib.refused_keys`` refuses them. Source: RLlib 0.6 to 2.x.
+change what a run does are never here: they work, or ``config.rllib.refused_keys`` refuses them. Source: RLlib 0.6 to 2.x.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 ANYWAY = {
     ("lr_schedule",): (None,),
@@ -82,8 +82,8 @@ class Idle(NamedTuple):
     """Why a key changes nothing, and what its values are: ``kinds`` (types), or ``words`` that it takes."""
 
     why: str
-    kinds: tuple = (bool,)
-    words: tuple = ()
+    kinds: tuple[type, ...] = (bool,)
+    words: tuple[str, ...] = ()
 
 
 GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
@@ -158,19 +158,19 @@ IDLE = {
 """Key → why every value of it comes to the same here."""
 
 
-def asks_for_nothing(values, value):
+def asks_for_nothing(values: Iterable[Any], value: Any) -> bool:
     """Return whether ``value`` is one of ``values``, type included."""
     return any(type(one) is type(value) and one == value for one in values)
 
 
-def fits(idle, value):
+def fits(idle: Idle, value: Any) -> bool:
     """Return whether ``value`` is one that such a key takes."""
     if idle.words:
         return isinstance(value, str) and value in idle.words
     return isinstance(value, idle.kinds) and (bool in idle.kinds or not isinstance(value, bool))
 
 
-def taken(idle):
+def taken(idle: Idle) -> str:
     """Return in words which values such a key takes."""
     if idle.words:
         return "one of " + ", ".join(map(repr, idle.words))

@@ -6,10 +6,14 @@ share of ``schedule_max_timesteps``), 1.0.1 (its PerWorker classes leave the sch
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeGuard
 
-from drl_cli.config.key_description import fields_of, section_of, shown
+from drl_cli.config.key_description import fields_of, section_of
+from drl_cli.config.origins import Path, Where
+from drl_cli.config.schema import Section
 from drl_cli.config.sections.exploration import uses_of
-from drl_cli.errors import InputError
+from drl_cli.errors import InputError, shown
 
 SPAN, SPAN_DEFAULT = "schedule_max_timesteps", 100_000
 EXPLORED, EXPLORED_DEFAULT = "exploration_fraction", 0.1
@@ -24,8 +28,17 @@ LADDERS = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "initial_sca
 BETA = "prioritized_replay_beta_annealing_timesteps"
 
 
-def settle(reading, schema, where):
-    """Replace such keys in ``reading`` (of ``config.rllib.aliases``: mapping, moved, notices, problems)."""
+class RenamedKeys(Protocol):
+    """A mapping whose spellings are replaced one by one, and what is to be said of that (of ``config.rllib.aliases``)."""
+
+    mapping: dict[str, Any]
+    moved: dict[Path, Path]  # new path → old path
+    problems: list[str]
+    notices: list[str]
+
+
+def settle(reading: RenamedKeys, schema: type[Section], where: Where) -> None:
+    """Replace such keys in ``reading``."""
     settling = _Settling(reading, schema, where)
     settling.switch_off_evaluations()
     settling.fit_fragments()
@@ -37,17 +50,17 @@ def settle(reading, schema, where):
 class _Settling:
     """The mapping of a reading, and what is said of it."""
 
-    def __init__(self, reading, schema, where):
+    def __init__(self, reading: RenamedKeys, schema: type[Section], where: Where) -> None:
         self._reading, self._mapping, self._schema, self._where = reading, reading.mapping, schema, where
 
-    def switch_off_evaluations(self):
+    def switch_off_evaluations(self) -> None:
         """``evaluation_interval: 0`` is null."""
         given = self._mapping.get("evaluation_interval")
         if given == 0 and not isinstance(given, bool):
             self._mapping["evaluation_interval"] = None
             self._say(f"evaluation_interval 0{self._at('evaluation_interval')} is read as null: no evaluations.")
 
-    def fit_fragments(self):
+    def fit_fragments(self) -> None:
         """``rollout_fragment_length: auto`` is the length of which one round makes a train batch."""
         name = "rollout_fragment_length"
         if self._mapping.get(name) != "auto":
@@ -67,7 +80,7 @@ class _Settling:
             f"{name} auto{self._at(name)} is read as {self._mapping[name]}: one fragment of each environment is a batch."
         )
 
-    def multiply_shares(self):
+    def multiply_shares(self) -> None:
         """A schedule's env steps are its share of ``schedule_max_timesteps``."""
         given = {name: self._mapping.pop(name) for name in OF_THE_SPAN if name in self._mapping}
         wrong = [
@@ -85,7 +98,7 @@ class _Settling:
             if name not in used:
                 self._say(f"{name} {shown(given[name])}{self._at(name)} changes nothing: {self._why_idle()}.")
 
-    def _set_exploration(self, given):
+    def _set_exploration(self, given: Mapping[str, Any]) -> list[str]:
         steps = max(1, round(given.get(EXPLORED, EXPLORED_DEFAULT) * given.get(SPAN, SPAN_DEFAULT)))
         uses = self._uses()
         if "epsilon_timesteps" in uses and (SPAN in given or EXPLORED in given):
@@ -98,13 +111,13 @@ class _Settling:
             return [SPAN, EXPLORED, FADES, FADED]
         return []
 
-    def _set_beta(self, given):
+    def _set_beta(self, given: Mapping[str, Any]) -> list[str]:
         if ANNEALED not in given or BETA not in fields_of(self._schema):
             return []
         self._set((BETA,), max(1, round(given[ANNEALED] * given.get(SPAN, SPAN_DEFAULT))), ANNEALED)
         return [SPAN, ANNEALED]
 
-    def _set(self, path, value, old):
+    def _set(self, path: Path, value: Any, old: str) -> None:
         """Put ``value``, computed from the key ``old``, under ``path``."""
         name, home = ".".join(path), self._mapping
         for part in path[:-1]:
@@ -118,7 +131,7 @@ class _Settling:
         self._reading.moved[path] = (old,)
         self._say(f"{old}{self._at(old)} is read as {name} {shown(value)}, as RLlib 0.8 computed it.")
 
-    def leave_out_ladders(self):
+    def leave_out_ladders(self) -> None:
         """A PerWorker exploration has no schedule."""
         given, kind = self._mapping.get("exploration_config"), self._type()
         if not isinstance(given, dict) or not isinstance(kind, str) or not kind.startswith("PerWorker"):
@@ -132,12 +145,12 @@ class _Settling:
 
     # -- what stands there ---------------------------------------------------------------------------------------
 
-    def _value(self, name):
+    def _value(self, name: str) -> Any:
         """Return what is given for a key, its default where nothing is, None where the schema has no such key."""
         field = fields_of(self._schema).get(name)
         return self._mapping.get(name, field.default) if field else None
 
-    def _type(self):
+    def _type(self) -> Any:
         """Return the type of exploration, None where the schema has none."""
         field = fields_of(self._schema).get("exploration_config")
         given = self._mapping.get("exploration_config")
@@ -145,25 +158,25 @@ class _Settling:
         default = section.model_fields["type"].default if section else None
         return given.get("type", default) if isinstance(given, dict) else default
 
-    def _uses(self):
+    def _uses(self) -> Mapping[str, Any]:
         kind = self._type()
         try:
             return uses_of(kind) if isinstance(kind, str) else {}
         except InputError:
             return {}  # refused as such
 
-    def _why_idle(self):
+    def _why_idle(self) -> str:
         uses = self._uses()
         if "scale_timesteps" in uses:
             return f"{FADES} is false, so that the noise keeps its size"
         return "it is for noise" if "epsilon_timesteps" in uses else f"{self._type()} has no such schedule"
 
-    def _say(self, text):
+    def _say(self, text: str) -> None:
         self._reading.notices.append(text)
 
-    def _at(self, name):
+    def _at(self, name: str) -> str:
         return f" ({self._where.place(self._reading.moved.get((name,), (name,)))})"
 
 
-def _is_number(value):
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and 0 <= value < math.inf

@@ -1,11 +1,15 @@
 """RLlib's keys that are no keys of the algorithm that runs: why each is refused, and what helps instead.
 
-Used by ``config.parse``. Which algorithms that run here have a key is read off their schemas. Source: RLlib 0.6 to 2.x, its COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its
-algorithms.
+Used by ``config.parse``. Which algorithms that run here have a key is read off their schemas. Source: RLlib 0.6 to 2.x, its
+COMMON_CONFIG, MODEL_DEFAULTS and the defaults of its algorithms.
 """
 
+from collections.abc import Iterable
+
 from drl_cli.config.key_description import fields_of
+from drl_cli.config.origins import Path
 from drl_cli.config.rllib.other_libraries import KEYS, RLLIB_2, key_here
+from drl_cli.config.schema import SchemaRow, Section
 from drl_cli.extras import load
 
 _ONE_STEP = "one step is taken for policy and value, whose size is lr; vf_loss_coeff weighs the value's part."
@@ -182,7 +186,7 @@ SESSION_NOT_YET = frozenset(
 """Fields of TensorFlow's ConfigProto that are not passed on."""
 
 
-def refusal(path, algorithm, schema, rows=()):
+def refusal(path: Path, algorithm: str, schema: type[Section], rows: Iterable[SchemaRow] = ()) -> str | None:
     """Return why a key that ``schema`` lacks is refused, or None if neither RLlib nor another algorithm has such a key.
 
     ``path`` is a tuple of keys, ``algorithm`` the name of the one that runs, ``rows`` those of ``algorithms.table``.
@@ -210,7 +214,7 @@ def refusal(path, algorithm, schema, rows=()):
     return None
 
 
-def _top_level(name, algorithm, schema, rows):
+def _top_level(name: str, algorithm: str, schema: type[Section], rows: Iterable[SchemaRow]) -> str | None:
     if name in RLLIB_2:
         why = _top_level(RLLIB_2[name], algorithm, schema, rows)
         return f"RLlib 2's name of {RLLIB_2[name]}, {why}" if why else None
@@ -230,7 +234,7 @@ def _top_level(name, algorithm, schema, rows):
     return key_here(name, schema) or _elsewhere(name, algorithm, schema, rows)
 
 
-def _elsewhere(name, algorithm, schema, rows):
+def _elsewhere(name: str, algorithm: str, schema: type[Section], rows: Iterable[SchemaRow]) -> str | None:
     """Return why a name from elsewhere has no key in this algorithm, or None if it is no such name."""
     if name not in KEYS:
         return None
@@ -239,11 +243,11 @@ def _elsewhere(name, algorithm, schema, rows):
     return f"a name of {KEYS[name].origin} for {right}, {why}"
 
 
-def instead(name, schema):
+def instead(name: str, schema: type[Section]) -> str | None:
     """Return in words what ``schema`` has in place of ``name``, or None."""
     fields = fields_of(schema)
     return next((text for key, text in INSTEAD.get(name, ()) if key in fields), None)
 
 
-def _because(text, hint):
+def _because(text: str, hint: str) -> str:
     return f"{text[:-1]}: {hint}" if hint else text

@@ -16,8 +16,12 @@ Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_o
 ``DQN.training_step``.
 """
 
+from typing import Any, TypeGuard
+
 from drl_cli.config.key_description import fields_of
-from drl_cli.config.sections.iteration import min_iter_seconds
+from drl_cli.config.schema import Section, notes_of
+from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
 
 BATCH = ("rollout_fragment_length", "train_batch_size")
@@ -26,9 +30,10 @@ BATCH = ("rollout_fragment_length", "train_batch_size")
 SOURCE = "as in RLlib"
 
 
-def completed(config, is_file):
+def completed(config: CommonKeys, is_file: bool) -> tuple[CommonKeys, dict[str, Any], list[str]]:
     """Return (``config`` with what its author left to RLlib filled in, {key: value} of that, a line for each rule)."""
-    filled, notices = {}, []
+    filled: dict[str, Any] = {}
+    notices: list[str] = []
     if _paces(config):
         filled["training_intensity"], text = _pace(config)
         notices.append(text)
@@ -41,24 +46,26 @@ def completed(config, is_file):
     return (config.model_copy(update=filled) if filled else config), filled, notices
 
 
-def theirs(config, name):
+def theirs(config: Section, name: str) -> Any:
     """Return RLlib's default of the key ``name`` for the algorithm of ``config``."""
     field = fields_of(type(config))[name]
-    return (field.json_schema_extra or {}).get("rllib", field.default)
+    return notes_of(field).get("rllib", field.default)
 
 
-def _paces(config):
+def _paces(config: CommonKeys) -> TypeGuard[BufferedKeys]:
     """Whether RLlib's ratio of updates to env steps is meant."""
-    field = fields_of(type(config)).get("training_intensity")
-    alternates = field is not None and field.default is None and "rllib" in field.json_schema_extra
+    if not isinstance(config, BufferedKeys):
+        return False
+    field = fields_of(type(config))["training_intensity"]
+    alternates = field.default is None and "rllib" in notes_of(field)
     is_open = alternates and config.training_intensity is None and not reads_only(config)
     return is_open and any(name in config.model_fields_set for name in BATCH)
 
 
-def _pace(config):
+def _pace(config: BufferedKeys) -> tuple[float, str]:
     """Return (the transitions trained per env step with one update a round, a line that says so)."""
 
-    def meant(name):
+    def meant(name: str) -> Any:
         return getattr(config, name) if name in config.model_fields_set else theirs(config, name)
 
     fragment = max(meant("rollout_fragment_length"), meant("n_step"))
@@ -71,12 +78,14 @@ def _pace(config):
     return intensity, text
 
 
-def said(config):
+def said(config: CommonKeys) -> dict[str, Any]:
     """Return {key: value} that a file must say so that it means what ``config`` does, which came from flags."""
-    fields, found = fields_of(type(config)), {}
-    if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
-        found["adam_epsilon"] = config.adam_epsilon
+    fields = fields_of(type(config))
+    found: dict[str, Any] = {}
+    name = "adam_epsilon"
+    if name in fields and name not in config.model_fields_set:
+        found[name] = getattr(config, name)
     if "min_iter_time_s" in fields and config.min_iter_time_s is None:
         found["min_iter_time_s"] = min_iter_seconds(config)  # 0 without workers, where no clock decides what a run does
-    rllibs = {name: theirs(config, name) for name in found}
-    return {name: found[name] for name, value in rllibs.items() if value is not None and value < found[name]}
+    rllibs = {key: theirs(config, key) for key in found}
+    return {key: found[key] for key, value in rllibs.items() if value is not None and value < found[key]}

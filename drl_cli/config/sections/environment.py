@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from drl_cli.config.schema import PlainMapping, Range, Section, Whole, key
 
 
-def _ordered(pair):
+def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
     if max(map(abs, pair)) > 1e9:
         raise ValueError("beyond ±1e9")
     if pair[0] >= pair[1]:
@@ -22,7 +22,7 @@ ClipRewards = bool | Annotated[float, Field(gt=0, le=1e9)] | Annotated[Range, Af
 
 
 class EnvironmentKeys(Section):
-    """Which environment, and how rewards and actions pass."""
+    """Which environment, and what happens to rewards and actions on the way."""
 
     env: str | None = key(
         None,
@@ -41,8 +41,7 @@ class EnvironmentKeys(Section):
     gamma: float = key(0.99, "Discount of the reward per env step.", ge=0, le=1)
     horizon: Whole | None = key(
         None,
-        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own "
-        "limit.",
+        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own limit.",
         "env steps",
         ge=1,
     )

@@ -1,15 +1,17 @@
-"""Keys of estimates: what the newest policy would earn, judged by the recorded episodes that are learnt from.
+"""Keys of off-policy evaluation: the return of the newest policy, estimated from the recorded episodes that are learnt from.
 
 Mixed into the config of every algorithm that reads ``input``. Names and meanings are RLlib's (``input_evaluation``, 0.6 to 1.8;
 ``off_policy_estimation_methods`` since). Deviations: nothing is estimated unless asked for; estimates are made at every
 evaluation, from whole episodes (``experience.off_policy_estimates``); "simulation" is what ``evaluation_interval`` does anyway.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, Section, Whole, key
+from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.offline import reads
 
 METHODS = ("is", "wis")
@@ -18,7 +20,7 @@ _EPISODES = 200
 _CLASSES = {"ImportanceSampling": "is", "WeightedImportanceSampling": "wis"}
 
 
-def _listed(value):
+def _listed(value: Any) -> Any:
     """Let a single name be a list of it, and RLlib 2's {name: {type: …}} the list of its types."""
     if isinstance(value, str):
         return (value,)
@@ -34,7 +36,7 @@ _Methods = Annotated[
 
 
 class EstimateKeys(Section):
-    """How the policy is judged while it learns from files."""
+    """How the policy is scored while it learns from files."""
 
     input_evaluation: _Methods = key(
         (),
@@ -50,7 +52,7 @@ class EstimateKeys(Section):
     )
 
     @model_validator(mode="after")
-    def _has_what_it_judges_by(self):
+    def _has_what_it_judges_by(self) -> Self:
         given = self.input_evaluation
         if len(set(given)) < len(given):
             raise MisfitError("input_evaluation", "it names the same twice; leave one of them out")
@@ -58,13 +60,14 @@ class EstimateKeys(Section):
             raise MisfitError(
                 "input_evaluation", f"{methods(self)[0]} estimates from recorded episodes, and input names none"
             )
-        if given and self.evaluation_interval is None:
+        if given and isinstance(self, EvaluationKeys) and self.evaluation_interval is None:
             raise MisfitError("input_evaluation", f"{given[0]} comes with evaluations: set evaluation_interval")
         if self.input_evaluation_num_episodes != _EPISODES and not methods(self):
             raise MisfitError("input_evaluation_num_episodes", "it has no effect without input_evaluation: [is, wis]")
         return self
 
 
-def methods(config):
+def methods(config: Section) -> tuple[str, ...]:
     """Return the estimates that a config asks for, a tuple of "is" and "wis"; none for configs without the key."""
-    return tuple(name for name in METHODS if name in getattr(config, "input_evaluation", ()))
+    given = config.input_evaluation if isinstance(config, EstimateKeys) else ()
+    return tuple(name for name in METHODS if name in given)

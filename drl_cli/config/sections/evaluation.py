@@ -1,7 +1,7 @@
-"""Keys of the evaluation: the part that scores the policy while it learns.
+"""Keys of evaluation: how the policy is scored while it learns.
 
-Mixed into the config of every algorithm. The keys with ``_confirm_`` and ``_hold`` are this project's own: a first
-touch of a goal by ten episodes is often luck, so a touch is confirmed by fresh episodes before it may stop a run.
+Mixed into the config of every algorithm. The keys with ``_confirm_`` and ``_hold`` are this project's own: the
+first evaluation of ten episodes that reaches a goal is often luck, so fresh episodes confirm it before it may stop a run.
 """
 
 from typing import Literal
@@ -17,7 +17,7 @@ class EvaluationConfig(Section):
         False,
         "Whether evaluation episodes explore.",
         rllib="true for SAC, false for DQN, DDPG and their kin",
-        why="a score is asked of the policy one would deploy",
+        why="the score is that of the policy one would deploy",
     )
     env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make, laid over the training's env_config.")
     horizon: Whole | None = key(
@@ -67,8 +67,8 @@ class EvaluationKeys(Section):
     )
     custom_eval_function: str | None = key(
         None,
-        "Function of one's own that scores the policy in place of the usual episodes: the name under which a module of "
-        "--import, or an installed package, has registered it (drl_cli.register_evaluation).",
+        "Your own function that scores the policy in place of the usual episodes: the name under which a module of --import, "
+        "or an installed package, has registered it (drl_cli.register_evaluation).",
         allowed="the name of a registered evaluation, or null",
         needs=("evaluation_interval", 1),
         min_length=1,
@@ -84,8 +84,8 @@ class EvaluationKeys(Section):
     evaluation_config: EvaluationConfig = key(EvaluationConfig(), "What differs from training while scoring.")
     evaluation_confirm_episodes: Whole = key(
         50,
-        "When an evaluation reaches the goal, this many fresh episodes must confirm it before it counts; 0 "
-        "believes it.",
+        "When an evaluation reaches the goal, this many fresh episodes must confirm it before it counts; 0 counts it as "
+        "it is.",
         "episodes",
         ge=0,
         le=100_000,

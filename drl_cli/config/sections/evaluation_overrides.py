@@ -1,18 +1,19 @@
 """Keys in ``evaluation_config`` that evaluations do not read: any key of the algorithm may stand there, as in RLlib.
 
 Used by ``config.parse``. A score depends on the policy, the environment and the seeds alone, so that most keys change nothing
-there, which is said; those that would change what is scored are refused unless they say what training says too.
+there, which a notice says; those that would change what is scored are refused unless they have the value of training.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from drl_cli.config.key_description import allowed, fields_of, section_of, shown
+from drl_cli.config.key_description import allowed, fields_of, section_of
+from drl_cli.config.origins import Where
 from drl_cli.config.rllib.aliases import renamed
-from drl_cli.config.schema import Section
-from drl_cli.config.where import Where
+from drl_cli.config.schema import Section, type_of
+from drl_cli.errors import shown
 
 SECTION = "evaluation_config"
 _OF_POLICY = "it is part of the policy that is scored; leave it as it is in training"
@@ -34,7 +35,8 @@ def settled(
     """Return (``mapping`` whose ``evaluation_config`` has only keys of its own and unknown ones, problems, notices)."""
     given = mapping.get(SECTION)
     fields = fields_of(schema)
-    own = fields_of(section_of(fields[SECTION])) if SECTION in fields else {}
+    section = section_of(fields[SECTION]) if SECTION in fields else None
+    own = fields_of(section) if section else {}
     if not isinstance(given, dict) or not own or set(given) <= set(own):
         return mapping, [], []
     others = {
@@ -68,9 +70,8 @@ def settled(
 
 def _wrong(field: FieldInfo, value: object) -> str | None:
     """Return what is wrong with the value of a key, or None."""
-    kind = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
     try:
-        TypeAdapter(kind).validate_python(value, strict=True)
+        TypeAdapter(type_of(field)).validate_python(value, strict=True)
     except ValidationError:
         return f"{shown(value)} is not allowed; it takes {allowed(field)}"
     return None

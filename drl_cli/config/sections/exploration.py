@@ -1,7 +1,7 @@
 """Keys of exploration: how training actions differ from greedy ones, for each kind of policy.
 
-Used by the configs of algorithms (``exploration_config``), by ``acting`` (``exploration_settings``) and by ``experiment``
-(``misfits``). Types, keys and class defaults are RLlib's (1.0.1).
+Used by the configs of algorithms (``exploration_config``); ``config.sections.exploration_settings`` resolves them. Types,
+keys and class defaults are RLlib's (1.0.1).
 
 Deviations:
 - A key that the chosen type does not use is refused; RLlib ignores it.
@@ -9,11 +9,12 @@ Deviations:
 - Noise is a share of half the action range; RLlib's is in the environment's units.
 - ``hold_steps``, ``sde_sample_freq`` and StateDependentNoise (Raffin et al. 2021, arXiv:2005.05719) are additions.
 
-A type that others have registered (``policies.exploration.custom_exploration``) brings a schema of its own keys, which
-stand beside ``type`` as the others do; its values are held as extra fields.
+A registered type (``policies.exploration.custom_exploration``) brings a schema of its own keys, which stand beside ``type`` as
+the others do; their values are held as extra fields.
 """
 
-from typing import Annotated, Literal, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -24,9 +25,10 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from typing_extensions import Self
 
 from drl_cli import plugins
-from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, key, rising
+from drl_cli.config.schema import MisfitError, PlainMapping, Section, SectionType, Whole, key, rising
 from drl_cli.errors import nearest
 
 _RANDOM = {"random_timesteps": None, "hold_steps": 1}
@@ -34,7 +36,7 @@ _SCALE = {"initial_scale": 1.0, "final_scale": 0.02, "scale_timesteps": 10_000, 
 _EPSILON = {"initial_epsilon": 1.0, "final_epsilon": 0.05, "epsilon_timesteps": 100_000, "epsilon_schedule": None}
 _OU = {"ou_theta": 0.15, "ou_sigma": 0.2, "ou_base_scale": 0.1}
 
-TYPES = {
+TYPES: dict[str, dict[str, Any]] = {
     "StochasticSampling": {**_RANDOM, "sde_sample_freq": 32},
     "Random": {"hold_steps": 1},
     "EpsilonGreedy": {**_EPSILON, **_RANDOM},
@@ -56,7 +58,7 @@ _SCHEDULES = {
     "scale_schedule": ("initial_scale", "final_scale", "scale_timesteps"),
 }
 
-_MEANT_FOR = {
+MEANT_FOR = {
     "StochasticSampling": "policies that draw their actions (SAC, TQC, CROSSQ)",
     "EpsilonGreedy": "algorithms that value each of a few actions (DQN and its kin)",
     "PerWorkerEpsilonGreedy": "algorithms that value each of a few actions (DQN and its kin)",
@@ -68,12 +70,7 @@ _MEANT_FOR = {
     "StateDependentNoise": "policies without noise of their own (DDPG and its kin); SAC and TQC have use_sde",
     "ParameterNoise": "policies without noise of their own (DDPG, DQN and their kin)",
 }
-_BOX_ONLY = tuple(name for name, meant in _MEANT_FOR.items() if meant == "Box actions")
 
-_SUB = {
-    "Discrete": {"type": "EpsilonGreedy", "initial_epsilon": 0.01, "final_epsilon": 0.01, "epsilon_timesteps": 1},
-    "Box": {"type": "OrnsteinUhlenbeckNoise"},
-}
 TYPE = (
     "The class of exploration. Each uses some of the keys beside it and refuses the others; drl_cli.register_exploration "
     "adds more of them."
@@ -105,7 +102,19 @@ class ExplorationConfig(Section):
 
     model_config = ConfigDict(extra="allow")  # the keys of a registered type, and no others
 
-    type: Literal[tuple(TYPES)] = key("StochasticSampling", TYPE)
+    type: Literal[
+        "StochasticSampling",
+        "Random",
+        "EpsilonGreedy",
+        "PerWorkerEpsilonGreedy",
+        "SoftQ",
+        "GaussianNoise",
+        "PerWorkerGaussianNoise",
+        "OrnsteinUhlenbeckNoise",
+        "PerWorkerOrnsteinUhlenbeckNoise",
+        "StateDependentNoise",
+        "ParameterNoise",
+    ] = key("StochasticSampling", TYPE)
     random_timesteps: Whole | None = key(
         None,
         "Env steps of the whole run at whose start actions are uniformly random; null means learning_starts.",
@@ -136,10 +145,10 @@ class ExplorationConfig(Section):
         "Standard deviation of the noise before it is scaled.",
         "share of half the action range",
     )
-    initial_scale: Scale | None = key(None, "Factor of the noise behind the random phase.", "factor")
+    initial_scale: Scale | None = key(None, "Factor of the noise after the random phase.", "factor")
     final_scale: Scale | None = key(None, "Factor of the noise after scale_timesteps.", "factor")
     scale_timesteps: Whole | None = key(
-        None, "Env steps behind the random phase over which the factor goes to its final value.", "env steps", ge=1
+        None, "Env steps after the random phase over which the factor goes to its final value.", "env steps", ge=1
     )
     scale_schedule: Schedule | None = key(
         None, "[[env_step, factor], …], linear in between, in place of the three keys above.", None, _SCHEDULE_ALLOWED
@@ -166,16 +175,16 @@ class ExplorationConfig(Section):
     )
 
     @classmethod
-    def schema_for(cls, mapping):
+    def schema_for(cls, mapping: Mapping[str, Any]) -> SectionType:
         """See Section: a registered type has keys of its own."""
         own = _registered(mapping.get("type"))
         return own.schema if own else cls
 
     @field_validator("type", mode="wrap")
     @classmethod
-    def _is_meant_for_it(cls, value, handler):
-        if isinstance(value, str) and value in _MEANT_FOR and value not in types_of(cls):
-            raise ValueError(f"that is for {_MEANT_FOR[value]}")
+    def _is_meant_for_it(cls, value: Any, handler: Callable[[Any], Any]) -> Any:
+        if isinstance(value, str) and value in MEANT_FOR and value not in types_of(cls):
+            raise ValueError(f"that is for {MEANT_FOR[value]}")
         if not isinstance(value, str) or value in TYPES:
             return handler(value)
         if _registered(value) is None:
@@ -188,19 +197,19 @@ class ExplorationConfig(Section):
         return value
 
     @field_serializer("type")
-    def _as_it_is(self, value):
+    def _as_it_is(self, value: str) -> str:
         return value
 
     @model_validator(mode="before")
     @classmethod
-    def _of_its_type(cls, data):
+    def _of_its_type(cls, data: Any) -> Any:
         """Leave the algorithm's defaults to its own type, and those that a schedule replaces to none."""
         if not isinstance(data, dict):
             return data
         own = _registered(data.get("type"))
         if own:
             data = {**own.defaults(), **data}
-        dropped = set()
+        dropped: set[str] = set()
         if data.get("type", _type(cls)) != _type(cls):
             dropped.update(name for name in cls.model_fields if name != "type")
         for schedule, replaced in _SCHEDULES.items():
@@ -209,9 +218,9 @@ class ExplorationConfig(Section):
         return {**dict.fromkeys(dropped - set(data)), **data}
 
     @model_validator(mode="after")
-    def _takes_what_is_given(self):
+    def _takes_what_is_given(self) -> Self:
         uses = uses_of(self.type)
-        extra = [name for name in self.model_extra if name not in uses]
+        extra = [name for name in self.model_extra or () if name not in uses]
         if extra:
             raise MisfitError(extra[0], f"{self.type} has no such key; it takes {', '.join(uses)}")
         if self.type not in TYPES:
@@ -229,7 +238,7 @@ class ExplorationConfig(Section):
             self._laid_over(self.sub_exploration)
         return self
 
-    def _fits_its_own_schema(self, uses):
+    def _fits_its_own_schema(self, uses: Iterable[str]) -> None:
         try:
             _registered(self.type).schema.model_validate({name: value_of(self, name) for name in uses})
         except ValidationError as error:
@@ -238,7 +247,7 @@ class ExplorationConfig(Section):
             name = getattr(cause, "key", None) or str(item["loc"][0])
             raise MisfitError(name, str(cause or item["msg"])) from error
 
-    def _laid_over(self, given):
+    def _laid_over(self, given: dict[str, Any]) -> None:
         """Refuse a ``sub_exploration`` that cannot be laid over noisy weights."""
         fits = [name for name in types_of(type(self)) if name not in ("ParameterNoise", "StateDependentNoise")]
         if given.get("type") not in fits:
@@ -254,12 +263,12 @@ class ExplorationConfig(Section):
             raise MisfitError("sub_exploration", f"{name}: {cause or item['msg']}") from error
 
 
-def types_of(schema):
+def types_of(schema: type[Section]) -> tuple[str, ...]:
     """Return the types of exploration that a subclass of ExplorationConfig allows."""
     return get_args(schema.model_fields["type"].annotation)
 
 
-def uses_of(name):
+def uses_of(name: str) -> dict[str, Any]:
     """Return {key: what null stands for} of the type ``name``, as ``TYPES``; of a registered one its own keys too.
 
     Raises InputError where there is no such type.
@@ -269,19 +278,19 @@ def uses_of(name):
     return {**_RANDOM, **plugins.EXPLORATIONS.find(name).defaults()}
 
 
-def value_of(given, name):
+def value_of(given: ExplorationConfig, name: str) -> Any:
     """Return what an ExplorationConfig holds for the key ``name``, None where nothing was given."""
-    return getattr(given, name) if name in type(given).model_fields else given.model_extra.get(name)
+    return getattr(given, name) if name in type(given).model_fields else (given.model_extra or {}).get(name)
 
 
-def _registered(name):
-    """Return the registered exploration ``name``, None where there is none; installed plug-ins are asked for last."""
+def _registered(name: object) -> Any:
+    """Return the registered exploration ``name``, None where there is none; installed plug-ins are loaded last."""
     if not isinstance(name, str) or name in TYPES:
         return None
     return plugins.EXPLORATIONS.known().get(name) or plugins.EXPLORATIONS.all().get(name)
 
 
-def _type(schema):
+def _type(schema: type[ExplorationConfig]) -> str:
     return schema.model_fields["type"].default
 
 
@@ -318,55 +327,3 @@ class ValueExploration(ExplorationConfig):
     type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "ParameterNoise", "Random"] = key(
         "EpsilonGreedy", TYPE
     )
-
-
-def exploration_settings(config):
-    """Return the exploration of an algorithm's config, resolved: ``type`` and the keys that it uses, as plain data.
-
-    No value is null but an absent schedule, and ``sde_sample_freq`` of a policy without ``use_sde``.
-    ``sub_exploration`` is such a mapping itself, without a random phase of its own.
-    """
-    given = config.exploration_config
-    settings = _resolved(given, getattr(config, "learning_starts", 0))  # a key of algorithms with a replay
-    if "sub_exploration" in settings:
-        schema = type(given)
-        sub = settings["sub_exploration"] or _SUB["Discrete" if "EpsilonGreedy" in types_of(schema) else "Box"]
-        settings["sub_exploration"] = _resolved(schema.model_validate(sub), 0)
-    if given.type == "StochasticSampling" and not getattr(config, "use_sde", False):
-        settings["sde_sample_freq"] = None
-    return settings
-
-
-def _resolved(given, random_timesteps):
-    settings = {"type": given.type}
-    for name, value in uses_of(given.type).items():
-        chosen = value_of(given, name)
-        settings[name] = value if chosen is None else chosen
-    if settings.get("random_timesteps", 0) is None:
-        settings["random_timesteps"] = random_timesteps
-    return settings
-
-
-def misfits(config, kind):
-    """Return one line for each key of exploration that does not fit actions of ``kind`` ("Box", "Discrete")."""
-    given = getattr(config, "exploration_config", None)  # what perturbs weights explores in no other way
-    if given is None:
-        return []
-    own = None if given.type in TYPES else plugins.EXPLORATIONS.find(given.type)
-    if own and kind not in own.actions:
-        fits = " and ".join(own.actions)
-        return [f"exploration_config.type: {given.type} is for {fits} actions, the environment's are {kind}."]
-    if kind == "Box":
-        return []
-    found = []
-    if given.type in _BOX_ONLY:
-        fits = [name for name in types_of(type(given)) if name not in _BOX_ONLY]
-        found.append(
-            f"exploration_config.type: {given.type} is for Box actions, the environment's are {kind}. What fits: "
-            f"{', '.join(fits)}."
-        )
-    if getattr(config, "use_sde", False):
-        found.append(
-            f"use_sde: state-dependent noise is for Box actions, the environment's are {kind}. Leave the key out."
-        )
-    return found

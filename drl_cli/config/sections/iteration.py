@@ -5,7 +5,7 @@ Mixed into the config of every algorithm. Key names and meanings are RLlib's (CO
 
 from typing import Literal
 
-from drl_cli.config.schema import Section, Whole, default, key
+from drl_cli.config.schema import Default, Section, Whole, default, key
 
 STEPS_WHY = "100 steps are a few milliseconds of sampling; the lines of a run would be thousands"
 SECONDS_WHY = (
@@ -35,8 +35,7 @@ class IterationKeys(Section):
     min_iter_time_s: float | None = key(
         None,
         "Shortest duration of an iteration; null means 1 with workers and 0 without, where only env steps count "
-        "so that "
-        "runs can be repeated exactly.",
+        "so that runs can be repeated exactly.",
         "seconds",
         ge=0,
         le=86_400,
@@ -52,8 +51,8 @@ class IterationKeys(Section):
     )
     callbacks: str | None = key(
         None,
-        "Code of one's own that looks at episodes, steps and results: the name under which a module of --import, or an "
-        "installed package, has registered it (drl_cli.register_callbacks).",
+        "Your own code that runs at episodes, steps and results: the name under which a module of --import, or an installed "
+        "package, has registered it (drl_cli.register_callbacks).",
         allowed="the name of registered callbacks, or null",
         min_length=1,
         max_length=200,
@@ -65,24 +64,11 @@ class IterationKeys(Section):
         "WARN", "How much goes into the run's log; -v is INFO, -vv DEBUG."
     )
     log_sys_usage: bool = key(
-        True, "Whether results say how busy the machine is (perf/cpu_util_percent, perf/ram_util_percent)."
+        True, "Whether results have the load of the machine (perf/cpu_util_percent, perf/ram_util_percent)."
     )
     checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
 
 
-def least_seconds(rllib):
+def least_seconds(rllib: float) -> Default:
     """Return the default of ``min_iter_time_s`` for algorithms whose RLlib default is ``rllib``."""
     return default(None, rllib=rllib, why=SECONDS_WHY)
-
-
-def min_iter_seconds(config):
-    """Return the seconds that an iteration must last at least: ``min_iter_time_s`` with its null resolved."""
-    if config.min_iter_time_s is not None:
-        return config.min_iter_time_s
-    return 1.0 if config.num_workers > 0 else 0.0
-
-
-def steps_per_iteration(config) -> int:
-    """Return the env steps that an iteration has at least: ``timesteps_per_iteration``, or one round of the loop."""
-    fragment = getattr(config, "rollout_fragment_length", 1) * config.num_envs_per_worker
-    return config.timesteps_per_iteration or fragment

@@ -7,6 +7,7 @@ Names and meanings are RLlib's SAC (1.0.1; Haarnoja et al. 2018, arXiv:1812.0590
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, key
 from drl_cli.config.sections.exploration import DrawnExploration
@@ -36,7 +37,7 @@ class Optimization(Section):
 
 
 class SoftKeys(LearnersPriorities):
-    """The policy, its critics, the temperature between reward and entropy."""
+    """The policy, its critics, and the temperature alpha that weighs entropy against reward."""
 
     Q_model: FullyConnected = key(FullyConnected(), "The network of each critic.")
     policy_model: FullyConnected = key(FullyConnected(), "The network of the policy.")
@@ -77,7 +78,7 @@ class SoftKeys(LearnersPriorities):
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
 
     @model_validator(mode="after")
-    def _explores_in_one_way(self):
+    def _explores_in_one_way(self) -> Self:
         exploration = self.exploration_config
         if self.use_sde and exploration.type not in ("StochasticSampling", "Random"):
             raise MisfitError(

@@ -1,16 +1,17 @@
-"""Keys of networks: images in front, dense layers behind. Names and meanings are RLlib's (MODEL_DEFAULTS, 1.0.1).
+"""Keys of networks: convolutions for images, then dense layers. Names and meanings are RLlib's (MODEL_DEFAULTS, 1.0.1).
 
 ``FullyConnected`` and ``Vision`` are sections of their own where an algorithm keeps its dense layers elsewhere (SAC's
-``policy_model``); ``Network`` has both. ``conv_filters`` says which convolutions a ``Vision`` means for an image. A network
-of one's own (``OwnNetwork``) stands where the rest of its section would.
-Deviations: behind the convolutions come the dense layers (RLlib's last convolution is the last hidden layer); sizes of
-images that RLlib has no filters for get some (RLlib refuses them). The arguments of a custom model are its own alone
-(RLlib hands it the whole section), and one model sees for all nets of an algorithm, each with weights of its own.
+``policy_model``); ``Network`` has both. ``conv_filters`` returns the convolutions of a ``Vision`` for an image size. A
+registered network (``OwnNetwork``) replaces the layers of its section.
+Deviations: after the convolutions come the dense layers (RLlib's last convolution is the last hidden layer); sizes of
+images that RLlib has no filters for get some (RLlib refuses them). A custom model gets its own arguments only (RLlib passes the
+whole section), and all nets of an algorithm use the same model, each with weights of its own.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, Widths, key
 from drl_cli.errors import ConfigError
@@ -22,11 +23,11 @@ _RLLIB_FILTERS = {
     (42, 42): ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
 }
 REPLACED = ("fcnet_hiddens", "fcnet_activation", "layer_norm", "conv_filters", "conv_activation")
-"""Keys of ``model`` that have no effect beside a ``custom_model``, which stands in the place of such layers."""
+"""Keys of ``model`` that have no effect beside a ``custom_model``, which replaces such layers."""
 _SMALL = 8  # pixels of the longer side at which our own filters stop halving
 
 
-def _square(triple):
+def _square(triple: Any) -> Any:
     """Let ``[16, [8, 8], 4]``, RLlib's own way of writing, be ``[16, 8, 4]``."""
     if isinstance(triple, (list, tuple)) and len(triple) == 3:
         kernel = triple[1]
@@ -75,14 +76,14 @@ class OwnNetwork(Section):
     custom_model_config: PlainMapping = key({}, "Keyword arguments of custom_model's class, plain data.")
 
     @model_validator(mode="after")
-    def _configures_a_model(self):
+    def _configures_a_model(self) -> Self:
         if self.custom_model_config and self.custom_model is None:
             raise MisfitError("custom_model_config", "it needs custom_model, whose arguments it holds")
         return self
 
 
 class Vision(OwnNetwork):
-    """How images are made ready, and the convolutions that see them. Without effect on observations that are vectors."""
+    """How images are preprocessed, and the convolutions that they pass. Without effect on observations that are vectors."""
 
     conv_filters: Filters | None = key(
         None,
@@ -122,7 +123,7 @@ class Network(FullyConnected, Vision):
 
 
 class RecurrentNetwork(Network):
-    """A network that may end in an LSTM, in front of the heads."""
+    """A network that may end in an LSTM, before the heads."""
 
     use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers, so that the policy remembers its episode.")
     lstm_cell_size: Whole = key(
@@ -137,7 +138,7 @@ class RecurrentNetwork(Network):
     max_seq_len: Whole = key(20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000)
 
 
-def conv_filters(model, height, width):
+def conv_filters(model: Vision, height: int, width: int) -> list[tuple[int, int, int, str]]:
     """Return the convolutions of a ``Vision`` for images of ``height`` and ``width``, in pixels.
 
     A list of (filters, kernel, stride, padding), padding "same" for all but the last, which is "valid". With
@@ -158,13 +159,14 @@ def conv_filters(model, height, width):
     return [(*layer, "valid" if number == len(asked) else "same") for number, layer in enumerate(asked, 1)]
 
 
-def _left(side, stride):
+def _left(side: int, stride: int) -> int:
     """Return what "same" padding leaves of a side: its size over the stride, rounded up."""
     return -(-side // stride)
 
 
-def _own_filters(height, width):
-    found, sides = [], [height, width]
+def _own_filters(height: int, width: int) -> tuple[tuple[int, int, int], ...]:
+    found: list[tuple[int, int, int]] = []
+    sides = [height, width]
     while max(sides) > _SMALL:
         kernel, stride = (8, 4) if max(sides) >= 64 and not found else (4, 2)
         found.append((32 if found else 16, kernel, stride))

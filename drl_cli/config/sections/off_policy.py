@@ -1,4 +1,4 @@
-"""Keys that off-policy algorithms share: targets, critics, an averaged policy, and what no two keys may say together.
+"""Keys that off-policy algorithms share: target networks, critics, an averaged policy; and values that exclude one another.
 
 Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN, IQL and their kin. Names and meanings are RLlib's (SAC, DDPG and DQN,
 1.0.1), except for ``policy_average``.
@@ -8,6 +8,7 @@ import math
 from typing import Annotated
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
 from drl_cli.config.sections.common import CommonKeys
@@ -17,7 +18,7 @@ from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.iteration import STEPS_WHY, IterationKeys, least_seconds
 from drl_cli.config.sections.model import Vision
 from drl_cli.config.sections.offline import InputKeys, reads_only
-from drl_cli.config.sections.replay import BufferKeys, ReplayKeys, learns_returns, learnt_steps, span
+from drl_cli.config.sections.replay import BufferKeys, ReplayKeys, learnt_steps, span
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import RolloutKeys
 
@@ -27,7 +28,7 @@ class TargetKeys(Section):
 
     tau: float = key(
         0.01,
-        "Share of the learnt networks that goes into their targets at a target update; 1 copies them.",
+        "Polyak (soft) update: share of the learnt networks that goes into their targets at a target update; 1 copies them.",
         "share per target update",
         gt=0,
         le=1,
@@ -45,24 +46,26 @@ class TargetKeys(Section):
 class TwinKeys(Section):
     """One critic or two."""
 
-    twin_q: bool = key(True, "Two critics, the lower of which is believed.")
+    twin_q: bool = key(True, "Clipped double Q-learning: two critics, the lower of whose estimates is the target.")
 
 
 class DelayKeys(Section):
     """How often the policy is updated."""
 
-    policy_delay: Whole = key(1, "Updates of the critics for each one of the policy.", "updates", ge=1, le=1000)
+    policy_delay: Whole = key(
+        1, "Delayed policy updates: updates of the critics for each one of the policy.", "updates", ge=1, le=1000
+    )
 
 
 class LearnersPriorities(Section):
     """Priorities are the learner's alone: workers have nothing to judge by."""
 
     @model_validator(mode="after")
-    def _leaves_priorities_to_the_learner(self):
-        if self.worker_side_prioritization:
+    def _leaves_priorities_to_the_learner(self) -> Self:
+        if isinstance(self, ReplayKeys) and self.worker_side_prioritization:
             raise MisfitError(
                 "worker_side_prioritization",
-                "workers judge for DQN, DDPG and their kin; here the learner gives all priorities. Leave it out",
+                "workers compute priorities for DQN, DDPG and their kin; here the learner computes all of them. Leave it out",
             )
         return self
 
@@ -78,7 +81,7 @@ class BufferedKeys(
     IterationKeys,
     ResourceKeys,
 ):
-    """What every algorithm has that learns from a buffer, which workers fill or files."""
+    """What every algorithm has that learns from a buffer, which workers or files fill."""
 
     grad_clip: Annotated[float, Field(gt=0, le=1e9)] | None = key(
         None,
@@ -88,7 +91,7 @@ class BufferedKeys(
     )
 
     @model_validator(mode="after")
-    def _fits_together(self):
+    def _fits_together(self) -> Self:
         """Refuse what each key allows but the keys together do not."""
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
@@ -128,8 +131,8 @@ class OffPolicyKeys(
     )
 
 
-def _window(config):
-    """Say what is drawn from the replay."""
-    if learns_returns(config):
+def _window(config: BufferedKeys) -> str:
+    """Return in words what is drawn from the replay."""
+    if not isinstance(config, ReplayKeys):
         return "2 steps"
     return f"n_step {config.n_step}" if learnt_steps(config) == 1 else f"{span(config)} steps"

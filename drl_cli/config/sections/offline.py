@@ -1,23 +1,60 @@
-"""Keys of what is learnt from: steps that workers sample, recorded ones from files, or a mix of both.
+"""Keys of recorded experience: ``input``, steps that are learnt from, and ``output``, steps that workers record.
 
-Mixed into the config of every algorithm that learns from a buffer. Names and meanings are RLlib's (COMMON_CONFIG, 1.0.1 to
-1.13). Deviations: files that fit into ``buffer_size`` are held and read once; shares need not sum to 1 to the last bit.
+``OutputKeys`` is mixed into the config of every algorithm, ``InputKeys`` where a buffer is learnt from. Names and meanings are
+RLlib's (COMMON_CONFIG, 1.0.1 to 1.13). Deviations: files that fit into ``buffer_size`` are held and read once; shares need not
+sum to 1 to the last bit.
 """
 
 import math
 import os
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field, model_validator
+from typing_extensions import Self
 
-from drl_cli.config.schema import MAX_TEXT, MisfitError, Section, Whole, key
+from drl_cli.config.schema import MAX_TEXT, MisfitError, Section, Whole, default, key
 
-SAMPLER, DATASET = "sampler", "dataset"
+SAMPLER, DATASET, LOGDIR = "sampler", "dataset", "logdir"
+FOLDER = "experience"  # of recordings, within the run's folder
 ELSEWHERE = "://"  # in what is no path: minari://…
+Column = Literal[
+    "obs",
+    "new_obs",
+    "actions",
+    "rewards",
+    "dones",
+    "terminateds",
+    "truncateds",
+    "eps_id",
+    "t",
+    "unroll_id",
+    "agent_index",
+    "prev_actions",
+    "prev_rewards",
+    "action_prob",
+    "action_logp",
+]
+COLUMNS: tuple[Column, ...] = get_args(Column)
+"""The columns of a recorded batch, in their order; the last two only where the policy is drawn from."""
+
+RECORDED = {
+    "n_step": default(1),
+    "learning_starts": default(0),
+    "training_intensity": default(1.0),
+    "timesteps_per_iteration": default(100_000),
+    "rollout_fragment_length": default(200),
+    "evaluation_interval": default(
+        1,
+        rllib=None,
+        why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+    ),
+}
+"""What algorithms start from that learn the values of actions from recorded experience: CQL, IQL, TD3+BC. A timestep is a step
+learnt from, as for MARWIL and BC: with ``training_intensity`` 1 files of n steps are a pass every n timesteps."""
 
 
-def _shares(mapping):
-    """Refuse shares that are no whole."""
+def _shares(mapping: dict[str, float]) -> dict[str, float]:
+    """Refuse shares that do not sum to 1."""
     if not mapping:
         raise ValueError("it names nothing to read")
     if not math.isclose(math.fsum(mapping.values()), 1.0, abs_tol=1e-6):
@@ -40,7 +77,7 @@ class InputConfig(Section):
 
 
 class InputKeys(Section):
-    """Where the steps come from that are learnt from."""
+    """Where the steps to learn from come from."""
 
     input: Paths | _Shares = key(
         SAMPLER,
@@ -62,7 +99,7 @@ class InputKeys(Section):
     )
 
     @model_validator(mode="after")
-    def _reads_what_it_names(self):
+    def _reads_what_it_names(self) -> Self:
         if (self.input == DATASET) != (self.input_config.paths is not None):
             text = "without them" if self.input == DATASET else f"input is {self._input_in_words()}"
             raise MisfitError("input_config.paths", f"they go with input: dataset; {text}")
@@ -74,51 +111,51 @@ class InputKeys(Section):
             raise MisfitError("input", "sampler in a list has no share; write {sampler: 0.5, PATH: 0.5}")
         return self
 
-    def _input_in_words(self):
+    def _input_in_words(self) -> str:
         return self.input if isinstance(self.input, str) else "another one"
 
 
-class Stream(NamedTuple):
-    """One thing that steps come from."""
+class InputStream(NamedTuple):
+    """One source of steps."""
 
-    paths: tuple | None  # of files; None: workers step the environment
+    paths: tuple[str, ...] | None  # of files; None: workers step the environment
     share: float  # of the steps
 
 
-def streams(config):
-    """Return the tuple of Streams that ``input`` names; only the environment for configs without the key."""
-    given = getattr(config, "input", SAMPLER)
-    if given == DATASET:
-        given = config.input_config.paths
-    shares = given if isinstance(given, dict) else {given: 1.0} if isinstance(given, str) else {tuple(given): 1.0}
-    return tuple(Stream(_paths(what), share) for what, share in shares.items())
+def streams(config: Section) -> tuple[InputStream, ...]:
+    """Return the streams that ``input`` names; only the environment for configs without the key."""
+    if not isinstance(config, InputKeys):
+        return (InputStream(None, 1.0),)
+    given = config.input_config.paths if config.input == DATASET else config.input
+    shares: dict[Any, float] = given if isinstance(given, dict) else {given: 1.0}
+    return tuple(InputStream(_paths(what), share) for what, share in shares.items())
 
 
-def _paths(what):
+def _paths(what: str | tuple[str, ...]) -> tuple[str, ...] | None:
     if what == SAMPLER:
         return None
     return (what,) if isinstance(what, str) else tuple(what)
 
 
-def reads(config):
+def reads(config: Section) -> bool:
     """Return whether anything is read from files."""
     return any(stream.paths for stream in streams(config))
 
 
-def reads_only(config):
+def reads_only(config: Section) -> bool:
     """Return whether all steps come from files, in no certain proportion: what fits into memory is held then."""
     found = streams(config)
     return len(found) == 1 and found[0].paths is not None
 
 
-def samples(config):
+def samples(config: Section) -> bool:
     """Return whether any steps are sampled in the environment."""
     return any(stream.paths is None for stream in streams(config))
 
 
-def absolute(config):
-    """Return {key: value} of the paths in ``config`` as absolute ones: workers and later resumes may be elsewhere."""
-    if not reads(config):
+def absolute(config: Section) -> dict[str, Any]:
+    """Return {key: value} of the paths in ``config`` as absolute ones: workers and later resumes may run elsewhere."""
+    if not isinstance(config, InputKeys) or not reads(config):
         return {}
     if config.input == DATASET:
         section = config.input_config
@@ -128,9 +165,57 @@ def absolute(config):
     return {"input": _everywhere(config.input)}
 
 
-def _everywhere(paths):
+def _everywhere(paths: Any) -> Any:
     if not isinstance(paths, str):
         return tuple(map(_everywhere, paths))
     if paths == SAMPLER or ELSEWHERE in paths:
         return paths
     return os.path.abspath(os.path.expanduser(paths))
+
+
+def _local(path: str) -> str:
+    if "://" in path:
+        raise ValueError("recordings go to folders of this machine, not to a URI")
+    return path
+
+
+class OutputKeys(Section):
+    """Whether, where and how what happens in the environments is recorded."""
+
+    output: Annotated[str, Field(min_length=1), AfterValidator(_local)] | None = key(
+        None,
+        "Record every env step: logdir into the folder experience of the run's folder, else a folder, which is made; null does "
+        "not. Raw observations and rewards, actions in the environment's units.",
+        allowed="logdir, a folder, or null",
+    )
+    output_compress_columns: Annotated[tuple[Column, ...], Field(strict=False, max_length=len(COLUMNS))] = key(
+        ("obs", "new_obs"),
+        "Columns that are packed (lz4, as RLlib packs them); the others are plain lists of numbers.",
+        allowed=f"a list of {', '.join(COLUMNS)}",
+    )
+    output_max_file_size: Whole = key(
+        64 * 2**20,
+        "A worker goes on in another file before one grows beyond this; a single line may be longer.",
+        "bytes",
+        ge=1024,
+        le=2**40,
+    )
+
+    @model_validator(mode="after")
+    def _records_what_is_played(self) -> Self:
+        if self.output is not None and not samples(self):
+            raise MisfitError("output", "nothing is played where input names files alone, so nothing can be recorded")
+        return self
+
+
+def output_folder(config: OutputKeys, run_folder: str | None) -> str | None:
+    """Return the absolute path of the folder that the workers of a run record into, or None.
+
+    ``run_folder``: that of the run, None for a Trainer without one.
+    """
+    output = config.output
+    if output is None:
+        return None
+    if output == LOGDIR:
+        return os.path.join(os.path.abspath(run_folder or os.curdir), FOLDER)
+    return os.path.abspath(os.path.expanduser(output))

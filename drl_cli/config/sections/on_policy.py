@@ -14,6 +14,7 @@ Deviations:
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, default, key
 from drl_cli.config.sections.common import CommonKeys
@@ -51,7 +52,7 @@ class OnPolicyExploration(ExplorationConfig):
     type: Literal["StochasticSampling"] = key("StochasticSampling", TYPE)
 
     @model_validator(mode="after")
-    def _draws_from_the_policy(self):
+    def _draws_from_the_policy(self) -> Self:
         if self.random_timesteps:
             raise MisfitError(
                 "random_timesteps", "actions that the policy did not draw cannot be learnt from; leave it out"
@@ -76,7 +77,7 @@ class OnPolicyKeys(
         ),
     },
 ):
-    """What every algorithm has that learns from what its newest, or almost newest, policy has just done."""
+    """What every algorithm has that learns from steps of its newest, or almost newest, policy."""
 
     model: OnPolicyNetwork = key(OnPolicyNetwork(), "The network of the policy and that of the value.")
     vf_share_layers: bool = key(
@@ -123,7 +124,7 @@ class OnPolicyKeys(
         why=CLIP_WHY,
     )
     use_critic: bool = key(
-        True, "Whether a learnt value of states is subtracted from returns and stands in for what was cut off."
+        True, "Whether a learnt state value is the baseline of returns, and bootstraps those that were cut off."
     )
     use_gae: bool = key(
         True,
@@ -131,7 +132,7 @@ class OnPolicyKeys(
     )
     lambda_: float = key(
         0.95,
-        "Weight of longer returns in advantages: 0 trusts the value of the next state, 1 only rewards.",
+        "GAE's lambda, the weight of longer returns in advantages: 0 bootstraps from the next state, 1 takes rewards alone.",
         alias="lambda",
         needs=("use_gae", 1),
         ge=0,
@@ -140,7 +141,7 @@ class OnPolicyKeys(
         why="the value that Schulman et al. 2016 and the published recipes settle on",
     )
     vf_loss_coeff: float = key(0.5, "Weight of the value's loss beside the policy's.", ge=0, le=1e6)
-    entropy_coeff: Rate = key(0.0, "Weight of the policy's entropy, which the loss rewards.", "per nat", RATE_ALLOWED)
+    entropy_coeff: Rate = key(0.0, "Weight of the entropy bonus in the loss.", "per nat", RATE_ALLOWED)
 
     fake_gpus: bool = key(
         False,
@@ -150,7 +151,7 @@ class OnPolicyKeys(
     )
 
     @model_validator(mode="after")
-    def _takes_no_cut_return_for_a_whole_one(self):
+    def _takes_no_cut_return_for_a_whole_one(self) -> Self:
         """Refuse what each key allows but the keys together do not."""
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
@@ -184,7 +185,9 @@ class StateDependentKeys(Section):
     )
 
     @model_validator(mode="after")
-    def _explores_in_one_way(self):
+    def _explores_in_one_way(self) -> Self:
+        if not isinstance(self, OnPolicyKeys):
+            return self
         if self.use_sde and self.model.use_lstm:
             raise MisfitError("use_sde", "true fits no LSTM: its features change with every step; keep one of them")
         if self.use_sde and self.model.free_log_std:
@@ -196,6 +199,6 @@ class StateDependentKeys(Section):
         return self
 
 
-def sequence_length(config):
+def sequence_length(config: OnPolicyKeys) -> int:
     """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
     return config.model.max_seq_len if config.model.use_lstm else 1

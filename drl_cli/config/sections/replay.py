@@ -5,11 +5,13 @@ Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation: the annealing of bet
 0.8.6, takes place.
 """
 
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import Section, Whole, key
+from drl_cli.config.sections.model import RecurrentNetwork
 
 Beta = Annotated[float, Field(ge=0, le=1)]
 UPDATES_PER_ENV_STEP = 0.4  # the pace of the measured LunarLanderContinuous runs that reach 200 within a minute
@@ -20,15 +22,15 @@ class BufferKeys(Section):
 
     buffer_size: Whole = key(
         1_000_000,
-        "Env steps that the replay holds, all shards together; the oldest make room.",
+        "Env steps that the replay holds, all shards together; the oldest are overwritten.",
         "env steps",
         ge=1,
         le=1e9,
     )
     learning_starts: Whole = key(
         1500,
-        "Env steps before the first update; until then actions are uniformly random. Files alone are learnt from when they "
-        "have been read, or the buffer is full.",
+        "Warm-up: env steps before the first update; until then actions are uniformly random. Files alone are learnt from "
+        "when they have been read, or the buffer is full.",
         "env steps",
         ge=0,
     )
@@ -43,9 +45,9 @@ class BufferKeys(Section):
     )
     training_intensity: float | None = key(
         None,
-        "Transitions trained per env step sampled; honoured both ways: too few updates hold sampling back, too few "
-        "samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With files "
-        "alone every so many transitions trained count as one env step.",
+        "Replay ratio: transitions trained per env step sampled; kept from both sides: too few updates hold sampling back, "
+        "too few samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With "
+        "files alone every so many transitions trained count as one env step.",
         "transitions trained per env step",
         gt=0,
         le=1e6,
@@ -84,7 +86,7 @@ class ReplayKeys(BufferKeys):
 
     n_step: Whole = key(
         3,
-        "Rewards summed before the value of the state behind them is trusted.",
+        "n-step returns: rewards summed before the bootstrapped value of the state after them.",
         "env steps",
         ge=1,
         le=1000,
@@ -122,48 +124,78 @@ class ReplayKeys(BufferKeys):
     )
 
     @model_validator(mode="after")
-    def _has_use_for_priorities(self):
-        """Refuse priorities that nobody would draw by."""
+    def _has_use_for_priorities(self) -> Self:
+        """Refuse priorities that no draw would use."""
         if self.worker_side_prioritization and not self.prioritized_replay:
             raise ValueError("worker_side_prioritization true needs prioritized_replay true")
         return self
 
 
-def intensity(config):
+class ReplayRatio(Protocol):
+    """A config with ``BufferKeys``."""
+
+    @property
+    def training_intensity(self) -> float | None: ...
+
+    @property
+    def train_batch_size(self) -> int: ...
+
+
+class ShardedReplay(Protocol):
+    """A config with ``BufferKeys`` and ``WorkerKeys``."""
+
+    @property
+    def num_replay_shards(self) -> int: ...
+
+    @property
+    def num_workers(self) -> int: ...
+
+
+@runtime_checkable
+class SequenceReplay(Protocol):
+    """A config whose replay draws sequences for an LSTM (R2D2's)."""
+
+    burn_in: int
+    replay_sequence_length: int | None
+    model: RecurrentNetwork
+
+
+def intensity(config: ReplayRatio) -> float:
     """Return the transitions to train per env step sampled: ``training_intensity`` with its null resolved."""
     if config.training_intensity is not None:
         return config.training_intensity
     return UPDATES_PER_ENV_STEP * config.train_batch_size
 
 
-def shards(config):
-    """Return the parts that the replay is held in: no more than there are workers, since a worker's stream goes to one."""
+def shards(config: ShardedReplay) -> int:
+    """Return the parts that the replay is held in: no more than there are workers, since a worker's steps go to one."""
     return max(1, min(config.num_replay_shards, config.num_workers))
 
 
-def is_prioritized(config):
+def is_prioritized(config: Section) -> bool:
     """Return whether the replay draws by priority."""
-    return getattr(config, "prioritized_replay", False)
+    return isinstance(config, ReplayKeys) and config.prioritized_replay
 
 
-def learns_returns(config):
-    """Return whether what is learnt from are whole returns, up to the end of each episode, instead of a few steps."""
-    return not hasattr(config, "n_step")
+def learns_returns(config: Section) -> bool:
+    """Return whether whole returns are learnt from, up to the end of each episode, instead of n-step ones."""
+    return not isinstance(config, ReplayKeys)
 
 
-def learnt_steps(config):
+def learnt_steps(config: Section) -> int:
     """Return the steps of a drawn sequence that are learnt from: 1 where transitions are drawn."""
-    if not hasattr(config, "burn_in"):
+    if not isinstance(config, SequenceReplay):
         return 1
     whole = config.replay_sequence_length
     return config.model.max_seq_len if whole is None else whole - config.burn_in
 
 
-def span(config):
-    """Return the env steps of one environment that what is drawn reaches over, up to the observation behind the last.
+def span(config: Section) -> int:
+    """Return the env steps of one environment that a draw reaches over, up to the observation after the last.
 
     1 where whole returns are drawn, which reach as far as their episodes do.
     """
-    if learns_returns(config):
+    if not isinstance(config, ReplayKeys):
         return 1
-    return getattr(config, "burn_in", 0) + learnt_steps(config) + config.n_step - 1
+    burn_in = config.burn_in if isinstance(config, SequenceReplay) else 0
+    return burn_in + learnt_steps(config) + config.n_step - 1

@@ -1,17 +1,18 @@
 """Keys of sampling: how many workers and environments, how long a fragment, how they explore.
 
-Mixed into the config of every algorithm that samples; ``WorkerKeys`` alone where what is tried are weights. Key names and
+Mixed into the config of every algorithm that samples; ``WorkerKeys`` alone where weights are perturbed. Key names and
 meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, Section, Whole, key
 from drl_cli.config.sections.exploration import ExplorationConfig
-from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.output import OutputKeys
+from drl_cli.config.sections.offline import OutputKeys, reads_only
 
 
 class WorkerKeys(Section):
@@ -20,8 +21,7 @@ class WorkerKeys(Section):
     num_workers: Whole = key(
         0,
         "Rollout workers that sample in processes of their own; 0 samples in the run's one process, without Ray, "
-        "and is "
-        "reproducible bit for bit.",
+        "and is reproducible bit for bit.",
         "processes",
         ge=0,
         le=10_000,
@@ -38,8 +38,7 @@ class WorkerKeys(Section):
     rollout_fragment_length: Whole = key(
         25,
         "Steps of each environment that one call to a worker collects; a worker's fragment has "
-        "num_envs_per_worker times "
-        "as many.",
+        "num_envs_per_worker times as many.",
         "env steps per environment",
         ge=1,
         le=100_000,
@@ -71,8 +70,8 @@ class RolloutKeys(WorkerKeys, OutputKeys):
 
     synchronize_filters: bool = key(
         True,
-        "Whether all workers act with the statistics of observation_filter over what all have seen; false: each acts with "
-        "those of what it has seen itself. What is learnt, scored and saved has those of all.",
+        "Whether all workers act with the statistics of observation_filter over the samples of all of them; false: each acts "
+        "with those of its own samples. Learner, evaluations and checkpoints have those of all.",
     )
     remote_worker_envs: bool = key(
         False,
@@ -84,8 +83,8 @@ class RolloutKeys(WorkerKeys, OutputKeys):
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
     no_done_at_end: bool = key(
         False,
-        "Take every end of a training episode for a cut: what would have come after it is estimated, also where the world "
-        "really ended. Time limits are taken for cuts anyway.",
+        "Take every end of a training episode for a truncation: the value of its last observation is bootstrapped, also where "
+        "the episode terminated. Time limits are truncations anyway.",
     )
     soft_horizon: bool = key(
         False,
@@ -95,7 +94,7 @@ class RolloutKeys(WorkerKeys, OutputKeys):
     record_env: bool | Annotated[str, Field(min_length=1)] = key(
         False,
         "Film training episodes of the first environment of the first worker (0, 1, 8, 27, … below 1000, then every "
-        "thousandth) as videos/*.mp4 in the run's folder, or, with a text, in that folder.",
+        "thousandth) as videos/*.mp4 in the run's folder, or, with a string, in that folder.",
         allowed="true, false or a folder",
     )
     render_env: bool = key(
@@ -103,13 +102,13 @@ class RolloutKeys(WorkerKeys, OutputKeys):
     )
 
     @model_validator(mode="after")
-    def _is_drawn_in_one_way(self):
+    def _is_drawn_in_one_way(self) -> Self:
         if self.record_env and self.render_env:
             raise MisfitError("render_env", "true excludes record_env: an environment draws in one way at a time")
         return self
 
     @model_validator(mode="after")
-    def _filters_what_it_sees(self):
+    def _filters_what_it_sees(self) -> Self:
         if self.synchronize_filters:
             return self
         if self.observation_filter == "NoFilter":
@@ -123,7 +122,7 @@ class RolloutKeys(WorkerKeys, OutputKeys):
         return self
 
 
-def on_loss(config):
+def on_loss(config: WorkerKeys) -> str:
     """Return what becomes of a worker that dies: "replace", "drop" (the run goes on without it) or "fail" (it ends)."""
     replaced = config.recreate_failed_workers
     if replaced is None:
@@ -131,7 +130,7 @@ def on_loss(config):
     return "replace" if replaced else "drop" if config.ignore_worker_failures else "fail"
 
 
-def filter_misfits(config, shape):
+def filter_misfits(config: WorkerKeys, shape: Sequence[int]) -> list[str]:
     """Return one line for a filter that does not fit observations of ``shape``; an empty list where it does."""
     if config.observation_filter == "NoFilter" or len(shape) == 1:
         return []

@@ -32,7 +32,7 @@ class MedianStoppingKeys(FIFOKeys):
     min_samples_required: Whole = key(3, "Trials that a median needs.", "trials", ge=1)
     min_time_slice: float = key(
         60.0,
-        "A trial that cannot be judged yet lets a waiting one go first after so much.",
+        "Time after which a trial that cannot be compared yet is paused in favour of a waiting one.",
         "units of time_attr",
         ge=0,
         rllib=0,
@@ -99,13 +99,13 @@ OTHER_NAMES = {
 """Other spellings, small letters without ``_`` and ``-``."""
 
 
-def canonical(name):
+def canonical(name: str) -> str | None:
     """Return the name of a scheduler as ``SECTIONS`` spells it, or None for an unknown one."""
     plain = name.lower().replace("_", "").replace("-", "")
     return OTHER_NAMES.get(plain) or next((known for known in SECTIONS if known.lower() == plain), None)
 
 
-def unknown_fields(section):
-    """Return (key, value) of ``metric`` and ``time_attr`` that are no field of a result."""
-    given = {name: getattr(section, name, None) for name in ("metric", "time_attr")}
+def unknown_fields(section: FIFOKeys) -> list[tuple[str, str]]:
+    """Return (key, value) of ``metric`` and ``time_attr`` that name no field of a result."""
+    given = {name: value for name, value in section if name in ("metric", "time_attr")}
     return [(name, field) for name, field in given.items() if field is not None and not is_number_field(field)]

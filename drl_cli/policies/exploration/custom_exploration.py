@@ -110,7 +110,7 @@ class CustomExploration:
     """A registered exploration as the worker wants it: what it lacks is filled in, what it returns is checked."""
 
     def __init__(self, settings: Mapping[str, Any], spec: PolicySpec, count: int) -> None:
-        """``settings``: of ``config.sections.exploration.exploration_settings``."""
+        """``settings``: of ``config.sections.exploration_settings``."""
         self.name, self._action = settings["type"], spec.action
         registered = plugins.EXPLORATIONS.find(self.name)
         own = {name: settings[name] for name in registered.defaults()}

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.config.sections.exploration import TYPES, exploration_settings
+from drl_cli.config.sections.exploration import TYPES
+from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.policies.action_specs import box
 from drl_cli.policies.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise
 from drl_cli.policies.exploration.custom_exploration import CustomExploration

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from drl_cli import plugins
 from drl_cli.errors import InputError, suggestion
-from drl_cli.extras import EXTRA_OF_MODULE
+from drl_cli.extras import installation
 
 
 class Logger(Protocol):
@@ -62,8 +62,7 @@ def problems(names: Iterable[str]) -> list[str]:
     for name in names:
         if name in BUILT_IN:
             if find_spec(name) is None:
-                install = f"pip install 'drl-cli[{EXTRA_OF_MODULE[name]}]'"
-                found.append(f"logger {name}: the package {name} is not installed. Run: {install}")
+                found.append(f"logger {name}: the package {name} is not installed. Run: {installation(name)}")
         elif name not in plugins.LOGGERS.all():
             known = sorted({*BUILT_IN, *plugins.LOGGERS.known()})
             hint = suggestion(name, known)

@@ -3,9 +3,9 @@
 import pytest
 
 from drl_cli.algorithms import table
+from drl_cli.config.origins import Where
 from drl_cli.config.parse import read
 from drl_cli.config.strict_yaml import load_yaml_text
-from drl_cli.config.where import Where
 
 
 def reading(name, mapping, where="--config"):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from drl_cli.config.origins import Where
 from drl_cli.config.rllib.experiment_aliases import settled
-from drl_cli.config.where import Where
 
 
 @pytest.mark.parametrize(

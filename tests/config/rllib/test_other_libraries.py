@@ -6,10 +6,10 @@ from drl_cli import cli
 from drl_cli.algorithms import table
 from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.experiment_keys import refusal as field_refusal
+from drl_cli.config.origins import Where
 from drl_cli.config.parse import read
 from drl_cli.config.result_names import is_number_field
 from drl_cli.config.rllib import other_libraries
-from drl_cli.config.where import Where
 from drl_cli.errors import ConfigError, nearest
 from drl_cli.experiments import experiment_files
 from drl_cli.extras import load

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from drl_cli.algorithms import table
 from drl_cli.config.parse import read
-from drl_cli.config.sections.exploration import TYPES, ExplorationConfig, exploration_settings, misfits, types_of
+from drl_cli.config.sections.exploration import TYPES, ExplorationConfig, types_of
+from drl_cli.config.sections.exploration_settings import exploration_settings, misfits
 from drl_cli.extras import load
 
 SCHEMAS = {

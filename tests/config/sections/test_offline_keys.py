@@ -32,7 +32,7 @@ def test_input_names_its_streams(given, streams):
 
 def test_dataset_of_later_versions_names_its_files_in_input_config():
     config = SACConfig(input="dataset", input_config={"format": "json", "paths": ["a", "b"]})
-    assert offline.streams(config) == (offline.Stream(("a", "b"), 1.0),)
+    assert offline.streams(config) == (offline.InputStream(("a", "b"), 1.0),)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from drl_cli.algorithms import table
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.parse import parse
-from drl_cli.config.schema import key
-from drl_cli.config.sections.output import OutputKeys, output_folder
+from drl_cli.config.sections.offline import InputKeys, OutputKeys, output_folder
 from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 
@@ -46,8 +45,8 @@ def test_other_values_are_refused(given, what):
         parse(table.find("SAC"), given, "a test")
 
 
-class _Learner(OutputKeys):
-    input: str | dict = key("sampler", "Where steps come from.")
+class _Learner(InputKeys, OutputKeys):
+    """Reads and records."""
 
 
 @pytest.mark.parametrize("source", ["sampler", {"sampler": 0.5, "a.json": 0.5}])

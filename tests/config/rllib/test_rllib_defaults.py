@@ -3,7 +3,7 @@
 import pytest
 
 from drl_cli.algorithms import table
-from drl_cli.config import key_rows
+from drl_cli.config import key_description
 from drl_cli.extras import load
 
 # keys of one column each: num_workers, rollout_fragment_length, train_batch_size, min_iter_time_s, timesteps_per_iteration, lr
@@ -63,7 +63,7 @@ SINGLE = [
 
 def ascribed(name):
     """Return {key: RLlib's default} as ``drl algorithms`` tells it: its own note, else the default, which is the same."""
-    return {row["key"]: row.get("rllib", row["default"]) for row in key_rows.keys(load(table.find(name).config))}
+    return {row["key"]: row.get("rllib", row["default"]) for row in key_description.keys(load(table.find(name).config))}
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from drl_cli.algorithms import table
-from drl_cli.config import key_rows
+from drl_cli.config import key_description
 from drl_cli.config.parse import read
-from drl_cli.config.sections.exploration import exploration_settings, misfits
+from drl_cli.config.sections.exploration_settings import exploration_settings, misfits
 from drl_cli.errors import InputError
 from drl_cli.extras import load
 from drl_cli.policies.exploration.custom_exploration import register_exploration
@@ -104,9 +104,9 @@ def test_config_of_a_type_that_is_not_registered_any_more_says_what_to_do(plug_i
 
 def test_its_keys_are_listed_for_a_recorded_config(plug_ins):
     config = config_of("SAC").model_dump(mode="json", by_alias=True)
-    rows = {row["key"]: row["default"] for row in key_rows.own_keys(config)}
+    rows = {row["key"]: row["default"] for row in key_description.own_keys(config)}
     assert rows == {
         f"exploration_config.{n}": v for n, v in (("share", 0.5), ("every", 8), ("way", "up"), ("on", True))
     }
     plug_ins.EXPLORATIONS._things = {}
-    assert [row["default"] for row in key_rows.own_keys(config)] == [None] * 4
+    assert [row["default"] for row in key_description.own_keys(config)] == [None] * 4
