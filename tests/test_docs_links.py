@@ -43,7 +43,9 @@ def test_files_that_are_named_exist(page):
 
 @every_page
 def test_pictures_and_included_files_exist(page):
-    assert [name for name in PICTURE.findall(text_of(page)) if not (page.parent / name).is_file()] == []
+    made = ("reference/rooms.svg", "reference/rooms.rst")  # by docs/make_architecture.py, at each build
+    named = [name for name in PICTURE.findall(text_of(page)) if name not in made]
+    assert [name for name in named if not (page.parent / name).is_file()] == []
 
 
 @every_page

@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drl_cli.envs import make
-from drl_cli.envs import preprocessors as preparing
+from drl_cli.envs import make, preprocessors
+from drl_cli.envs.env_spec import Preprocessing
 from drl_cli.errors import InputError
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -21,13 +21,13 @@ class ActionComputer:
     """Acts with a NumpyPolicy in an environment's units."""
 
     def __init__(
-        self, policy: NumpyPolicy, env_id: str, env_config: Mapping[str, Any], plan: Mapping[str, Any] | None
+        self, policy: NumpyPolicy, env_id: str, env_config: Mapping[str, Any], plan: Preprocessing | None
     ) -> None:
         """``plan``: of ``envs.preprocessors``, or None. An environment is made, to know its spaces; ``close`` ends it."""
         self._policy = policy
         raw = make.make_raw(env_id, env_config)
         try:
-            self._env = preparing.wrap(raw, plan)
+            self._env = preprocessors.wrap(raw, plan)
         except BaseException:
             raw.close()
             raise

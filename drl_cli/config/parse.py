@@ -99,7 +99,8 @@ def read_given(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Ite
     mapping, of_evaluation, more_notices = evaluation_overrides.settled(given, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
     where = where.renaming(moved)
-    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
+    listing = f" drl algorithms {algorithm.name} lists the keys."
+    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows), listing)
     config, more = _validated(mapping, reader)
     problems += more
     if config is None or problems:
@@ -159,11 +160,15 @@ def read_section(schema: type[S], mapping: Any, where: Where | str, refusal: Ref
 
 
 class _Reader(NamedTuple):
-    """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
+    """What it takes to read a mapping: its schema, where its keys come from, why others are refused.
+
+    ``listing``: where all keys are listed, for a key that resembles none.
+    """
 
     schema: type[Section]
     where: Where
     refusal: Refusal
+    listing: str = ""
 
 
 def _validated(mapping: Mapping[str, Any], reader: _Reader) -> tuple[Any, list[str]]:
@@ -211,7 +216,7 @@ def _unknown(path: Path, fields: Mapping[str, FieldInfo], reader: _Reader) -> st
     reason = reader.refusal(path)
     if reason:
         return f"{dotted}: {reason.rstrip('.')}{_at(reader.where, path)}."
-    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema)}"
+    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema) or reader.listing}"
 
 
 def _hint(path: Path, fields: Mapping[str, FieldInfo], schema: type[Section]) -> str:

@@ -220,7 +220,8 @@ class _Run:
         spec, opening, stop_request = self._spec, self._opening, self._stop_request
         shared = {"imports": tuple(spec.imports), "plugins": plugins.registered()}
         env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
-        options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path, "limits": ending.limits}
+        options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
+        options |= {"limits": ending.limits, "thresholds": ending.thresholds}
         with getattr(stop_request, "starting", contextlib.nullcontext)():
             made = driver_class(spec.run, spec.config, env, options, lambda: bool(stop_request))
             stack.callback(made.close)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
 
 SECONDS = ("time_total_s", "time_since_restore")
+WITHIN_ITERATIONS = ("timesteps_total", "episodes_total", "episode_reward_mean")
+"""Fields of stop rules that are known while an iteration runs."""
 EXAMPLE = "--assert 'episode_reward_mean>=200'"
 _FORM = re.compile(r"\s*(?P<field>[^<>=\s]+)\s*(?P<sign>>=|<=|>|<)\s*(?P<value>[^<>=\s]+)\s*")
 
@@ -58,8 +60,9 @@ def problems(rules: Mapping[str, Any], where: Where, name: str = "stop") -> list
 
 
 def _hint(field: str) -> str:
-    if field in STOPS:
-        return f" Write {STOPS[field]}."
+    bare = field.rstrip(": ")  # "field::" in a file
+    if bare in STOPS or is_number_field(bare):
+        return f" Write {STOPS.get(bare, bare)}."
     inner = [known for known in NUMBER_FIELDS if known.rpartition("/")[2] == field]
     return f" Did you mean '{inner[0]}'?" if inner else suggestion(field, NUMBER_FIELDS)
 
@@ -125,6 +128,11 @@ class Stopper:
     def limits(self) -> dict[str, float]:
         """The stop rules that are seconds of this run: {field: seconds}."""
         return {field: seconds for field, seconds in self._others.rules.items() if field in SECONDS}
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """The stop rules that may be reached within an iteration: {field: threshold}."""
+        return {field: value for field, value in self._others.rules.items() if field in WITHIN_ITERATIONS}
 
     def check(self, result: Mapping[str, Any], touched: Mapping[str, Any] | None) -> str | None:
         """Return why the run ends after this nested result, or None. ``touched`` is ``Trainer.touched``."""

@@ -1,4 +1,4 @@
-"""The Python door: what a program gets, what it leaves behind, and how it is told what is wrong. ES learns in NumPy: fast."""
+"""The Python Trainer: what it returns, what it leaves behind, and what it refuses. ES learns in NumPy: fast."""
 
 import json
 import logging

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from drl_cli.errors import ConfigError
-from drl_cli.experiments import search_spec
+from drl_cli.experiments import config_tree, search_spec
 from drl_cli.experiments.spec import ExperimentSpec
 
 CARTPOLE = {"run": "PPO", "env": "CartPole-v1", "stop": ["timesteps_total=1000"], "config": "{num_workers: 0}"}
@@ -39,6 +39,21 @@ def test_plain_run_is_no_search():
     found = asked()
     assert isinstance(found, ExperimentSpec)
     assert (found.run, found.env, found.config.num_workers) == ("PPO", "CartPole-v1", 0)
+
+
+def test_file_of_a_plain_run_is_read_once(write, monkeypatch):
+    path, found = write("a: {run: PPO, env: CartPole-v1, stop: {timesteps_total: 10}}\n"), []
+    load = config_tree.experiment_files.load
+    monkeypatch.setattr(config_tree.experiment_files, "load", lambda name: found.append(name) or load(name))
+    made = asked(file=path)
+    assert (made.name, made.stop, found) == ("a", {"timesteps_total": 10}, [path])
+
+
+def test_name_of_a_file_goes_before_a_preference_and_not_before_a_flag(write):
+    path = write("a: {run: PPO, env: CartPole-v1, num_samples: 2}\n")
+    flags = {"experiment_name": "mine"}
+    assert asked({**flags, "defaults": ["experiment_name"]}, file=path).specs[0].name == "a"
+    assert asked(flags, file=path).specs[0].name == "mine"
 
 
 def test_grid_in_a_flag_makes_a_point_of_each_value():

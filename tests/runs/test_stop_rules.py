@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from experiment_fakes import Config
 
 from drl_cli.config.origins import Where
 from drl_cli.errors import ConfigError
@@ -55,6 +56,13 @@ def test_unconfirmed_goal_does_not_hide_other_rules():
     assert stop.check(RESULT) == "timesteps_total 5,000 reached 10"
 
 
+def test_rules_that_an_iteration_may_reach_on_its_way_are_told_apart_from_seconds():
+    rules = {"time_total_s": 60, "timesteps_total": 10, "episode_reward_mean": 5, "training_iteration": 3}
+    ending = Stopper(rules | {"evaluation/episode_reward_mean": 200}, Config())
+    assert ending.limits == {"time_total_s": 60}
+    assert ending.thresholds == {"timesteps_total": 10, "episode_reward_mean": 5}
+
+
 def test_goal_is_the_threshold_of_the_evaluation():
     assert StopRules({"evaluation/episode_reward_mean": 200, "timesteps_total": 1}).goal == 200
     assert StopRules({"episode_reward_mean": 200}).goal is None
@@ -72,6 +80,7 @@ def test_goal_is_the_threshold_of_the_evaluation():
             "stop: unknown result field 'mean_q' (--stop). Did you mean 'info/learner/default_policy/mean_q'?",
         ),
         ({"hostname": 1}, "stop: hostname is no number (--stop)."),
+        ({"timesteps_total:": 1}, "stop: unknown result field 'timesteps_total:' (--stop). Write timesteps_total."),
         ({"timesteps_total": "x"}, 'stop: timesteps_total: "x" is not allowed; it takes a number (--stop).'),
         ({"timesteps_total": True}, "stop: timesteps_total: true is not allowed; it takes a number (--stop)."),
         ({"timesteps_total": None}, "stop: timesteps_total: null is not allowed; it takes a number (--stop)."),

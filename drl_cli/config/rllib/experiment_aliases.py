@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drl_cli.config.origins import Where
+from drl_cli.config.result_names import is_number_field
 from drl_cli.config.rllib.common_defaults import class_name
 from drl_cli.config.rllib.ignored_keys import IDLE, Idle, asks_for_nothing, fits, taken
 from drl_cli.errors import shown
@@ -73,7 +74,8 @@ def settled(mapping: Mapping[str, Any], where: Where) -> tuple[dict[str, Any], l
             left.pop(name)
             problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")
     _budget(left, where, notices, problems)
-    _fields(left, where, notices, problems)
+    for section in ("stop", "pass_criteria"):
+        _fields(section, left, where, notices, problems)
     return left, notices, problems
 
 
@@ -105,23 +107,23 @@ def _budget(left: dict[str, Any], where: Where, notices: list[str], problems: li
         notices.append(f"{BUDGET} {shown(value)} ({place}) is read as stop: {{{STOP_FIELD}: {shown(least)}}}.")
 
 
-def _fields(left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:
-    """Give the result fields of stop rules the names that they have here."""
-    rules = left.get("stop")
+def _fields(section: str, left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:
+    """Give the result fields of stop rules, or of criteria, the names that they have here."""
+    rules = left.get(section)
     if not isinstance(rules, dict):
         return
     found: dict[str, Any] = {}
     for field, threshold in rules.items():
-        place = where.place(("stop", field))
+        place = where.place((section, field))
         name = _field(str(field))
         if field in NO_FIELDS:
-            notices.append(f"stop: {field} ({place}) is no field of a result, and never stopped a run.")
+            notices.append(f"{section}: {field} ({place}) is no field of a result, and never stopped a run.")
         elif name in found or (name != field and name in rules):
-            problems.append(f"stop: {field} ({place}) is another name of {name}, which is given as well.")
+            problems.append(f"{section}: {field} ({place}) is another name of {name}, which is given as well.")
         else:
             found[name] = threshold
-            notices += [f"stop: {field} ({place}) is read as {name}."] if name != field else []
-    left["stop"] = found
+            notices += [f"{section}: {field} ({place}) is read as {name}."] if name != field else []
+    left[section] = found
 
 
 def _field(name: str) -> str:
@@ -131,4 +133,4 @@ def _field(name: str) -> str:
     bare = next((name.removeprefix(section) for section in SECTIONS if name.startswith(section)), name)
     if bare in STOP_FIELDS:
         return STOP_FIELDS[bare]
-    return name if name.startswith("info/") else bare
+    return bare if is_number_field(bare) and not name.startswith("info/") else name

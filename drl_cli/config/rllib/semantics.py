@@ -1,21 +1,25 @@
 """What an experiment means that leaves a key out because RLlib's default was meant.
 
 Used by ``experiments.spec`` and, for files that searches write, by ``search.trial_ranks``. A bare command keeps the
-defaults of this program. Two rules go beyond the keys that are given:
+defaults of this program. Three rules go beyond the keys that are given:
 
 - Whoever gives ``rollout_fragment_length`` or ``train_batch_size``, in a file or with a flag, and no ``training_intensity``,
   gets RLlib's ratio of updates to env steps: one update after each round of fragments. Only for algorithms of RLlib's that
   alternate between sampling and learning (its SAC, DDPG, TD3, DQN, SimpleQ and R2D2; APEX never waits).
-- In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where RLlib's is shorter than
-  ours: its files do not say them. Its longer ones are left alone: the 10 s of its IMPALA were up to 800,000 env steps on
-  CartPole, more than such a file's ``timesteps_total``, which is looked at between iterations.
+- Whoever gives a ``train_batch_size`` that one fragment of an on-policy algorithm would pass, since more environments step at
+  a time here, gets batches of that size: by shorter fragments, as RLlib's PPO adjusts them, or, where their length is given
+  too, by RLlib's one environment.
+- In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where there are workers: its
+  files do not say them, and count evaluations, checkpoints and ``training_iteration`` in such iterations. A stop rule is
+  not passed by a long one, see ``runtime.driver``.
 
 Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_op`` take turns with the weights of
 ``calculate_rr_weights``, [1, 1] without ``training_intensity``) and ``validate_config`` beside it (no fragment is shorter than
 ``n_step``); its RolloutWorker, whose fragment has ``rollout_fragment_length`` steps of each environment; 2.4, the same in
-``DQN.training_step``.
+``DQN.training_step``; 1.13 and 2.x, the fragments of ``PPO.validate_config`` and of ``auto``.
 """
 
+import math
 from typing import Any, TypeGuard
 
 from drl_cli.config.key_description import fields_of
@@ -23,6 +27,7 @@ from drl_cli.config.schema import Section, notes_of
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 
 BATCH = ("rollout_fragment_length", "train_batch_size")
 """Keys that say, with RLlib, how many updates are made of the env steps."""
@@ -36,6 +41,10 @@ def completed(config: CommonKeys, is_file: bool) -> tuple[CommonKeys, dict[str, 
     notices: list[str] = []
     if _paces(config):
         filled["training_intensity"], text = _pace(config)
+        notices.append(text)
+    if _passes_its_batch(config):
+        fitting, text = _fitting(config)
+        filled |= fitting
         notices.append(text)
     if is_file:
         own = said(config)
@@ -78,6 +87,37 @@ def _pace(config: BufferedKeys) -> tuple[float, str]:
     return intensity, text
 
 
+def _passes_its_batch(config: CommonKeys) -> TypeGuard[OnPolicyKeys]:
+    """Whether a fragment has more steps than the batch that is given, and it is open how many."""
+    given = config.model_fields_set
+    if (
+        not isinstance(config, OnPolicyKeys)
+        or "train_batch_size" not in given
+        or config.batch_mode != "truncate_episodes"
+    ):
+        return False
+    is_open = "rollout_fragment_length" not in given or "num_envs_per_worker" not in given
+    return is_open and config.rollout_fragment_length * config.num_envs_per_worker > (
+        config.train_batch_size or math.inf
+    )
+
+
+def _fitting(config: OnPolicyKeys) -> tuple[dict[str, Any], str]:
+    """Return ({key: value} with which fragments make up the batch, a line that says so)."""
+    fragment, envs, batch = config.rollout_fragment_length, config.num_envs_per_worker, config.train_batch_size
+    if "rollout_fragment_length" in config.model_fields_set:
+        found, text = {"num_envs_per_worker": theirs(config, "num_envs_per_worker")}, "as in RLlib"
+    else:
+        streams = "vtrace" in fields_of(type(config))
+        together = 1 if streams else max(1, config.num_workers)  # workers whose fragments are one batch
+        found, text = {"rollout_fragment_length": math.ceil(batch / envs / together)}, "as auto in RLlib"
+    ((name, value),) = found.items()
+    return found, (
+        f"{name} {value}, {text}: so a batch has the {batch:,} steps of train_batch_size; a fragment of {fragment:,} from "
+        f"{envs:,} environments would have {fragment * envs:,}."
+    )
+
+
 def said(config: CommonKeys) -> dict[str, Any]:
     """Return {key: value} that a file must say so that it means what ``config`` does, which came from flags."""
     fields = fields_of(type(config))
@@ -85,7 +125,7 @@ def said(config: CommonKeys) -> dict[str, Any]:
     name = "adam_epsilon"
     if name in fields and name not in config.model_fields_set:
         found[name] = getattr(config, name)
-    if "min_iter_time_s" in fields and config.min_iter_time_s is None:
-        found["min_iter_time_s"] = min_iter_seconds(config)  # 0 without workers, where no clock decides what a run does
-    rllibs = {key: theirs(config, key) for key in found}
-    return {key: found[key] for key, value in rllibs.items() if value is not None and value < found[key]}
+    # Without workers no clock decides what a run does, in a file either.
+    if "min_iter_time_s" in fields and config.min_iter_time_s is None and config.num_workers > 0:
+        found["min_iter_time_s"] = min_iter_seconds(config)
+    return {key: value for key, value in found.items() if theirs(config, key) not in (None, value)}
