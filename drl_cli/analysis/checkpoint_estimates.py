@@ -65,9 +65,10 @@ class Candidate:
             return Drawing(self._asked.epsilon)
         row = table.find(self.facts["algorithm"])
         config, problems, _ = read(row, self.facts.get("config"), "its manifest", table.rows())
-        if problems:
+        if config is None or problems:
             raise CheckpointError(
-                f"{self.path}: how its run explored cannot be read: {problems[0]} Say which policy is meant: --epsilon 0.05"
+                f"{self.path}: how its run explored cannot be read: {' '.join(problems[:1])} "
+                "Say which policy is meant: --epsilon 0.05"
             )
         return drawing_of(config, self.facts["counters"]["timesteps_total"])
 

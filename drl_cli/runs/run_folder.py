@@ -37,7 +37,7 @@ PROBE_SECONDS = 0.02
 
 def results_folder(given: Path | str | None = None) -> Path:
     """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
-    return Path(process.results_folder(given))
+    return Path(process.results_folder(None if given is None else str(given)))
 
 
 def read_record(path: Path | str) -> dict[str, Any] | None:
