@@ -108,14 +108,13 @@ def read_given(algorithm: SchemaRow, mapping: Any, where: Where | str, rows: Ite
     return ReadConfig(config, problems, notices + _idle(config, mapping, where), given, where)
 
 
-def origins(read: ReadConfig) -> dict[str, str]:
-    """Return {dotted key: place} of the keys that the mapping of which ``read`` was made gives; none without a config.
+def origins(schema: type[Section], read: ReadConfig) -> dict[str, str]:
+    """Return {dotted key: place} of the keys of ``schema`` that the mapping of which ``read`` was made gives.
 
     A place is ``"tuned.yaml:12"`` or ``"--config"``, with ``", as sample_batch_size"`` after it where the key was written in a
     spelling of RLlib's that is not ours. What is missing is at its default.
     """
-    keys = leaves(type(read.config)) if read.config else ()
-    return {".".join(path): read.where.place(path) for path, _ in keys if has_path(read.given, path)}
+    return {".".join(path): read.where.place(path) for path, _ in leaves(schema) if has_path(read.given, path)}
 
 
 def _idle(config: Section, mapping: Mapping[str, Any], where: Where) -> list[str]:
@@ -161,12 +160,15 @@ def read_section(schema: type[S], mapping: Any, where: Where | str, refusal: Ref
 
 
 class _Reader(NamedTuple):
-    """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
+    """What it takes to read a mapping: its schema, where its keys come from, why others are refused.
+
+    ``listing``: where all keys are listed, for a key that resembles none.
+    """
 
     schema: type[Section]
     where: Where
     refusal: Refusal
-    listing: str = ""  # where all keys are listed, for a key that resembles none
+    listing: str = ""
 
 
 def _validated(mapping: Mapping[str, Any], reader: _Reader) -> tuple[Any, list[str]]:

@@ -210,7 +210,7 @@ class _Reading:
     def drop_fake_gpus(self) -> None:
         """Take away GPUs that are only tried on the CPU, where a batch is split over none."""
         fields, given = fields_of(self._schema), self.mapping.get("num_gpus", 0)
-        has_towers = "_fake_gpus" in fields and "vtrace" not in fields  # batches of a stream are not split
+        has_towers = "_fake_gpus" in fields and "vtrace" not in fields  # a stream's batches are not split
         if self.mapping.get("_fake_gpus") is not True or has_towers or not isinstance(given, (int, float)):
             return
         del self.mapping["_fake_gpus"]

@@ -27,6 +27,7 @@ from drl_cli.config.schema import Section, notes_of
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 
 BATCH = ("rollout_fragment_length", "train_batch_size")
 """Keys that say, with RLlib, how many updates are made of the env steps."""
@@ -86,10 +87,14 @@ def _pace(config: BufferedKeys) -> tuple[float, str]:
     return intensity, text
 
 
-def _passes_its_batch(config: CommonKeys) -> bool:
+def _passes_its_batch(config: CommonKeys) -> TypeGuard[OnPolicyKeys]:
     """Whether a fragment has more steps than the batch that is given, and it is open how many."""
-    given, fields = config.model_fields_set, fields_of(type(config))
-    if "use_gae" not in fields or "train_batch_size" not in given or config.batch_mode != "truncate_episodes":
+    given = config.model_fields_set
+    if (
+        not isinstance(config, OnPolicyKeys)
+        or "train_batch_size" not in given
+        or config.batch_mode != "truncate_episodes"
+    ):
         return False
     is_open = "rollout_fragment_length" not in given or "num_envs_per_worker" not in given
     return is_open and config.rollout_fragment_length * config.num_envs_per_worker > (
@@ -97,14 +102,14 @@ def _passes_its_batch(config: CommonKeys) -> bool:
     )
 
 
-def _fitting(config: CommonKeys) -> tuple[dict[str, int], str]:
+def _fitting(config: OnPolicyKeys) -> tuple[dict[str, Any], str]:
     """Return ({key: value} with which fragments make up the batch, a line that says so)."""
     fragment, envs, batch = config.rollout_fragment_length, config.num_envs_per_worker, config.train_batch_size
     if "rollout_fragment_length" in config.model_fields_set:
         found, text = {"num_envs_per_worker": theirs(config, "num_envs_per_worker")}, "as in RLlib"
     else:
-        is_stream = "vtrace" in fields_of(type(config))
-        together = 1 if is_stream else max(1, config.num_workers)  # workers whose fragments are one batch
+        streams = "vtrace" in fields_of(type(config))
+        together = 1 if streams else max(1, config.num_workers)  # workers whose fragments are one batch
         found, text = {"rollout_fragment_length": math.ceil(batch / envs / together)}, "as auto in RLlib"
     ((name, value),) = found.items()
     return found, (
@@ -117,9 +122,10 @@ def said(config: CommonKeys) -> dict[str, Any]:
     """Return {key: value} that a file must say so that it means what ``config`` does, which came from flags."""
     fields = fields_of(type(config))
     found: dict[str, Any] = {}
-    if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
-        found["adam_epsilon"] = config.adam_epsilon
+    name = "adam_epsilon"
+    if name in fields and name not in config.model_fields_set:
+        found[name] = getattr(config, name)
     # Without workers no clock decides what a run does, in a file either.
     if "min_iter_time_s" in fields and config.min_iter_time_s is None and config.num_workers > 0:
         found["min_iter_time_s"] = min_iter_seconds(config)
-    return {name: value for name, value in found.items() if theirs(config, name) not in (None, value)}
+    return {key: value for key, value in found.items() if theirs(config, key) not in (None, value)}
