@@ -174,7 +174,7 @@ class Draft:
         for section in ("stop", "pass_criteria"):
             found |= {f"{section}.{field}": where.place((section, field)) for field in mapping.get(section) or ()}
         read = self._read
-        config = origins(read) if read and read.config is not None else {}
+        config = origins(type(read.config), read) if read and read.config is not None else {}
         for row in key_description.own_keys(mapping.get("config") or {}):
             config[row["key"]] = where.place(("config", *row["key"].split(".")))
         config |= dict.fromkeys(self.filled, semantics.SOURCE)
