@@ -8,7 +8,6 @@ from pathlib import Path
 
 from drl_cli.checks import leftovers, library_probes, machine_probes, package_versions
 from drl_cli.checks.findings import FAIL, NOTE, Finding
-from drl_cli.extras import load
 
 SIDE_BY_SIDE = 2  # heavy imports at once
 
@@ -50,7 +49,7 @@ def isolated(name, probe):
 
 def _libraries(said):
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        calls = [(trial, pool.submit(library_probes.attempt, trial)) for trial in library_probes.TRIALS]
+        calls = [(trial, pool.submit(library_probes.attempt, trial)) for trial in library_probes.PROBES]
         findings = []
         for trial, call in calls:
             said(trial.name)
@@ -71,6 +70,8 @@ def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
 def results_folder():
     """Return where results go; what the program itself uses, or plainly the home folder where that is broken."""
     try:
-        return load("drl_cli.runs.run_folder:results_folder")()
+        from drl_cli.runs import run_folder
+
+        return run_folder.results_folder()
     except Exception:  # NumPy is missing, say: that is told elsewhere
         return Path("~/ray_results").expanduser()

@@ -7,7 +7,7 @@ as broken, and another process goes on behind it.
 import fnmatch
 import re
 
-from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.envs import make
 from drl_cli.errors import EnvError, nearest
 
@@ -72,7 +72,9 @@ def looked_at(ids, imports=(), env_config=None, limit_s=LIMIT_S):
     """Yield for each of ``ids`` what ``checks.env_probe`` says of it; {"id", "error"} for one that crashed or hung."""
     waiting = list(ids)
     while waiting:
-        with Asked(PROBE, {"ids": waiting, "imports": list(imports), "env_config": env_config or {}}) as probe:
+        with SubprocessProbe(
+            PROBE, {"ids": waiting, "imports": list(imports), "env_config": env_config or {}}
+        ) as probe:
             while waiting:
                 answer, problem = probe.next(limit_s)
                 if answer is None:

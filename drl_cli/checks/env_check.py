@@ -15,7 +15,7 @@ import time
 from drl_cli.checks import random_episodes
 from drl_cli.checks.env_probe import looked_at, shortened
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
-from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.carry_over import first_difference, hashes
 from drl_cli.envs.env_smoke_test import try_out
@@ -33,7 +33,7 @@ def check(env_id, question, said=lambda stage: None):
     """
     report = {"id": env_id, "findings": [], "random_policy": None, "spaces": None, "fits": []}
     stage = "starting"
-    with Asked("drl_cli.checks.env_check", {**question, "id": env_id}) as asked:
+    with SubprocessProbe("drl_cli.checks.env_check", {**question, "id": env_id}) as asked:
         while True:
             answer, problem = asked.next(SILENCE_S + question["seconds"])
             if answer is None:
@@ -140,7 +140,7 @@ class _Check:
 
     def _repeats_elsewhere(self):
         question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}
-        with Asked(OTHER, {**question, "steps": TRACED}) as other:
+        with SubprocessProbe(OTHER, {**question, "steps": TRACED}) as other:
             answer, problem = other.next(SILENCE_S)
         if answer is None:
             text = "it did not answer" if problem == SILENT else other.end()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from drl_cli.algorithms import table
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
-from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.config.sections.iteration import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.replay import intensity
@@ -223,7 +223,7 @@ def _probed(spec):
     env = {name: spec.env_facts[name] for name in ("id", "asked", "env_config", "spaces", "preprocessing")}
     config = spec.config.model_dump(mode="json", by_alias=True)
     question = {"run": spec.run, "config": config, "env": env, "imports": list(spec.imports), "seconds": PROBE_S}
-    with Asked(PROBE, question) as asked:
+    with SubprocessProbe(PROBE, question) as asked:
         answer, problem = asked.next(PROBE_LIMIT_S)
         if answer is not None:
             return answer, None

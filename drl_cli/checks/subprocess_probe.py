@@ -16,7 +16,7 @@ import time
 SILENT, DEAD = "silent", "dead"  # why there is no answer
 
 
-class Asked:
+class SubprocessProbe:
     """``python -m module`` (or ``-c code``) that was given ``question`` on stdin. A context manager."""
 
     def __init__(self, module, question=None, environ=None):

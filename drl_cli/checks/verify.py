@@ -17,7 +17,7 @@ from drl_cli.runs import retention, unpack
 from drl_cli.runs.run_folder import is_locked
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     """``path``; ``damage``: None, or what is wrong, the file's name first; ``files`` and ``size`` of what is whole, in bytes;
     ``note``: what else is worth a word, or None.
     """
@@ -66,19 +66,19 @@ def _refuse_folder_of_runs(path):
 
 
 def verify(path):
-    """Look at one checkpoint folder or archive and return its Verdict; the replay is hashed too."""
+    """Look at one checkpoint folder or archive and return its Verification; the replay is hashed too."""
     path = Path(path)
     try:
         return _archive(path) if path.is_file() else _checkpoint(path)
     except CheckpointError as error:
-        return Verdict(path, str(error))
+        return Verification(path, str(error))
     except OSError as error:
-        return Verdict(path, f"{error.filename or path}: cannot be read ({error.strerror})")
+        return Verification(path, f"{error.filename or path}: cannot be read ({error.strerror})")
 
 
 def _archive(path):
     contents = unpack.verify(path)
-    return Verdict(path, None, contents.files, contents.size, f"{contents.kind} {contents.name}")
+    return Verification(path, None, contents.files, contents.size, f"{contents.kind} {contents.name}")
 
 
 def _checkpoint(path):
@@ -93,7 +93,7 @@ def _checkpoint(path):
     notes += _against_policy(found)
     found.require_facts()
     size = sum(entry["size"] for entry in found.listing.values())
-    return Verdict(path, None, len(found.listing), size, "; ".join(notes) or None)
+    return Verification(path, None, len(found.listing), size, "; ".join(notes) or None)
 
 
 def _against_policy(found):

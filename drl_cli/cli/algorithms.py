@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from drl_cli.algorithms import dataflow, table
 from drl_cli.cli import group, options, shell_words, tables, terminal
 from drl_cli.errors import InputError, suggestion
 from drl_cli.extras import load
@@ -45,8 +46,7 @@ def algorithms(session, name, wanted, imports, as_json):
     "meaning", "section", "needs", and where RLlib's default differs "rllib" and "why"}].
     """
     options.import_modules(imports)
-    table = load("drl_cli.algorithms.table")
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if name is None and wanted:
         raise InputError("--key is for one algorithm: drl algorithms NAME --key WORD.")
     if name is None:
@@ -64,7 +64,7 @@ def algorithms(session, name, wanted, imports, as_json):
 def summary(row):
     """Return what is known of a row of the table without its keys."""
     schema = load(row.config)
-    short, _ = load("drl_cli.algorithms.dataflow").of(row)
+    short, _ = dataflow.of(row)
     return {
         "name": row.name,
         "about": " ".join((schema.__doc__ or "").split()).replace("``", ""),
@@ -79,18 +79,21 @@ def details(row, wanted=()):
     """Return the summary of a row with its keys; with ``wanted``, those that have one of these words in their name, or
     that a name of another program stands for.
     """
+    from drl_cli.config import key_rows
+    from drl_cli.config.rllib import other_libraries
+
     schema = load(row.config)
-    keys, words = load("drl_cli.config.key_rows").keys(schema), []
+    keys, words = key_rows.keys(schema), []
     for word in wanted:
         meant = [word.lower()]
         if not any(meant[0] in key["key"].lower() for key in keys):
-            meant = load("drl_cli.config.rllib.other_libraries").keys_meant(word, schema)
+            meant = other_libraries.keys_meant(word, schema)
         if not meant:
             hint = suggestion(word, [key["key"] for key in keys])
             raise InputError(f"{row.name} has no key with {word[:60]!r} in it.{hint}")
         words += meant
     chosen = [key for key in keys if not wanted or any(word in key["key"].lower() for word in words)]
-    _, text = load("drl_cli.algorithms.dataflow").of(row)
+    _, text = dataflow.of(row)
     return {**summary(row), "dataflow_text": text, "keys": chosen}
 
 
@@ -121,9 +124,10 @@ def sheet(document, width, color=False):
 
 def key_lines(key, width, color=False):
     """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
+    from drl_cli.config.key_description import shown
+
     unit = f" {key['unit']}" if key["unit"] else ""
     name = click.style(key["key"], bold=True) if color else key["key"]
-    shown = load("drl_cli.config.key_description:shown")
     lines = [f"{name} = {shown(key['default'])}{unit}"]
     lines += tables.paragraph(key["meaning"], width, INDENT)
     lines += tables.paragraph(f"Takes {key['allowed']}.", width, INDENT)

@@ -7,8 +7,6 @@ formats need TensorFlow.
 import click
 
 from drl_cli.cli import figures, group, options, run_options, shell_words, tables, terminal
-from drl_cli.cli.train import json_line
-from drl_cli.extras import load
 
 TABLE = {
     "info": ("drl_cli.cli.checkpoint:info", "What a checkpoint holds, and what can be done with it."),
@@ -63,11 +61,13 @@ def info(session, path, latest, imports, arrays, as_json):
     "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
     {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
+    from drl_cli.runs.checkpoint_contents import holding
+
     options.import_modules(imports)
-    held = load("drl_cli.runs.checkpoint_contents:holding")(run_options.place(path), latest)
-    output = terminal.Output(session)
+    held = holding(run_options.place(path), latest)
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line(held))
+        output.json_line(held)
         return
     for line in sheet(held, terminal.width(), arrays):
         output.line(line)
@@ -196,25 +196,28 @@ def verify(session, paths, every, imports, quiet, as_json):
 
     JSON: {"checked": [{"path", "whole", "damage", "files", "size", "note"}], "damaged": N}.
     """
+    from drl_cli.checks.verify import Verification, best_damage, places
+    from drl_cli.checks.verify import verify as verified
+
     options.import_modules(imports)
-    wholeness, output = load("drl_cli.checks.verify"), terminal.Output(session)
+    output = terminal.Stdout(session)
     found, damaged = [], 0
-    for path in dict.fromkeys(place for given in paths for place in wholeness.places(run_options.place(given), every)):
-        verdict = wholeness.verify(path)
+    for path in dict.fromkeys(place for given in paths for place in places(run_options.place(given), every)):
+        verdict = verified(path)
         found.append(verdict)
         damaged += verdict.damage is not None
         if not as_json and (verdict.damage or not quiet):
             output.line(_said(verdict))
     for run in dict.fromkeys(one.path.absolute().parent for one in found):
-        damage = wholeness.best_damage(run)
+        damage = best_damage(run)
         if damage:
-            found.append(wholeness.Verdict(run, damage))
+            found.append(Verification(run, damage))
             damaged += 1
             if not as_json:
                 output.line(f"damaged  {damage}")
     if as_json:
         told = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
-        output.line(json_line({"checked": told, "damaged": damaged}))
+        output.json_line({"checked": told, "damaged": damaged})
     elif not quiet and len(found) > 1:
         terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are whole.")
     return 2 if damaged else 0

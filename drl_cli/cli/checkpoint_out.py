@@ -9,9 +9,7 @@ from pathlib import Path
 import click
 
 from drl_cli.cli import exports, figures, group, options, run_options, shell_words, terminal, values
-from drl_cli.cli.train import json_line
 from drl_cli.errors import InputError, nearest
-from drl_cli.extras import load
 
 FORMATS = ("savedmodel", "onnx", "tflite")
 BY_ENDING = {".onnx": "onnx", ".tflite": "tflite"}
@@ -48,7 +46,7 @@ def _by_ending(out):
 @group.option(
     "--format",
     "form",
-    type=values.Choice(FORMATS),
+    type=values.OneOf(FORMATS),
     group=OUT,
     help="[default: by the ending of OUT: .onnx, .tflite, else savedmodel]",
 )
@@ -81,11 +79,13 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     made, and how many of them are ties.
     """
     form = form or _by_ending(out)
-    exporting = load("drl_cli.export.export_policy")
-    exporting.check_place(form, out)
+    from drl_cli.analysis.loaded_checkpoint import open_policy
+    from drl_cli.export import export_policy
+
+    export_policy.check_place(form, out)
     options.import_modules(imports)
-    found, facts, policy = load("drl_cli.analysis.loaded_checkpoint:open_policy")(run_options.place(path), latest)
-    done = exports.exported(exporting, policy, facts, form, out)
+    found, facts, policy = open_policy(run_options.place(path), latest)
+    done = exports.exported(export_policy, policy, facts, form, out)
     if as_json:
         told = {
             "checkpoint": str(found),
@@ -94,11 +94,14 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
             "format": form,
             "size": done.size,
         }
-        terminal.Output(session).line(json_line(told | done.comparison._asdict()))
+        terminal.Stdout(session).json_line(told | done.comparison._asdict())
     elif not quiet:
-        output = terminal.Output(session)
+        output = terminal.Stdout(session)
         output.line(f"{done.path}: {form}, {figures.size(done.size)}, the greedy policy of {found}")
-        for line in (*exports.ports(exporting.description(policy, facts, form)), exports.comparison(done.comparison)):
+        for line in (
+            *exports.ports(export_policy.description(policy, facts, form)),
+            exports.comparison(done.comparison),
+        ):
             output.line(f"  {line}")
         output.line(f"  described in {done.about}")
 
@@ -126,16 +129,18 @@ def pack(session, path, out, with_replay, quiet, as_json):
 
     JSON: {"path", "kind", "name", "files", "size", "packed", "left_out": [{"path", "why"}]}, sizes in bytes.
     """
-    done = load("drl_cli.runs.pack:pack")(run_options.place(path), out, with_replay)
+    from drl_cli.runs.pack import pack as packed
+
+    done = packed(run_options.place(path), out, with_replay)
     if as_json:
         left = [{"path": str(one), "why": why} for one, why in done.left_out]
-        terminal.Output(session).line(json_line(done._asdict() | {"path": str(done.path), "left_out": left}))
+        terminal.Stdout(session).json_line(done._asdict() | {"path": str(done.path), "left_out": left})
         return
     if quiet:
         return
     for one, why in done.left_out:
         terminal.say(f"Left out: {one} ({why})")
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     sizes = f"{done.files} files, {figures.size(done.size)} in {figures.size(done.packed)}"
     output.line(f"{done.path}: {done.kind} {done.name}, {sizes}")
     output.line(f"Unpack it  drl checkpoint unpack {shlex.quote(str(done.path))}")
@@ -165,12 +170,14 @@ def unpack(session, file, out, quiet, as_json):
 
     JSON: {"path", "kind", "files", "size"}.
     """
-    found, contents = load("drl_cli.runs.unpack:unpack")(file, out)
+    from drl_cli.runs.unpack import unpack as unpacked
+
+    found, contents = unpacked(file, out)
     if as_json:
         told = {"path": str(found), "kind": contents.kind, "files": contents.files, "size": contents.size}
-        terminal.Output(session).line(json_line(told))
+        terminal.Stdout(session).json_line(told)
     elif not quiet:
-        output = terminal.Output(session)
+        output = terminal.Stdout(session)
         output.line(f"{found}: a {contents.kind} of {contents.files} files, {figures.size(contents.size)}")
         output.line(f"Look at it  drl checkpoint info {shlex.quote(str(found))}")
         output.line(f"Play it     drl rollout {shlex.quote(str(found))}")

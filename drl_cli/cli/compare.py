@@ -5,10 +5,10 @@ import textwrap
 
 import click
 
+from drl_cli.analysis import published, run_groups
+from drl_cli.analysis.scores import MEANING
 from drl_cli.cli import figures, group, options, run_options, shell_words, terminal, values
-from drl_cli.cli.train import json_line
 from drl_cli.errors import RunFolderError
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl compare ~/ray_results/sac ~/ray_results/td3
@@ -22,7 +22,7 @@ _compare_options = options.apply(
     [
         group.option(
             "--score",
-            type=values.Choice(("last", "best", "training")),
+            type=values.OneOf(("last", "best", "training")),
             default="last",
             show_default=True,
             group=HOW,
@@ -40,7 +40,7 @@ _compare_options = options.apply(
         ),
         group.option(
             "--by",
-            type=values.Choice(("config", "algorithm", "experiment")),
+            type=values.OneOf(("config", "algorithm", "experiment")),
             default="config",
             show_default=True,
             group=HOW,
@@ -48,7 +48,7 @@ _compare_options = options.apply(
         ),
         group.option(
             "--against",
-            type=values.Choice(("published",)),
+            type=values.OneOf(("published",)),
             group=HOW,
             help="Add figures that other projects publish, with their conditions.",
         ),
@@ -77,19 +77,19 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
     "y", "probability", "low", "high"}], "overall": [...], "scaled": [{"label", "envs", "iqm", "iqm_low", "iqm_high"}],
     "notices": [...], "published": {"figures": [...], "best": [...], "sources": {...}, "notices": [...]}}.
     """
-    comparing = load("drl_cli.analysis.comparison")
+    from drl_cli.analysis import comparison
+    from drl_cli.runs.loggers.truncate_tables import read_rows
+
     runs = run_options.open_runs(words, local_dirs)
-    groups = load("drl_cli.analysis.run_groups").group(runs, by)
-    asked = comparing.Asked(score, at, goal)
-    document = comparing.compare(
-        groups, lambda run: load("drl_cli.runs.loggers.truncate_tables:read_rows")(run.path), asked
-    )
+    groups = run_groups.group(runs, by)
+    asked = comparison.Asked(score, at, goal)
+    document = comparison.compare(groups, lambda run: read_rows(run.path), asked)
     if not document["groups"]:
         raise RunFolderError(" ".join(document["notices"]) or "there is nothing to compare.")
-    document["published"] = comparing.against_published(document) if against else None
-    output = terminal.Output(session)
+    document["published"] = comparison.against_published(document) if against else None
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line(document))
+        output.json_line(document)
         return
     for line in _page(document, run_options.console(session), quiet):
         output.line(line)
@@ -116,7 +116,7 @@ def _page(document, console, quiet):
             "",
         ]
     if not quiet:
-        meaning = load("drl_cli.analysis.scores:MEANING")[document["score"]]
+        meaning = MEANING[document["score"]]
         lines += _wrapped(f"Score: {meaning}.", console)
         if any(1 < entry["n"] < 5 for entry in document["groups"]):
             lines += _wrapped("With fewer than five seeds an interval says little: it only knows those.", console)
@@ -193,7 +193,7 @@ def _published(told, env, console):
     if not found and not best:
         return [f"No published figure for {env} is shipped."]
     pm = run_options.plus_minus(sys.stdout)
-    family = load("drl_cli.analysis.published:family")(env)
+    family = published.family(env)
     grid = _grid(["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"], left=3)
     for figure in [*found, *best]:
         sd = "" if figure["sd"] is None else f" {pm} {run_options.number(figure['sd'])}"

@@ -16,7 +16,7 @@ VARIABLE = "_DRL_COMPLETE"  # by which a shell's call for completions is known (
 
 
 @click.command("completion", cls=group.Command, examples=EXAMPLES)
-@click.argument("shell", type=values.Choice(SHELLS), metavar="|".join(SHELLS))
+@click.argument("shell", type=values.OneOf(SHELLS), metavar="|".join(SHELLS))
 @options.speech_options
 @click.pass_context
 def completion(context, shell):
@@ -29,4 +29,4 @@ def completion(context, shell):
         script = made.source()
     except RuntimeError as error:  # an old bash, or none
         raise InputError(f"{error} Use zsh or fish.") from error
-    terminal.Output(context.obj).line(script.rstrip("\n"))
+    terminal.Stdout(context.obj).line(script.rstrip("\n"))

@@ -13,13 +13,12 @@ from typing import TextIO
 import click
 
 from drl_cli.cli import budget, figures, terminal
-from drl_cli.extras import load
+from drl_cli.cli.view import STOPPING
 from drl_cli.process import seconds_since_start
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
 METRICS_WIDTH = 60  # columns of a line for callbacks' metrics
-STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
 AGAIN_S = {"best": 10.0, "checkpoint": 10.0, "evaluation": 30.0}  # between two lines that say nothing new
 EVALUATED = "evaluation/episode_reward_mean"
 COLORS = {"warning": "yellow", "goal": "green"}
@@ -33,8 +32,10 @@ def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_st
     stream = terminal.private_stderr()
     if plain or quiet or not fits_screen(stream) or terminal.in_ci():
         return PlainConsole(stream, view, clock, quiet=quiet, color=terminal.use_color(stream, session))
-    picture = load("drl_cli.cli.screen:picture")
-    return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture, clock)
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.screen import picture
+
+    return LiveScreen(terminal.rich_console(stream, session), view, picture, clock)
 
 
 def fits_screen(stream: TextIO) -> bool:

@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from drl_cli.cli import group, options, run_options, shell_words, terminal
-from drl_cli.cli.train import json_line
 from drl_cli.errors import ConfigError, RunFolderError, suggestion
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl diff 1a2b3c4d 5e6f7a8b
@@ -42,14 +40,15 @@ def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
     "hidden"}, SIDE: {"name", "kind", "algorithm", "env"}; hidden counts the keys of only one algorithm that are at
     their defaults.
     """
+    from drl_cli.runs import config_diff
+
     options.import_modules(imports)
     roots = run_options.roots(local_dirs)
     left, right = _side(a, roots), _side(b, roots)
-    differing = load("drl_cli.runs.config_diff")
-    rows, hidden = differing.differences(left, right, everything)
-    output = terminal.Output(session)
+    rows, hidden = config_diff.differences(left, right, everything)
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line(document(left, right, rows, hidden)))
+        output.json_line(document(left, right, rows, hidden))
         return
     for line in table(left, right, rows, run_options.console(session)) if rows else ():
         output.line(line)
@@ -63,23 +62,25 @@ def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
 
 def _side(word, roots):
     """Return the Side that ``word`` means: a file of experiments if there is one of that name, else a run."""
-    files, differing = load("drl_cli.experiments.experiment_files"), load("drl_cli.runs.config_diff")
+    from drl_cli.experiments import experiment_files
+    from drl_cli.runs import config_diff, search_folders
+
     name, _, experiment = word.rpartition(":")
-    if not name or not _is_file(name, files):
+    if not name or not _is_file(name, experiment_files):
         name, experiment = word, ""
-    if _is_file(name, files):
-        found = files.load(name)
+    if _is_file(name, experiment_files):
+        found = experiment_files.load(name)
         _, mapping, where = _picked(name, found, experiment)
-        return differing.side_of_file(word, mapping, where)
-    record = load("drl_cli.runs.search_folders:find_record")(word.partition(":")[0], roots)
+        return config_diff.side_of_file(word, mapping, where)
+    record = search_folders.find_record(word.partition(":")[0], roots)
     if record:
-        found = load("drl_cli.runs.search_folders:experiments")(record)
+        found = search_folders.experiments(record)
         _, mapping, where = _picked(word.partition(":")[0], found, word.partition(":")[2])
-        return differing.side_of_file(word, mapping, where, "search")
+        return config_diff.side_of_file(word, mapping, where, "search")
     try:
-        return differing.side_of_run(run_options.open_run(word, roots))
+        return config_diff.side_of_run(run_options.open_run(word, roots))
     except RunFolderError as error:
-        shipped = suggestion(Path(name).name.removesuffix(".yaml"), files.shipped())
+        shipped = suggestion(Path(name).name.removesuffix(".yaml"), experiment_files.shipped())
         raise RunFolderError(f"{error}{shipped and f' Or a tuned file?{shipped}'}") from error
 
 
@@ -105,14 +106,15 @@ def _is_file(name, files):
 
 def document(left, right, rows, hidden):
     """Return what ``--json`` prints."""
-    missing = load("drl_cli.runs.config_diff:MISSING")
+    from drl_cli.runs.config_diff import MISSING
+
     told = [
         {
             "key": key,
-            "a": None if a is missing else a,
-            "b": None if b is missing else b,
-            "a_has": a is not missing,
-            "b_has": b is not missing,
+            "a": None if a is MISSING else a,
+            "b": None if b is MISSING else b,
+            "a_has": a is not MISSING,
+            "b_has": b is not MISSING,
             "a_default": left.is_default(key),
             "b_default": right.is_default(key),
         }
@@ -126,7 +128,7 @@ def document(left, right, rows, hidden):
 
 
 def table(left, right, rows, console):
-    """Return the lines of the table of ``rows`` (see ``differing.differences``)."""
+    """Return the lines of the table of ``rows`` (see ``config_diff.differences``)."""
     from rich.table import Table
     from rich.text import Text
 
@@ -143,7 +145,9 @@ def table(left, right, rows, console):
 
 def _shown(side, key, value):
     """(text, style) of a cell."""
-    if value is load("drl_cli.runs.config_diff:MISSING"):
+    from drl_cli.runs.config_diff import MISSING
+
+    if value is MISSING:
         return "-", "dim"
     text = value if isinstance(value, str) and value else json.dumps(value)
     return (f"({text})", "dim") if side.is_default(key) else (text, "")

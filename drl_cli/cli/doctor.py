@@ -8,8 +8,9 @@ import sys
 
 import click
 
+from drl_cli.checks import doctor as checks
+from drl_cli.checks.findings import failed
 from drl_cli.cli import findings, group, options, terminal
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl doctor
@@ -34,11 +35,10 @@ def doctor(session, quick, as_json, quiet):
 
     JSON: {"ok", "findings": [{"what", "state": ok | note | warn | fail, "text", "mend": a command or null}]}.
     """
-    checks = load("drl_cli.checks.doctor")
     say = (lambda _: None) if quiet or as_json else (lambda name: terminal.say(f"trying {name}"))
     found = checks.examine(checks.results_folder(), quick, say)
-    is_broken = load("drl_cli.checks.findings").failed(found)
-    output = terminal.Output(session)
+    is_broken = failed(found)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({"ok": not is_broken, "findings": [one._asdict() for one in found]}))
         return int(is_broken)

@@ -13,7 +13,8 @@ import traceback
 import click
 
 import drl_cli.cli.terminal as terminal
-from drl_cli.errors import DrlError, ResourcesExhausted, nearest
+from drl_cli.algorithms import table
+from drl_cli.errors import DrlError, InputError, ResourcesExhausted, nearest
 from drl_cli.extras import load
 
 EXIT_CODES = {
@@ -93,7 +94,9 @@ def _option_hint(typed, command, context):
     known = [name for option in command.get_params(context) for name in option.opts if name.startswith("--")]
     close = nearest(bare, [name[2:] for name in known], count=1)
     if "--set" in known:  # only where a config can be given
-        here = load("drl_cli.config.rllib.other_libraries:option_here")(bare, _all_keys)
+        from drl_cli.config.rllib.other_libraries import option_here
+
+        here = option_here(bare, _all_keys)
         if here and not close:
             return f" Type {here}."
     return f" Did you mean '--{close[0]}'?" if close else ""
@@ -101,9 +104,11 @@ def _option_hint(typed, command, context):
 
 def _all_keys():
     """Return {key of any algorithm's config, in any spelling that is read: the key}."""
-    fields = load("drl_cli.config.key_description:fields_of")
-    keys = {name: name for row in load("drl_cli.algorithms.table:rows")() for name in fields(load(row.config))}
-    aliases = load("drl_cli.config.rllib.aliases:ALIASES").items()
+    from drl_cli.config.key_description import fields_of
+    from drl_cli.config.rllib.aliases import ALIASES
+
+    keys = {name: name for row in table.rows() for name in fields_of(load(row.config))}
+    aliases = ALIASES.items()
     return {old[0]: ".".join(new) for old, new in aliases if len(old) == 1} | keys
 
 
@@ -113,6 +118,9 @@ def _is_our_stdout(error):
 
 def _as_drl_error(error):
     """Turn what the operating system refused into the error with its exit code; return anything else as it is."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "drl_cli").split(".")[0] != "drl_cli":
+        missing = error.name.split(".")[0]
+        return InputError(f"drl needs the package {missing}, which is not installed. Run: pip install {missing}")
     if isinstance(error, MemoryError):
         reason = "memory"
     elif isinstance(error, OSError) and error.errno in EXHAUSTED:

@@ -8,8 +8,8 @@ import sys
 
 import click
 
+from drl_cli.checks.findings import failed
 from drl_cli.cli import figures, findings, group, options, shell_words, tables, terminal, values
-from drl_cli.extras import load
 
 TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
 CHECK_EXAMPLES = """
@@ -60,19 +60,23 @@ def check(session, env_id, config, imports, as_json, quiet, **how):
     "text", "mend"}], "random_policy": {"rewards", "lengths", "steps_per_s", "reset_s", "make_s", "score": as of drl
     evaluate} or null}.
     """
+    from drl_cli.analysis import reward_statistics
+    from drl_cli.checks import env_check
+    from drl_cli.envs import make
+
     options.import_modules(imports)
     overrides = options.typed_object(config, "--config")
-    meant = load("drl_cli.envs.make").resolve(env_id, trusted=True)
+    meant = make.resolve(env_id, trusted=True)
     question = {"env_config": overrides.get("env_config") or {}, "imports": list(imports), **how}
     quietly = quiet or as_json
-    report = load("drl_cli.checks.env_check").check(
+    report = env_check.check(
         meant.id, question, (lambda _: None) if quietly else (lambda stage: terminal.say(f"{meant.id}: {stage}"))
     )
     played = report["random_policy"]
     if played and played["rewards"]:
-        played["score"] = load("drl_cli.analysis.reward_statistics").describe(played["rewards"], played["lengths"])
-    is_broken = load("drl_cli.checks.findings").failed(report["findings"])
-    output = terminal.Output(session)
+        played["score"] = reward_statistics.describe(played["rewards"], played["lengths"])
+    is_broken = failed(report["findings"])
+    output = terminal.Stdout(session)
     if as_json:
         found = [one._asdict() for one in report["findings"]]
         output.line(json.dumps({**report, "asked": env_id, "ok": not is_broken, "findings": found}))

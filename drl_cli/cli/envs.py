@@ -10,7 +10,6 @@ import sys
 import click
 
 from drl_cli.cli import group, options, shell_words, tables, terminal
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl envs
@@ -37,15 +36,16 @@ def envs(session, pattern, only_ids, every, imports, as_json):
     JSON: {"notices": [...], "environments": [{"id", "spaces": {"obs", "action"}, "text": {"obs", "action"}, "fits": [...],
     "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with --ids the entries are {"id"}.
     """
+    from drl_cli.checks import env_catalogue
+
     options.import_modules(imports)
-    environments = load("drl_cli.checks.env_catalogue")
-    ids, notices = environments.matching(pattern, every)
-    output = terminal.Output(session)
+    ids, notices = env_catalogue.matching(pattern, every)
+    output = terminal.Stdout(session)
     if only_ids:
         found = [{"id": one} for one in ids]
     else:
         found = []
-        for number, one in enumerate(environments.looked_at(ids, imports), 1):
+        for number, one in enumerate(env_catalogue.looked_at(ids, imports), 1):
             found.append(one)
             if number % 20 == 0 and len(ids) > 20:
                 terminal.say(f"{number} of {len(ids)} looked at")

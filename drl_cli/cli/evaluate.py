@@ -12,7 +12,6 @@ import click
 
 from drl_cli.cli import evaluate_data, figures, group, options, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
@@ -116,9 +115,11 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     if asked["data"]:
         evaluate_data.run(session, checkpoints, asked, as_json)
         return
+    from drl_cli.analysis.loaded_checkpoint import open_subject
+    from drl_cli.confidence import CONFIDENCE
+
     overrides = options.typed_object(asked["config"], "--config")
-    opened = load("drl_cli.analysis.loaded_checkpoint").open_subject
-    subjects = [opened(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
+    subjects = [open_subject(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
     options.check_run(asked["run"], subjects)
     say = (lambda text: None) if asked["quiet"] else terminal.say
     seeds = list(range(asked["seed"], asked["seed"] + asked["episodes"]))
@@ -135,10 +136,10 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     document = {
         "episodes": len(seeds),
         "seeds": seeds,
-        "confidence": load("drl_cli.confidence").CONFIDENCE,
+        "confidence": CONFIDENCE,
         "checkpoints": rows,
     }
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps(document, allow_nan=False))
     else:
@@ -149,7 +150,9 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
 
 def _demands(texts):
     """Return the Demands of ``--assert``. Raises ConfigError."""
-    found = load("drl_cli.runs.demands").parse(texts)
+    from drl_cli.runs import demands
+
+    found = demands.parse(texts)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
         if one.field not in SCORES:
@@ -160,7 +163,8 @@ def _demands(texts):
 
 def _hold(demands, rows):
     """Raise CriterionMissed, which names what was missed, unless the greedy score of each checkpoint meets ``demands``."""
-    missed = load("drl_cli.runs.demands").missed
+    from drl_cli.runs.demands import missed
+
     lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
     if lines:
         raise CriterionMissed("\n  ".join(lines))
@@ -186,8 +190,10 @@ def _cut(score):
 
 
 def _score(subject, seeds, explore, max_steps):
-    score = load("drl_cli.actors.tester:score")
-    episodes = score(
+    from drl_cli.actors import tester
+    from drl_cli.analysis import reward_statistics
+
+    episodes = tester.score(
         subject.policy,
         subject.env,
         subject.env_config,
@@ -199,7 +205,7 @@ def _score(subject, seeds, explore, max_steps):
         fresh_envs=subject.fresh_envs,
     )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
-    told = load("drl_cli.analysis.reward_statistics").describe(rewards, lengths)
+    told = reward_statistics.describe(rewards, lengths)
     told["cut"] = sum(episode.is_cut for episode in episodes)
     return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 

@@ -6,7 +6,7 @@ import sys
 import click
 
 from drl_cli.cli import figures, group, terminal, values
-from drl_cli.extras import load
+from drl_cli.cli.options import typed_object
 
 PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
 """Options of ``drl evaluate`` that speak of episodes that are played."""
@@ -52,10 +52,12 @@ def expect_fitting(context, with_data):
 
 def run(session, checkpoints, asked, as_json):
     """Estimate the policy of each of ``checkpoints`` and print the table, or one JSON document."""
-    estimating = load("drl_cli.analysis.checkpoint_estimates")
-    config = load("drl_cli.cli.options:typed_object")(asked["config"], "--config")
-    what = estimating.asked_in(config, asked["data"], asked["gamma"], asked["epsilon"])
-    candidates = [estimating.Candidate(path, what, asked["latest"]) for path in checkpoints]
+    from drl_cli import confidence
+    from drl_cli.analysis import checkpoint_estimates
+
+    config = typed_object(asked["config"], "--config")
+    what = checkpoint_estimates.asked_in(config, asked["data"], asked["gamma"], asked["epsilon"])
+    candidates = [checkpoint_estimates.Candidate(path, what, asked["latest"]) for path in checkpoints]
     rows, told = [], set()
     for number, candidate in enumerate(candidates, 1):
         terminal.say(f"Reading for {number} of {len(candidates)}: {candidate.path}")
@@ -64,12 +66,12 @@ def run(session, checkpoints, asked, as_json):
             if note not in told:
                 terminal.say(f"Note: {note}.")
         told.update(notes)
-        for doubt in estimating.doubts(found):
+        for doubt in checkpoint_estimates.doubts(found):
             prefix = f"{number}: " if len(candidates) > 1 else ""
             terminal.say(f"Warning: {prefix}{doubt}.", session, "yellow")
         rows.append(_facts(candidate) | found)
-    document = {"data": list(what.data), "confidence": load("drl_cli.confidence").CONFIDENCE, "checkpoints": rows}
-    output = terminal.Output(session)
+    document = {"data": list(what.data), "confidence": confidence.CONFIDENCE, "checkpoints": rows}
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps(document, allow_nan=False))
         return

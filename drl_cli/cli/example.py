@@ -9,9 +9,9 @@ import sys
 
 import click
 
+from drl_cli.algorithms import table
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal
 from drl_cli.errors import suggestion
-from drl_cli.extras import load
 
 TABLE = {
     "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
@@ -65,16 +65,17 @@ def list_examples(session, words, run, env, as_json):
     JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
     "worst_s", "env_steps", "machine", "workers", "path"}]}.
     """
-    examples = load("drl_cli.experiments.tuned_files")
+    from drl_cli.experiments import tuned_files
+
     if run is not None:
-        run = load("drl_cli.algorithms.table").find(run).name
-    found = examples.matching(examples.every(), words, run, env)
-    output = terminal.Output(session)
+        run = table.find(run).name
+    found = tuned_files.matching(tuned_files.every(), words, run, env)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({"examples": [one._asdict() for one in found]}))
         return
     if not found:
-        every = examples.every()
+        every = tuned_files.every()
         known = [word for one in every for word in (one.name, one.run, one.env, *one.name.split("-"))]
         hint = next((text for word in (*words, env or "") if (text := suggestion(word, known))), "")
         terminal.say(f"No tuned file fits.{hint} drl example list shows all.")
@@ -110,9 +111,12 @@ def show_example(session, name, as_json):
 
     JSON: one entry of drl example list --json, and "text", the whole file.
     """
-    one = load("drl_cli.experiments.tuned_files").find(name)
-    text = load("drl_cli.config.assignments:read_text")(one.path)
-    output = terminal.Output(session)
+    from drl_cli.config.assignments import read_text
+    from drl_cli.experiments import tuned_files
+
+    one = tuned_files.find(name)
+    text = read_text(one.path)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({**one._asdict(), "text": text}))
         return

@@ -4,7 +4,6 @@ import click
 
 from drl_cli.cli import group, shell_words
 from drl_cli.cli.train import train
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl example run cartpole-ppo
@@ -18,7 +17,9 @@ drl example run pendulum-sac --plan
 @click.pass_context
 def run_example(context, name, **asked):
     """Train with the tuned file NAME; what is typed beside it overrides it, as with drl train -f."""
-    found = load("drl_cli.experiments.tuned_files").find(name)
+    from drl_cli.experiments import tuned_files
+
+    found = tuned_files.find(name)
     return context.invoke(train, config_file=found.name, **asked)
 
 

@@ -11,7 +11,6 @@ import click
 
 from drl_cli.cli import group, options, run_options, shell_words, tables, terminal
 from drl_cli.errors import InputError, RunFolderError, suggestion
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl explain cartpole-ppo
@@ -44,7 +43,8 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     "from" (null for a default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why"
     where RLlib differs}]}]}. A value that is searched over is what stands in the file.
     """
-    provenance = load("drl_cli.experiments.provenance")
+    from drl_cli.experiments import provenance
+
     try:
         kind, found = provenance.find(target)
     except InputError as unknown:
@@ -60,7 +60,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
         experiments = provenance.of_file(found, {**flags, "imports": list(imports)})
     for one in experiments:
         one["rows"] = chosen(one["rows"], given, wanted)
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({"experiments": experiments}))
         return
@@ -71,12 +71,14 @@ def explain(session, target, given, wanted, as_json, imports, **over):
 
 def _by_id(word, unknown):
     """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where there is none."""
-    finding, roots = load("drl_cli.runs.find"), run_options.roots([])
+    from drl_cli.runs import find
+
+    roots = run_options.roots([])
     try:
-        finding.find_runs([word], roots)
+        find.find_runs([word], roots)
     except RunFolderError:
         raise unknown from None
-    return finding.find_run(word, roots)
+    return find.find_run(word, roots)
 
 
 def chosen(rows, given, wanted):
@@ -119,21 +121,21 @@ def _folder(place):
 
 def whence(row, is_short=False):
     """Return in words where the value of a row came from; ``is_short``: without the folder of the file."""
+    from drl_cli.config.key_description import shown
+
     told = row["from"] or "default"
     if is_short and _folder(told):
         told = told[len(_folder(told)) :].lstrip("/")
     if "stands_for" in row:
         told += f", stands for {row['stands_for']:g}"
     if "why" in row:
-        rllib = (
-            row["rllib"]
-            if isinstance(row["rllib"], str)
-            else load("drl_cli.config.key_description:shown")(row["rllib"])
-        )
+        rllib = row["rllib"] if isinstance(row["rllib"], str) else shown(row["rllib"])
         told += f" (RLlib: {rllib})"
     return told
 
 
 def _value(row):
-    text = load("drl_cli.config.key_description:shown")(row["value"])
+    from drl_cli.config.key_description import shown
+
+    text = shown(row["value"])
     return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

@@ -9,7 +9,6 @@ import os
 from drl_cli import process
 from drl_cli.cli import terminal
 from drl_cli.errors import DrlError
-from drl_cli.extras import load
 
 
 def exported(exporting, policy, facts, form, out, replace=False):
@@ -59,11 +58,13 @@ class Exports:
             self._why_not = f"the run {'kept no checkpoint' if outcome.state == 'finished' else 'was ' + outcome.state}"
             return
         try:
-            exporting = load("drl_cli.export.export_policy")
-            _, facts, policy = load("drl_cli.analysis.loaded_checkpoint:open_policy")(checkpoint)
+            from drl_cli.analysis.loaded_checkpoint import open_policy
+            from drl_cli.export import export_policy
+
+            _, facts, policy = open_policy(checkpoint)
             for form in formats:
-                place = os.path.join(outcome.run_folder, f"model{exporting.ENDINGS[form]}")
-                self._done.append((form, exported(exporting, policy, facts, form, place, replace=True)))
+                place = os.path.join(outcome.run_folder, f"model{export_policy.ENDINGS[form]}")
+                self._done.append((form, exported(export_policy, policy, facts, form, place, replace=True)))
         except DrlError as error:
             self._failure = error
 

@@ -6,6 +6,7 @@
 import click
 from click.shell_completion import CompletionItem
 
+import drl_cli.cli.preferences as preferences
 from drl_cli.errors import suggestion
 from drl_cli.extras import load
 
@@ -44,7 +45,7 @@ def _with_preferences(command, info_name, args, parent, extra):
         return extra
     words = [*parent.command_path.split()[1:], info_name]
     table = getattr(parent.find_root().command, "table", {})
-    return {"default_map": load("drl_cli.cli.preferences:of")(command, words, table), **extra}
+    return {"default_map": preferences.of(command, words, table), **extra}
 
 
 class Command(click.Command):

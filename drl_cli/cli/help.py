@@ -22,4 +22,4 @@ def help_(context: click.Context, words: tuple) -> None:
             context.fail(f"{shown.command_path} has no commands below it. Its help: drl help {shown.command_path[4:]}")
         name, command, _ = shown.command.resolve_command(shown, [word])
         shown = click.Context(command, info_name=name, parent=shown, **command.context_settings)
-    terminal.Output(context.obj).line(shown.get_help())
+    terminal.Stdout(context.obj).line(shown.get_help())

@@ -6,9 +6,9 @@
 import click
 from click.core import ParameterSource
 
+from drl_cli.algorithms import table
 from drl_cli.cli import group, rllib_options, shell_words, terminal, values
 from drl_cli.errors import InputError
-from drl_cli.extras import load
 
 NEWEST = "newest"  # what `--resume` without a run stands for
 
@@ -98,7 +98,7 @@ def check_run(run, subjects):
     """Raise InputError unless each Subject was trained by the algorithm that ``run`` names (None: any)."""
     if run is None:
         return
-    name = load("drl_cli.algorithms.table:find")(run).name
+    name = table.find(run).name
     for subject in subjects:
         if subject.facts["algorithm"] != name:
             trained_by = subject.facts["algorithm"]
@@ -283,7 +283,7 @@ _OUTPUT = [
     ),
     group.option(
         "--log-format",
-        type=values.Choice(["text", "json"]),
+        type=values.OneOf(["text", "json"]),
         metavar="json|text",
         group=OUTPUT,
         help="Lines of the run's drl.log. [default: text]",
@@ -305,9 +305,15 @@ def preset():
 def import_modules(names):
     """Import the modules of ``--import``, also from the current folder: what they register is known from then on."""
     for name in names:
-        load("drl_cli.envs.make:import_module")(name)
+        from drl_cli.envs.make import import_module
+
+        import_module(name)
 
 
 def typed_object(text, flag):
     """Return the mapping that was typed behind ``flag`` (an object, ``<…>`` or ``@file``), or an empty one."""
-    return load("drl_cli.config.assignments:parse_object")(text, flag)[0] if text else {}
+    if not text:
+        return {}
+    from drl_cli.config.assignments import parse_object
+
+    return parse_object(text, flag)[0]

@@ -6,9 +6,9 @@
 import json
 import sys
 
+from drl_cli.checks.findings import Finding
 from drl_cli.cli import figures, findings, group, options, tables, terminal
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.extras import load
 
 LABEL = 11
 EXIT_CODE = ResourcesExhausted.exit_code
@@ -28,11 +28,14 @@ def show(session, spec, trials=None, as_json=False, quiet=False):
     "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by", "parts", "how"}, "trials": null, or
     of a search {"count", "at_once", "trial": the planned one}, "findings", "changed": [keys that are not at their defaults]}.
     """
-    output = terminal.Output(session)
+    from drl_cli.checks import run_plan
+    from drl_cli.experiments import tuned_files
+
+    output = terminal.Stdout(session)
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
-    told = load("drl_cli.checks.run_plan").plan(spec, said=say, trials=trials)
+    told = run_plan.plan(spec, said=say, trials=trials)
     told["changed"] = changed(spec.config)
-    tuned = load("drl_cli.experiments.tuned_files").measured(spec)
+    tuned = tuned_files.measured(spec)
     told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
     lines = [json.dumps(told)] if as_json else sheet(told, terminal.width(), terminal.use_color(sys.stdout, session))
     for line in lines:
@@ -42,24 +45,26 @@ def show(session, spec, trials=None, as_json=False, quiet=False):
 
 def changed(config):
     """Return the dotted keys of a config that differ from its defaults."""
-    rows = load("drl_cli.config.key_rows")
+    from drl_cli.config import key_rows
+
     values = config.model_dump(mode="json", by_alias=True)
     return [
         row["key"]
-        for row in rows.keys(type(config))
-        if rows.value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
+        for row in key_rows.keys(type(config))
+        if key_rows.value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
     ]
 
 
 def sheet(told, width, color=False):
     """Return the lines of one plan."""
-    size = load("drl_cli.runtime.footprint:sized")
-    value_at = load("drl_cli.config.key_rows:value_at")
+    from drl_cli.config.key_description import shown
+    from drl_cli.config.key_rows import value_at
+    from drl_cli.runtime.footprint import sized
+
     lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
     if told["trials"]:
         text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
         lines[1:1] = [text]
-    shown = load("drl_cli.config.key_description:shown")
     config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
     stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
     parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]
@@ -70,16 +75,15 @@ def sheet(told, width, color=False):
         ("config", ", ".join(config) or "all at their defaults"),
         ("stops when", stops),
         ("processes", ", ".join(parts)),
-        ("memory", ", ".join(f"{name} {size(count)}" for name, count in sizes if count)),
+        ("memory", ", ".join(f"{name} {sized(count)}" for name, count in sizes if count)),
         ("policy", f"{told['weights']:,} numbers"),
     ]
     if memory["replay"]:
-        full = "" if memory["replay"] == memory["replay_full"] else f", {size(memory['replay_full'])} if it were full"
+        full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} if it were full"
         facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes an env step{full}"))
     for name, text in [*facts, *_time(told)]:
         lines += tables.paragraph(text, width, LABEL, name or None)
-    found = load("drl_cli.checks.findings:Finding")
-    lines += ["", *findings.lines_of([found(**one) for one in told["findings"]], width, color), ""]
+    lines += ["", *findings.lines_of([Finding(**one) for one in told["findings"]], width, color), ""]
     return [*lines, "It fits." if told["fits"] else "It does not fit: nothing would be started."]
 
 

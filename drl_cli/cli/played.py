@@ -7,17 +7,16 @@ import json
 import sys
 
 from drl_cli.cli import terminal
-from drl_cli.extras import load
 
 SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
 NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete episode
 
 
-class Lines:
+class EpisodeLines:
     """Episodes and summary as lines for people; on stderr while stdout takes transitions."""
 
     def __init__(self, output, on_stderr):
-        """``output``: a terminal.Output."""
+        """``output``: a terminal.Stdout."""
         self._line = terminal.say if on_stderr else output.line
 
     def add(self, episode):
@@ -33,11 +32,11 @@ class Lines:
             self._line(f"Cut after {max(cut):,} steps (--max-steps): {len(cut)} of these.")
 
 
-class Json:
+class EpisodeJson:
     """Episodes and summary as JSON lines."""
 
     def __init__(self, output, subject, explore):
-        """``output``: a terminal.Output; ``subject``: what plays; ``explore``: whether it explores."""
+        """``output``: a terminal.Stdout; ``subject``: what plays; ``explore``: whether it explores."""
         self._line, self._subject, self._explore = output.line, subject, explore
 
     def add(self, episode):
@@ -61,11 +60,11 @@ class Json:
 
 def _described(episodes):
     """Return the statistics of complete episodes (``analysis.reward_statistics.describe``), None where there are none."""
+    from drl_cli.analysis import reward_statistics
+
     if not episodes:
         return None
-    return load("drl_cli.analysis.reward_statistics").describe(
-        [e.reward for e in episodes], [e.length for e in episodes]
-    )
+    return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes])
 
 
 def summary(told):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import click
 
+from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal, values
-from drl_cli.cli.train import GOALS, json_line
+from drl_cli.cli.view import GOALS
+from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl plot RUN --terminal
@@ -47,7 +48,7 @@ _plot_options = options.apply(
         ),
         group.option(
             "--over",
-            type=values.Choice(("steps", "seconds", "updates")),
+            type=values.OneOf(("steps", "seconds", "updates")),
             default="steps",
             show_default=True,
             group=WHAT,
@@ -55,7 +56,7 @@ _plot_options = options.apply(
         ),
         group.option(
             "--by",
-            type=values.Choice(("config", "algorithm", "experiment", "run")),
+            type=values.OneOf(("config", "algorithm", "experiment", "run")),
             default="config",
             show_default=True,
             group=WHAT,
@@ -81,7 +82,7 @@ _plot_options = options.apply(
         ),
         group.option(
             "--band",
-            type=values.Choice(("ci", "sd", "range", "none")),
+            type=values.OneOf(("ci", "sd", "range", "none")),
             default="ci",
             show_default=True,
             group=HOW,
@@ -90,7 +91,7 @@ _plot_options = options.apply(
         group.option("--no-raw", is_flag=True, group=HOW, help="Leave out the thin lines of the single runs."),
         group.option("--title", metavar="TEXT", default="", group=HOW, help="A line above the picture."),
         group.option("-o", "--out", metavar="FILE", group=WHERE, help="The picture: .png, .svg or .pdf; - for stdout."),
-        group.option("--format", "file_format", type=values.Choice(FORMATS), group=WHERE, help="If not by the name."),
+        group.option("--format", "file_format", type=values.OneOf(FORMATS), group=WHERE, help="If not by the name."),
         group.option("--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw here; so does leaving out -o."),
         group.option("--json", "as_json", is_flag=True, group=WHERE, help="The curves as one JSON document on stdout."),
         group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors."),
@@ -119,7 +120,7 @@ def plot(session, words, out, file_format, in_terminal, as_json, **asked):
     panels = _panels(groups, asked)
     labels = _labels(asked)
     if as_json:
-        terminal.Output(session).line(json_line(_document(panels, groups, asked)))
+        terminal.Stdout(session).json_line(_document(panels, groups, asked))
     if target is not None:
         _write(target, panels, labels, not asked["no_raw"])
         if out != "-" and not asked["quiet"]:
@@ -148,12 +149,11 @@ def _target(out, file_format, as_json, in_terminal):
 
 
 def _groups(words, asked):
-    fields = load("drl_cli.config.result_names:NUMBER_FIELDS")
-    if not load("drl_cli.config.result_names:is_number_field")(asked["field"]):
-        hint = suggestion(asked["field"], fields)
+    if not is_number_field(asked["field"]):
+        hint = suggestion(asked["field"], NUMBER_FIELDS)
         raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
     runs = run_options.open_runs(words, asked["local_dirs"])
-    return load("drl_cli.analysis.run_groups").group(runs, asked["by"], _given_labels(words, asked))
+    return run_groups.group(runs, asked["by"], _given_labels(words, asked))
 
 
 def _given_labels(words: tuple, asked: dict) -> dict | None:
@@ -171,7 +171,9 @@ def _given_labels(words: tuple, asked: dict) -> dict | None:
 
 
 def _panels(groups, asked):
-    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.runs.loggers.truncate_tables:read_rows")
+    from drl_cli.analysis import curves
+    from drl_cli.runs.loggers.truncate_tables import read_rows
+
     panels, empty, goals = {}, [], {}
     for one in groups:
         lines = []
@@ -202,7 +204,8 @@ def _goal(run, field):
 
 
 def _labels(asked):
-    curves = load("drl_cli.analysis.curves")
+    from drl_cli.analysis import curves
+
     band = curves.BANDS[asked["band"]]
     notes = [f"band: {band} over seeds"] if band else []
     notes += [f"smoothed over {asked['smooth']:.1%} of each curve"] if asked["smooth"] else []
@@ -216,16 +219,17 @@ def _labels(asked):
 
 def _write(target, panels, labels, raw):
     """Write the picture to stdout, or to a file that is put in place only when it is whole."""
+    from drl_cli.analysis import plots
+
     out, file_format = target
-    draw = load("drl_cli.analysis.plots:draw")
     if out == "-":
-        draw(panels, labels, sys.stdout.buffer, file_format, raw)
+        plots.draw(panels, labels, sys.stdout.buffer, file_format, raw)
         sys.stdout.buffer.flush()
         return
     path = Path(out).expanduser()
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        draw(panels, labels, temporary, file_format, raw)
+        plots.draw(panels, labels, temporary, file_format, raw)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -236,13 +240,14 @@ def _write(target, panels, labels, raw):
 
 
 def _draw(session, panels, labels):
-    draw = load("drl_cli.analysis.terminal_plots:draw")
+    from drl_cli.analysis import terminal_plots
+
     lines = terminal.lines()
     height = max(TERMINAL_LINES[0], min(TERMINAL_LINES[1], lines - 4 - max(len(panel.bundles) for panel in panels)))
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     colored, is_unicode = terminal.use_color(sys.stdout, session), terminal.is_unicode(sys.stdout)
     for panel in panels:
-        for line in draw(panel, labels, (terminal.width() - 1, height), colored, is_unicode):
+        for line in terminal_plots.draw(panel, labels, (terminal.width() - 1, height), colored, is_unicode):
             output.line(line)
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import terminal
+import drl_cli.cli.terminal as terminal
 from drl_cli.errors import ConfigError, nearest, suggestion
-from drl_cli.extras import load
 
 EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug", "log-format")
 """Options that may be set for all commands at once."""
@@ -171,9 +170,10 @@ def _dashed(key):
 
 
 def _read(path):
-    flags = load("drl_cli.config.assignments")
-    text = flags.read_text(path)
+    from drl_cli.config import assignments
+
+    text = assignments.read_text(path)
     meaning = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not meaning:
         return {}, None  # a file whose lines are all comments
-    return flags.load_file(path)
+    return assignments.load_file(path)

@@ -11,9 +11,9 @@ import sys
 
 import click
 
+from drl_cli.analysis.progress_file import ProgressFile
 from drl_cli.cli import group, options, played, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import EnvError, InputError
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl rollout ~/ray_results/default/RUN
@@ -131,7 +131,10 @@ def rollout(session, checkpoint, imports, **asked):
     mode = _render_mode(asked["render"], asked["video_dir"])
     _check_output(asked)
     options.import_modules(imports)
-    subject = load("drl_cli.analysis.loaded_checkpoint").open_subject(
+    from drl_cli.analysis import play
+    from drl_cli.analysis.loaded_checkpoint import open_subject
+
+    subject = open_subject(
         run_options.place(checkpoint),
         asked["env"],
         options.typed_object(asked["config"], "--config"),
@@ -143,25 +146,24 @@ def rollout(session, checkpoint, imports, **asked):
     seed = asked["seed"] if asked["seed"] is not None else random.SystemRandom().randrange(2**31)
     if not asked["quiet"]:
         _say_what_plays(subject, asked["explore"], seed)
-    output = terminal.Output(session)
-    playing = load("drl_cli.analysis.play")
-    kept = asked["out"] and _kept(asked["out"], playing, subject, output)
-    player = playing.Player(
+    output = terminal.Stdout(session)
+    kept = asked["out"] and _kept(asked["out"], play, subject, output)
+    player = play.Player(
         subject.policy,
         lambda: subject.make_env(mode),
         explore=asked["explore"],
         recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed, asked["quiet"]),
-        keep=kept and _to_keep(asked, playing),
+        keep=kept and _to_keep(asked, play),
         fresh=subject.fresh_envs and mode != "human",  # a window would close and open
         frames=subject.frames,
     )
     episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
-    limits = playing.Limits(episodes, asked["steps"], subject.horizon, asked["max_steps"] or subject.max_steps)
-    progress = asked["track_progress"] and load("drl_cli.analysis.progress_file:ProgressFile")(asked["out"], limits)
+    limits = play.Limits(episodes, asked["steps"], subject.horizon, asked["max_steps"] or subject.max_steps)
+    progress = asked["track_progress"] and ProgressFile(asked["out"], limits)
     told = (
-        played.Json(output, subject, asked["explore"])
+        played.EpisodeJson(output, subject, asked["explore"])
         if asked["as_json"]
-        else played.Lines(output, asked["out"] == "-")
+        else played.EpisodeLines(output, asked["out"] == "-")
     )
     _play(player.play(limits, seed), [taker for taker in (kept, progress) if taker], told)
 
@@ -187,7 +189,9 @@ def _is_batches(out):
 def _kept(out, playing, subject, output):
     """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
     if _is_batches(out):
-        return load("drl_cli.analysis.episode_file").BatchFile(out)
+        from drl_cli.analysis import episode_file
+
+        return episode_file.BatchFile(out)
     return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
@@ -253,7 +257,8 @@ def _check_render_mode(subject, mode):
 
 def _recorder(video_dir, subject, seed, quiet):
     """Return the function that opens the video of an episode by its number."""
-    video = load("drl_cli.envs.video")
+    from drl_cli.envs import video
+
     folder = video.video_folder(video_dir)
     name = re.sub(r"[^\w.-]+", "_", subject.env)
 

@@ -8,7 +8,6 @@ import sys
 import click
 
 from drl_cli.cli import figures, group, options, shell_words, terminal, values
-from drl_cli.extras import load
 
 WHICH = "Which runs"
 SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -44,8 +43,9 @@ def local_dir_option(heading=WHICH):
 
 def roots(local_dirs):
     """Return the folders of results that were asked for, as absolute paths."""
-    absolute = load("drl_cli.runs.run_folder:results_folder")
-    return [absolute(given) for given in local_dirs if given] or [absolute(None)]
+    from drl_cli.runs.run_folder import results_folder
+
+    return [results_folder(given) for given in local_dirs if given] or [results_folder(None)]
 
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
@@ -56,7 +56,7 @@ filter_options = options.apply(
             "--state",
             "states",
             metavar="STATE",
-            type=values.Choice(STATES),
+            type=values.OneOf(STATES),
             multiple=True,
             group=WHICH,
             help="running, finished, interrupted, failed, or died (its process is gone); repeatable.",
@@ -107,25 +107,32 @@ filter_options = options.apply(
 
 def wanted(**filters):
     """Return the filters that were typed, by the names that ``runs.select.Wanted`` has."""
-    return load("drl_cli.runs.select:Wanted")(**filters)
+    from drl_cli.runs.select import Wanted
+
+    return Wanted(**filters)
 
 
 def open_runs(words, local_dirs):
     """Return the Run objects that ``words`` mean."""
-    finding, reading = load("drl_cli.runs.find"), load("drl_cli.runs.run_summary")
-    return [reading.read(path) for path in finding.find_runs(words, roots(local_dirs))]
+    from drl_cli.runs import find, run_summary
+
+    return [run_summary.read(path) for path in find.find_runs(words, roots(local_dirs))]
 
 
 def open_run(word, roots):
     """Return the one Run that ``word`` means."""
-    return load("drl_cli.runs.run_summary:read")(load("drl_cli.runs.find:find_run")(word, roots))
+    from drl_cli.runs import find, run_summary
+
+    return run_summary.read(find.find_run(word, roots))
 
 
 def place(word, local_dirs=()):
     """Return a path as it is, and for the id or the name of a run its folder. None stays None. Raises RunFolderError."""
     if word is None or os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
         return word
-    return str(load("drl_cli.runs.find:find_run")(word, roots(local_dirs)))
+    from drl_cli.runs.find import find_run
+
+    return str(find_run(word, roots(local_dirs)))
 
 
 def console(session):

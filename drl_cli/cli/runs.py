@@ -9,9 +9,7 @@ import time
 import click
 
 from drl_cli.cli import figures, group, options, run_options, terminal, values
-from drl_cli.cli.train import json_line
 from drl_cli.errors import suggestion
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl runs
@@ -56,7 +54,7 @@ class _RunsGroup(group.CommandTable):
 @run_options.filter_options
 @group.option(
     "--sort",
-    type=values.Choice(SORTS),
+    type=values.OneOf(SORTS),
     default="started",
     show_default=True,
     group=ORDER,
@@ -86,26 +84,27 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
     "best_run", "timesteps_total", "time_total_s", "size"}], "size", "left_out": [...]}; started and updated are seconds since
     the epoch, size is in bytes. runs has the trials too, each with its search's id (else null); -n counts them.
     """
+    from drl_cli.runs import find, search_folders, select
+
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context)
         return
     session = context.obj
-    found, left_out = load("drl_cli.runs.find").read_all(run_options.roots(local_dirs))
-    selecting, grouping = load("drl_cli.runs.select"), load("drl_cli.runs.search_folders")
-    chosen = selecting.order(selecting.select(found, run_options.wanted(**filters)), sort, reverse)
-    output = terminal.Output(session)
+    found, left_out = find.read_all(run_options.roots(local_dirs))
+    chosen = select.order(select.select(found, run_options.wanted(**filters)), sort, reverse)
+    output = terminal.Stdout(session)
     if as_json:
-        listed = [{**facts(run), **_trial(run, grouping)} for run in chosen[:limit]]
-        groups = [search_facts(one) for one in grouping.folded(chosen[:limit]) if hasattr(one, "trials")]
+        listed = [{**facts(run), **_trial(run)} for run in chosen[:limit]]
+        groups = [search_facts(one) for one in search_folders.folded(chosen[:limit]) if hasattr(one, "trials")]
         total = sum(run.size for run in chosen[:limit])
-        output.line(json_line({"runs": listed, "searches": groups, "size": total, "left_out": left_out}))
+        output.json_line({"runs": listed, "searches": groups, "size": total, "left_out": left_out})
         return
     if quiet:
         for run in chosen[:limit]:
             output.line(str(run.path))
         return
     is_folded = not (unfolded or filters["searches"])
-    rows = (selecting.order(grouping.folded(chosen), sort, reverse) if is_folded else chosen)[:limit]
+    rows = (select.order(search_folders.folded(chosen), sort, reverse) if is_folded else chosen)[:limit]
     for line in table(rows, run_options.console(session)) if rows else ():
         output.line(line)
     for line in left_out:
@@ -139,7 +138,8 @@ def _summary(rows, found, roots, filters):
 
 def _meant(found, filters):
     """Return the nearest of what there is to the first filter that no run passes for its spelling."""
-    trial_of = load("drl_cli.runs.search_folders:trial_of")
+    from drl_cli.runs.search_folders import trial_of
+
     of_runs = {
         "algorithms": [run.algorithm for run in found],
         "envs": [run.env for run in found],
@@ -150,8 +150,10 @@ def _meant(found, filters):
     return next((text for word, there in typed if (text := suggestion(word, there))), "")
 
 
-def _trial(run, searches):
-    search, number = searches.trial_of(run.path) or (None, None)
+def _trial(run):
+    from drl_cli.runs.search_folders import trial_of
+
+    search, number = trial_of(run.path) or (None, None)
     return {"search": search, "trial": number}
 
 

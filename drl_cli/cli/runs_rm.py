@@ -6,9 +6,7 @@ import click
 
 from drl_cli.cli import figures, group, options, run_options, shell_words, terminal
 from drl_cli.cli.runs import table
-from drl_cli.cli.train import json_line
 from drl_cli.errors import InputError
-from drl_cli.extras import load
 
 EXAMPLES = """
 drl runs rm 1a2b3c4d
@@ -61,24 +59,24 @@ def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **fi
     if as_json:
         told = [{"path": str(run.path), "size": size} for run, size in removed]
         kept = [{"path": str(run.path), "reason": reason} for run, reason in spared]
-        line = json_line({"removed": told, "spared": kept, "freed": freed, "dry_run": dry_run})
-        terminal.Output(session, keep_going=True).line(line)
+        document = {"removed": told, "spared": kept, "freed": freed, "dry_run": dry_run}
+        terminal.Stdout(session, keep_going=True).json_line(document)
     elif not quiet:
         verb = "Would free" if dry_run else "Freed"
         runs = f"{len(removed)} run{'' if len(removed) == 1 else 's'}"
-        terminal.Output(session, keep_going=True).line(f"{verb} {figures.size(freed)} of {runs}.")
+        terminal.Stdout(session, keep_going=True).line(f"{verb} {figures.size(freed)} of {runs}.")
 
 
 def _choose(words, wanted, roots, keep_best):
     """Return (runs to remove, [(run, why it is spared)]). Raises InputError for a named run that may not be removed."""
-    finding, removing = load("drl_cli.runs.find"), load("drl_cli.runs.remove")
+    from drl_cli.runs import find, remove, run_summary, select
+
     if words:
-        read = load("drl_cli.runs.run_summary:read")
-        candidates = [read(path) for path in finding.find_runs(words, roots)]
+        candidates = [run_summary.read(path) for path in find.find_runs(words, roots)]
     else:
-        candidates = finding.read_all(roots)[0]
-    chosen = load("drl_cli.runs.select").select(candidates, wanted)
-    problems = [(run, removing.check(run, roots)) for run in chosen]
+        candidates = find.read_all(roots)[0]
+    chosen = select.select(candidates, wanted)
+    problems = [(run, remove.check(run, roots)) for run in chosen]
     refused = [f"{run.path} {reason}" for run, reason in problems if reason]
     if words and refused:
         more = "" if len(refused) == len(chosen) else " Nothing was removed."
@@ -86,7 +84,7 @@ def _choose(words, wanted, roots, keep_best):
     doomed = [run for run, reason in problems if reason is None]
     spared = [(run, reason) for run, reason in problems if reason]
     if keep_best:
-        left = removing.keep_best(doomed, keep_best)
+        left = remove.keep_best(doomed, keep_best)
         spared += [(run, "is among the best") for run in doomed if run not in left]
         doomed = left
     return doomed, spared
@@ -102,4 +100,6 @@ def _is_agreed(doomed):
 
 
 def _remove(run, roots):
-    return load("drl_cli.runs.remove").remove(run, roots)
+    from drl_cli.runs import remove
+
+    return remove.remove(run, roots)

@@ -12,8 +12,8 @@ from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import budget, console, figures, terminal
-from drl_cli.cli.view import RunView
+from drl_cli.cli import budget, figures, terminal
+from drl_cli.cli.view import STOPPING, RunView
 
 WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
 # Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
@@ -243,9 +243,9 @@ def _now(view, spinner, interrupted):
     if doing:
         if spinner is None:
             return Text(doing)
-        spinner.text = Text(console.STOPPING if interrupted else doing, style="yellow" if interrupted else "")
+        spinner.text = Text(STOPPING if interrupted else doing, style="yellow" if interrupted else "")
         return spinner
-    return Text(console.STOPPING if interrupted else " ", style="yellow")
+    return Text(STOPPING if interrupted else " ", style="yellow")
 
 
 def _notices(view, width, space, plain):

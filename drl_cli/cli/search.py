@@ -12,9 +12,9 @@ from pathlib import Path
 
 from drl_cli import events, process
 from drl_cli.cli import console, figures, search_screen, search_view, terminal
-from drl_cli.cli.train import command, json_line, word_of
+from drl_cli.cli.summary import command, word_of
+from drl_cli.config.secrets import redact_command
 from drl_cli.errors import ConfigError, RunFolderError
-from drl_cli.extras import load
 
 MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
@@ -38,13 +38,15 @@ def run(session, config_file, flags, wishes, output):
     ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
     quiet, verbose).
     """
+    from drl_cli.experiments import search_spec
+
     record = to_resume(flags, wishes)
     if record:
-        return Search(session, *output).resume(record)
+        return SearchRun(session, *output).resume(record)
     if flags.get("resume"):
         return None
-    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
-    return None if found is None else Search(session, *output).start(found)
+    found = search_spec.asked(config_file, flags, wishes)
+    return None if found is None else SearchRun(session, *output).start(found)
 
 
 def to_resume(flags, wishes):
@@ -67,34 +69,42 @@ def to_resume(flags, wishes):
 
 
 def _newest(flags):
-    home = load("drl_cli.runs.run_folder:results_folder")(flags.get("local_dir"))
+    from drl_cli.runs.folder import find_unfinished
+    from drl_cli.runs.run_folder import results_folder
+    from drl_cli.search import search_record
+
+    home = results_folder(flags.get("local_dir"))
     name = flags.get("experiment_name") or "default"
-    path = load("drl_cli.search.search_record:newest")(home / name)
+    path = search_record.newest(home / name)
     if path is None:
         return None
     try:
-        run = load("drl_cli.runs.folder:find_unfinished")(home, name)
+        run = find_unfinished(home, name)
     except RunFolderError:
         return path
     own = f"_{path.stem.rpartition('_')[2]}_" in run.name
     return path if own or TIME.findall(path.name)[-1] >= TIME.findall(run.name)[-1] else None
 
 
-class Search:
+class SearchRun:
     """One search and how it is shown."""
 
     def __init__(self, session, as_json, quiet, verbose):
         self._session, self._as_json, self._quiet, self._plain = session, as_json, quiet, verbose
-        self._output, self._stdout = terminal.Output(session, keep_going=True), sys.stdout
+        self._output, self._stdout = terminal.Stdout(session, keep_going=True), sys.stdout
         self._diversion = terminal.Diversion()
 
     def start(self, found):
         """Run a new search (``experiments.search_spec.Search``); returns the exit code."""
-        return self._run(load("drl_cli.search.search_record:Record").new(found.data), found.notices)
+        from drl_cli.search.search_record import Record
+
+        return self._run(Record.new(found.data), found.notices)
 
     def resume(self, path):
         """Go on with the search of a record; returns the exit code."""
-        record = load("drl_cli.search.search_record:Record").read(path)
+        from drl_cli.search.search_record import Record
+
+        record = Record.read(path)
         notices = [f"going on with the search {record.data['id']}"]
         name = record.data["scheduler"]["name"]
         if name in COMPARING and not record.scheduler and any(t.get("run_folder") for t in record.trials.values()):
@@ -102,6 +112,8 @@ class Search:
         return self._run(record, notices)
 
     def _run(self, record, notices):
+        from drl_cli.search import run_search
+
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))
         watcher = search_screen.open_watcher(view, self._session, self._plain, self._quiet)
         request = process.StopRequest(watcher.interrupt).install()
@@ -113,9 +125,9 @@ class Search:
                 events.report("notice", text=text)
             for number, trial in record.trials.items():
                 events.report("trial", trial=number, **trial)
-            typed = shlex.join(load("drl_cli.config.secrets:redact_command")(["drl", *self._session.arguments]))
+            typed = shlex.join(redact_command(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
-                outcome = load("drl_cli.search.run_search").run(record, request, MAKERS, typed)
+                outcome = run_search.run(record, request, MAKERS, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:
@@ -137,7 +149,7 @@ class Search:
             told = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
             told |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
             with contextlib.redirect_stdout(self._stdout):
-                self._output.line(json_line(told))
+                self._output.json_line(told)
 
     def _close(self, outcome, record, view):
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
@@ -148,7 +160,7 @@ class Search:
         if outcome.text:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
-            self._output.line(json_line({"search": _told(outcome, record)}))
+            self._output.json_line({"search": _told(outcome, record)})
         elif not self._quiet:
             for line in summary(outcome, record, view):
                 self._output.line(line)
@@ -156,11 +168,13 @@ class Search:
 
 def summary(outcome, record, view):
     """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
+    from drl_cli.search import trial_ranks
+
     groups = _groups(record)
     lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
     if groups:
         lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
-    again = load("drl_cli.search.trial_ranks:rescored")(record.data, record.trials)
+    again = trial_ranks.rescored(record.data, record.trials)
     for number, scores, _ in again:
         lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
     best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
@@ -186,7 +200,9 @@ def _best(record, number: int, word: str) -> str:
 
 def _groups(record):
     """Return the trials that have a run, best first, in a list for each experiment: other environments' scores say nothing."""
-    ranked = load("drl_cli.search.trial_ranks:ranked")(record.data, record.trials)
+    from drl_cli.search import trial_ranks
+
+    ranked = trial_ranks.ranked(record.data, record.trials)
     runs = [n for n, t in record.trials.items() if t.get("run_folder") and t["state"] != "failed"]
     ranked += [n for n in runs if n not in ranked and "rescore" not in record.trials[n]["point"]]
     groups = {}
@@ -218,19 +234,20 @@ def _title(data):
 
 def _told(outcome, record):
     """Return what ``--json`` says of the end."""
-    ranking = load("drl_cli.search.trial_ranks")
+    from drl_cli.search import trial_ranks
+
     trials = record.trials
     best = [
         {
             "trial": number,
-            "score": ranking.score_of(record.data, trials[number]["result"]),
+            "score": trial_ranks.score_of(record.data, trials[number]["result"]),
             "values": trials[number]["point"]["values"],
             "seed": trials[number]["point"]["seed"],
             "run_folder": trials[number].get("run_folder"),
         }
-        for number in ranking.ranked(record.data, trials)
+        for number in trial_ranks.ranked(record.data, trials)
     ]
-    again = [{"trial": n, "scores": scores} for n, scores, _ in ranking.rescored(record.data, trials)]
+    again = [{"trial": n, "scores": scores} for n, scores, _ in trial_ranks.rescored(record.data, trials)]
     return {
         "state": outcome.state,
         "exit_code": outcome.exit_code,

@@ -5,8 +5,7 @@ import threading
 import click
 
 from drl_cli.cli import console, figures, terminal
-from drl_cli.cli.search_view import SHOWN_STATE, short
-from drl_cli.extras import load
+from drl_cli.cli.search_view import SHOWN_STATE, STOPPING, short
 from drl_cli.process import seconds_since_start
 
 QUIET_S = 10.0  # between two plain lines that only tell how far it is
@@ -17,12 +16,14 @@ def open_watcher(view, session, plain=False, quiet=False):
     """Return a live table when stderr is a terminal to draw on, else plain lines; quiet ones only show failures."""
     stream = terminal.private_stderr()
     if plain or quiet or not console.fits_screen(stream) or terminal.in_ci():
-        return Lines(stream, view, quiet, terminal.use_color(stream, session))
-    picture = load("drl_cli.cli.search_table:picture")
-    return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture)
+        return SearchLines(stream, view, quiet, terminal.use_color(stream, session))
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.search_table import picture
+
+    return LiveScreen(terminal.rich_console(stream, session), view, picture)
 
 
-class Lines:
+class SearchLines:
     """One line for each change of a trial's state, and how far all is every ten seconds."""
 
     def __init__(self, stream, view, quiet=False, color=False, clock=seconds_since_start):
@@ -80,6 +81,3 @@ class Lines:
         text = click.style(text, fg=color) if color and self._color else text
         self._stream.write(f"{figures.clock(seconds):>7}  {text}\n")
         self._stream.flush()
-
-
-STOPPING = "Stopping: each trial saves a checkpoint (Ctrl-C again to quit without saving)."

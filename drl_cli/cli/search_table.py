@@ -5,7 +5,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import figures, search_screen, search_view, terminal
+from drl_cli.cli import figures, search_view, terminal
 
 TONES = {
     "running": "cyan",
@@ -58,7 +58,7 @@ def _table(view, shown, width, plain):
 
 
 def _now(view, spinner, interrupted):
-    text = search_screen.STOPPING if interrupted else view.phase
+    text = search_view.STOPPING if interrupted else view.phase
     if not text or spinner is None:
         return Text(text or " ", style="yellow" if interrupted else "")
     spinner.text = Text(text, style="yellow" if interrupted else "")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from drl_cli.cli import figures
-from drl_cli.extras import load
 
+STOPPING = "Stopping: each trial saves a checkpoint (Ctrl-C again to quit without saving)."
 SHOWN_STATE = {"pending": "waiting", "interrupted": "stopped early"}
 WORDS = ("trial", "run", "state")  # columns of words
 ORDER = ("running", "paused", "pending", "finished", "stopped", "failed", "interrupted")
@@ -56,13 +56,15 @@ class SearchView:
 
     def best(self):
         """Return the number of the best trial so far, or None."""
+        from drl_cli.search import trial_ranks
+
         known = {number: trial for number, trial in self.trials.items() if trial.get("result")}
-        ranked = load("drl_cli.search.trial_ranks:ranked")(self.data, known)
+        ranked = trial_ranks.ranked(self.data, known)
         return ranked[0] if ranked else None
 
     def rows(self, limit=None):
         """Return [(number, state, cells)]: running ones first, then by score; at most ``limit``."""
-        key = load("drl_cli.search.trial_ranks:key")
+        from drl_cli.search import trial_ranks
 
         def order(number):
             trial = self.trials[number]
@@ -71,7 +73,7 @@ class SearchView:
                 trial["state"] != "running",
                 trial["state"] == "pending",
                 not again,
-                key(self.data, trial.get("result")),
+                trial_ranks.key(self.data, trial.get("result")),
                 number,
             )
 

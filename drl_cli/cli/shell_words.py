@@ -16,8 +16,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from drl_cli import plugins
+from drl_cli.algorithms import table
+from drl_cli.config.result_names import NUMBER_FIELDS
 from drl_cli.errors import InputError
+from drl_cli.experiments.tuned_folder import shipped
 from drl_cli.extras import load
+from drl_cli.process import results_folder
+from drl_cli.runs.run_names import RUN_FOLDER
 
 MOST_RUNS = 30
 OWN_ENVS = ("drl/StatelessCartPole-v1",)  # acting.envs registers them
@@ -30,7 +35,7 @@ _REGISTERED = re.compile(r'\bid="([^"]+)"')
 def algorithms(context, _option, begun):
     """Names for --run, in any case."""
     _import(context)
-    return [name for name in load("drl_cli.algorithms.table:names")() if name.casefold().startswith(begun.casefold())]
+    return [name for name in table.names() if name.casefold().startswith(begun.casefold())]
 
 
 def environments(context, _option, begun):
@@ -41,7 +46,7 @@ def environments(context, _option, begun):
 
 def tuned_files(_context, _option, begun):
     """Names of tuned files."""
-    return [name for name in load("drl_cli.experiments.tuned_folder:shipped")() if name.startswith(begun)]
+    return [name for name in shipped() if name.startswith(begun)]
 
 
 def runs_and_files(context, option, begun):
@@ -52,8 +57,7 @@ def runs_and_files(context, option, begun):
 def fields(_context, _option, begun):
     """Fields of a result; behind ``min-`` too."""
     sign = "min-" if begun.startswith("min-") else ""
-    known = load("drl_cli.config.result_names:NUMBER_FIELDS")
-    return [sign + name for name in known if name.startswith(begun.removeprefix("min-"))]
+    return [sign + name for name in NUMBER_FIELDS if name.startswith(begun.removeprefix("min-"))]
 
 
 def settings(context: click.Context, _option: click.Parameter, begun: str) -> list:
@@ -74,19 +78,22 @@ def keys(context: click.Context, _option: click.Parameter, begun: str) -> list:
 
 def _keys(context: click.Context, name: str | None) -> list:
     """(key, meaning) of each key of the algorithm ``name``, of PPO's and SAC's common ones without a name."""
+    from drl_cli.config import key_rows
+
     _import(context)
-    listing, find = load("drl_cli.config.key_rows:keys"), load("drl_cli.algorithms.table:find")
     try:
-        schemas = [load(find(one).config) for one in ([name] if name else ["PPO", "SAC"])]
+        schemas = [load(table.find(one).config) for one in ([name] if name else ["PPO", "SAC"])]
     except InputError:
         return []
-    first, *others = [{key["key"]: key["meaning"] for key in listing(schema)} for schema in schemas]
+    first, *others = [{key["key"]: key["meaning"] for key in key_rows.keys(schema)} for schema in schemas]
     return [(key, meaning) for key, meaning in first.items() if all(key in other for other in others)]
 
 
 def _run_of_tuned_file(name: str | None) -> str | None:
-    path = load("drl_cli.experiments.tuned_folder:shipped")().get(str(name).removesuffix(".yaml"))
-    return load("drl_cli.experiments.tuned_files:run_and_env")(_text(path))[0] if path else None
+    from drl_cli.experiments.tuned_files import run_and_env
+
+    path = shipped().get(str(name).removesuffix(".yaml"))
+    return run_and_env(_text(path))[0] if path else None
 
 
 def one_of(words):
@@ -96,7 +103,7 @@ def one_of(words):
 
 def searches(context, _option, begun):
     """Ids of searches, from the names of their records."""
-    home = load("drl_cli.process:results_folder")(context.params.get("local_dir"))
+    home = results_folder(context.params.get("local_dir"))
     names = [name for folder in _folders(home) for name in os.listdir(folder.path)]
     ids = [name.removesuffix(".json").rpartition("_")[2] for name in names if _RECORD.fullmatch(name)]
     return [search for search in ids if search.startswith(begun)]
@@ -104,7 +111,7 @@ def searches(context, _option, begun):
 
 def experiment_files(_context, _option, begun):
     """Names of tuned files for -f, and files."""
-    names = [name for name in load("drl_cli.experiments.tuned_folder:shipped")() if name.startswith(begun)]
+    names = [name for name in shipped() if name.startswith(begun)]
     return names or [CompletionItem(begun, type="file")]
 
 
@@ -115,8 +122,8 @@ def runs(context, _option, begun):
     """
     if any(begun.startswith(sign) for sign in ("/", ".", "~")):
         return [CompletionItem(begun, type="file")]
-    home = load("drl_cli.process:results_folder")(context.params.get("local_dir"))
-    is_run = load("drl_cli.runs.run_names:RUN_FOLDER").fullmatch
+    home = results_folder(context.params.get("local_dir"))
+    is_run = RUN_FOLDER.fullmatch
     there = [
         (is_run(run)[1], os.path.join(experiment.path, run), run.rpartition("_")[2])
         for experiment in _folders(home)
@@ -143,7 +150,9 @@ def _import(context):
     """Import the modules of ``--import`` in the line; returns the names of environments that are registered then."""
     for name in (context.params.get("imports") if context else None) or ():
         with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stdout(None):
-            load("drl_cli.envs.make:import_module")(name)
+            from drl_cli.envs.make import import_module
+
+            import_module(name)
     return list(plugins.ENVIRONMENTS.all())
 
 

@@ -4,6 +4,8 @@ Used by every command. Sources: no-color.org, force-color.org, clig.dev.
 """
 
 import errno
+import json
+import math
 import os
 import select
 import shutil
@@ -84,12 +86,16 @@ def forget_stdout(session):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
 
 
-class Output:
+class Stdout:
     """Stdout, for results. When its reader leaves, a read-only command ends, one with ``keep_going`` goes on mute."""
 
     def __init__(self, session, keep_going=False):
         self._session = session
         self._keep_going = keep_going
+
+    def json_line(self, value):
+        """Write ``value`` as one line of strict JSON; see ``line``."""
+        self.line(json_line(value))
 
     def line(self, text=""):
         """Write ``text`` and a line break, and flush. Raises ReaderGone unless ``keep_going``."""
@@ -104,6 +110,19 @@ class Output:
                 forget_stdout(self._session)
         if not self._keep_going:
             raise ReaderGone
+
+
+def json_line(value):
+    """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
+    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def say(text, session=None, color=None):

@@ -5,12 +5,8 @@ Reads nothing of configs itself: ``experiments.spec`` turns flags and files into
 stdout leaves, training goes on.
 """
 
-import json
-import math
 import os
-import shlex
 import sys
-from pathlib import Path
 
 import click
 
@@ -19,17 +15,17 @@ from drl_cli.cli import (
     console,
     endings,
     exports,
-    figures,
     group,
     options,
     plan,
     run_options,
+    search,
     search_options,
     terminal,
 )
-from drl_cli.cli.view import RunView
-from drl_cli.errors import InputError
-from drl_cli.extras import load
+from drl_cli.cli.summary import command, summary, word_of
+from drl_cli.cli.view import GOALS, RunView
+from drl_cli.experiments import next_steps
 
 EXAMPLES = """
 drl train -f lunarlander-continuous-sac
@@ -40,7 +36,6 @@ drl train -f cartpole-ppo --restore ~/ray_results/default/RUN/checkpoint_000010 
 drl train --run PPO --env CartPole-v1 -s 'lr={loguniform: [1e-5, 1e-2]}' --num-samples 8 --scheduler ASHA --write best.yaml
 drl train --resume
 """
-GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
 
 
 class TrainCommand(group.Command):
@@ -70,7 +65,7 @@ def train(session, config_file, imports, as_json, **flags):
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, wishes, (as_json, quiet))
-    many = load("drl_cli.cli.search:run")(session, config_file, flags, wishes, (as_json, quiet, verbose))
+    many = search.run(session, config_file, flags, wishes, (as_json, quiet, verbose))
     if many is not None:
         return many
     spec, told = _spec(config_file, flags)
@@ -79,9 +74,12 @@ def train(session, config_file, imports, as_json, **flags):
 
 def _plan(session, config_file, flags, wishes, output):
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
-    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
+    from drl_cli.checks import search_plan
+    from drl_cli.experiments import search_spec
+
+    found = search_spec.asked(config_file, flags, wishes)
     if found is not None:
-        spec, trials = load("drl_cli.checks.search_plan:largest")(found)
+        spec, trials = search_plan.largest(found)
         notices = found.notices
     else:
         (spec, told), trials = _spec(config_file, flags), None
@@ -102,7 +100,11 @@ def _typed(flags):
 
 def _resumed(word, local_dirs):
     """Return the record of the search, or the folder of the run, that is meant by an id or a name."""
-    record = word and load("drl_cli.runs.search_folders:find_record")(word, run_options.roots(local_dirs))
+    if not word:
+        return None
+    from drl_cli.runs.search_folders import find_record
+
+    record = find_record(word, run_options.roots(local_dirs))
     return str(record) if record else run_options.place(word, local_dirs)
 
 
@@ -111,8 +113,9 @@ def _spec(config_file, flags):
     told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
-        specs = load("drl_cli.experiments.spec")
-        return (specs.from_file(config_file, flags)[0] if config_file else specs.from_flags(flags)), told
+        from drl_cli.experiments import spec
+
+        return (spec.from_file(config_file, flags)[0] if config_file else spec.from_flags(flags)), told
     finally:
         unsubscribe()
 
@@ -126,7 +129,7 @@ class Show:
         self._as_json = as_json
         self._quiet = self.is_quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
-        self._output = terminal.Output(session, keep_going=True)
+        self._output = terminal.Stdout(session, keep_going=True)
         self._diversion = terminal.Diversion()
         self._finished = None  # fields of that event
 
@@ -142,7 +145,9 @@ class Show:
         try:
             for kind, fields in told:
                 watcher(kind, fields)
-            outcome = load("drl_cli.experiments.run").run(spec, request)
+            from drl_cli.experiments import run
+
+            outcome = run.run(spec, request)
         except BaseException:
             watcher.close()
             self._after_failure(view)
@@ -166,7 +171,7 @@ class Show:
         if kind == "finished":
             self._finished = fields
         if kind == "result" and self._as_json:
-            self._output.line(json_line(fields["result"]))
+            self._output.json_line(fields["result"])
 
     def _last_word(self, watcher):
         """Say how the run ended, right before the process ends without coming back to ``run``."""
@@ -176,7 +181,7 @@ class Show:
         terminal.say(f"Interrupted: {told['text'] if told else 'nothing had begun'}")
         if told and self._as_json:
             names = ("state", "exit_code", "text", "run", "final", "best")
-            self._output.line(json_line({"finished": {name: told[name] for name in names}}))
+            self._output.json_line({"finished": {name: told[name] for name in names}})
 
     def _close(self, outcome, view, made):
         if outcome.exit_code and outcome.exit_code not in endings.INTERRUPTED:
@@ -185,7 +190,7 @@ class Show:
             paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
             told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
             paths = {name: path and str(path) for name, path in paths.items()}
-            self._output.line(json_line({"finished": {**told, **paths, **made.paths()}}))
+            self._output.json_line({"finished": {**told, **paths, **made.paths()}})
         elif not self._quiet:
             for line in [*summary(outcome, view, self._imports), *made.lines()]:
                 self._output.line(line)
@@ -193,73 +198,8 @@ class Show:
     def _after_failure(self, view):
         if view.run_folder and view.checkpoint and not self._quiet:
             terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
-            extra = load("drl_cli.experiments.next_steps:needed")(self._imports, view.env)
+            extra = next_steps.needed(self._imports, view.env)
             terminal.say(f"Go on with:      {command('train', '--resume', word_of(view.run_folder), *extra)}")
-
-
-def summary(outcome, view, imports=()):
-    """Return the lines that end a run: what it reached, where it is, and the commands that come next.
-
-    ``imports``: modules of ``--import``, which the next commands need too.
-    """
-    next_steps = load("drl_cli.experiments.next_steps")
-    extra = next_steps.needed(imports, view.env)
-    why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
-    lines = [
-        "",
-        f"{view.algorithm} on {view.env} {outcome.state}{why}",
-        f"  Results   {figures.with_tilde(str(outcome.run_folder))}",
-    ]
-    if outcome.best:
-        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{_score(view.best)}")
-    if outcome.final:
-        lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
-    if outcome.best or outcome.final:
-        run = word_of(outcome.run_folder)
-        play, score = command("rollout", run, *extra), command("evaluate", run, *extra)
-        lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
-        if outcome.state != "finished" and outcome.final:
-            lines += [f"  Go on     {command('train', '--resume', run, *extra)}"]
-    if modules := next_steps.modules_of_this_folder(imports, view.env):
-        where = shlex.quote(os.getcwd())
-        lines.append(f"  Needs     {', '.join(modules)} of {where}; elsewhere put PYTHONPATH={where} before drl")
-    return lines
-
-
-def _score(best: dict | None) -> str:
-    """The score of the best checkpoint as best.json holds it, which is what ``drl runs`` shows."""
-    if best is None or best.get("value") is None:
-        return ""
-    kind = "evaluation" if best.get("metric") == GOALS[0] else "training reward"
-    return f"  ({kind} {figures.reward(best['value'])})"
-
-
-def word_of(run_folder: os.PathLike | str) -> str:
-    """Return what the other commands call the run: its id where they find it by that, else its path."""
-    path = Path(run_folder).absolute()
-    try:
-        found = run_options.place(path.name.rpartition("_")[2])
-    except InputError:
-        return str(path)
-    return path.name.rpartition("_")[2] if Path(found) == path else str(path)
-
-
-def command(*words):
-    """Return ``drl`` and ``words`` as they can be pasted into a shell."""
-    return shlex.join(["drl", *(str(word) for word in words)])
-
-
-def json_line(value):
-    """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
-    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
-
-
-def _finite(value):
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _given(value):

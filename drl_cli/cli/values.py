@@ -7,7 +7,7 @@ import click
 from drl_cli.errors import suggestion
 
 
-class Choice(click.Choice):
+class OneOf(click.Choice):
     """One of a few words."""
 
     def convert(self, value, param, context):

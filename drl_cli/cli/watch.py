@@ -10,9 +10,8 @@ import click
 
 from drl_cli.cli import console, group, options, run_options, shell_words, terminal
 from drl_cli.cli.endings import INTERRUPTED
-from drl_cli.cli.train import GOALS, command, json_line, summary
-from drl_cli.cli.view import RunView
-from drl_cli.extras import load
+from drl_cli.cli.summary import command, summary
+from drl_cli.cli.view import GOALS, RunView
 
 EXAMPLES = """
 drl watch
@@ -41,11 +40,13 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
     JSON: one object per iteration as in result.json, then {"finished": {"state", "text", "exit_code", "run", "final",
     "best"}}; state is finished, interrupted, failed or died.
     """
+    from drl_cli.runs import find, run_summary
+    from drl_cli.runs.follow import Follower
+
     roots = run_options.roots(local_dirs)
-    finding = load("drl_cli.runs.find")
-    path = finding.find_run(word, roots) if word else finding.newest(roots)
-    run = load("drl_cli.runs.run_summary:read")(path)
-    follower = load("drl_cli.runs.follow:Follower")(path, all_rows=as_json)
+    path = find.find_run(word, roots) if word else find.newest(roots)
+    run = run_summary.read(path)
+    follower = Follower(path, all_rows=as_json)
     view = view_of(run)
     clock = _Clock(follower)
     events = follower.poll()
@@ -113,17 +114,19 @@ def _follow(follower, events, watcher, listen):
 
 
 def _listener(session, as_json):
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
 
     def listen(kind, fields):
         if as_json and kind == "result":
-            output.line(json_line(fields["result"]))
+            output.json_line(fields["result"])
 
     return listen
 
 
 def _close(session, run, ended, as_json):
-    run = load("drl_cli.runs.run_summary:read")(run.path)
+    from drl_cli.runs import run_summary
+
+    run = run_summary.read(run.path)
     last = run.checkpoints[-1] if run.checkpoints else None
     paths = {
         "run": str(run.path),
@@ -131,9 +134,9 @@ def _close(session, run, ended, as_json):
         "best": run.best_checkpoint and str(run.path / run.best_checkpoint),
     }
     told = {"state": ended["state"], "text": ended.get("text") or "", "exit_code": ended.get("exit_code")}
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line({"finished": {**told, **paths}}))
+        output.json_line({"finished": {**told, **paths}})
         return
     if told["state"] not in ("finished", "interrupted"):
         terminal.say(f"The run {told['state']}: {told['text']}", session, "red")

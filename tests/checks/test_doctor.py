@@ -163,14 +163,14 @@ def test_probe_that_breaks_is_a_finding_and_the_others_go_on():
 )
 def test_library_is_tried_in_a_process_that_may_crash_or_hang(code, text):
     limit_s = 2.0 if "sleep" in code else 60.0  # a busy machine takes its time to start Python
-    found, _ = library_probes.attempt(library_probes.Trial("x", code, "pip install x", limit_s=limit_s))
+    found, _ = library_probes.attempt(library_probes.LibraryProbe("x", code, "pip install x", limit_s=limit_s))
     assert found.text == text
     assert (found.state, found.mend) == (("ok", None) if text == "fine" else ("fail", "pip install x"))
 
 
 def test_optional_library_that_breaks_is_only_a_note():
     found, _ = library_probes.attempt(
-        library_probes.Trial("x", "raise OSError('no')", "cure", is_needed=False, limit_s=20.0)
+        library_probes.LibraryProbe("x", "raise OSError('no')", "cure", is_needed=False, limit_s=20.0)
     )
     assert found.state == "note"
 

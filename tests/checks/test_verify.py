@@ -60,7 +60,7 @@ def test_network_that_is_not_registered_here_is_no_damage(pendulum_run, monkeypa
     def unknown(_):
         raise InputError("No model is registered as 'mine'.")
 
-    monkeypatch.setattr(verify.reading, "policy_spec", unknown)
+    monkeypatch.setattr(verify.policy_from_manifest, "policy_spec", unknown)
     found = verify.verify(pendulum_run / "checkpoint_000010")
     assert (found.damage, found.note) == (
         None,

@@ -5,7 +5,7 @@ import pytest
 import watched
 
 from drl_cli.cli import console, terminal
-from drl_cli.cli.view import RunView
+from drl_cli.cli.view import STOPPING, RunView
 
 
 class Clock:
@@ -149,7 +149,7 @@ def test_interrupt_is_said_once():
     stream = open(write, "w", encoding="utf-8")  # noqa: SIM115 - closed below
     plain = console.PlainConsole(stream, RunView(), Clock())
     plain.interrupt(2)
-    plain("stopping", {"text": console.STOPPING})
+    plain("stopping", {"text": STOPPING})
     stream.close()
     with open(read, encoding="utf-8") as file:
         assert file.read().count("Stopping: saving a checkpoint (Ctrl-C again to quit without saving).") == 1

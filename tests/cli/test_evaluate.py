@@ -6,7 +6,6 @@ from typing import NamedTuple
 import pytest
 
 from drl_cli import cli
-from drl_cli.cli import evaluate
 
 
 class Scored(NamedTuple):
@@ -30,8 +29,7 @@ def scores(monkeypatch):
         lower, is_cut = 100.0 if explore else 0.0, max_steps == 11
         return [Scored(seed - lower, 10 + i, seed, True, is_cut and i > 0) for i, seed in enumerate(seeds)]
 
-    loaded = evaluate.load
-    monkeypatch.setattr(evaluate, "load", lambda name: score if name == "drl_cli.actors.tester:score" else loaded(name))
+    monkeypatch.setattr("drl_cli.actors.tester.score", score)
     return calls
 
 

@@ -1,8 +1,6 @@
 """A person's own defaults: file and variables, their order, and that a wrong one is refused with its place."""
 
 import os
-import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -37,9 +35,9 @@ def given(monkeypatch):
             seen.update(flags)
             raise ConfigError("seen")
 
-        fake = SimpleNamespace(from_flags=from_flags, from_file=lambda _, flags: from_flags(flags))
-        monkeypatch.setitem(sys.modules, "drl_cli.experiments.spec", fake)
-        monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", SimpleNamespace(asked=lambda *_: None))
+        monkeypatch.setattr(spec, "from_flags", from_flags)
+        monkeypatch.setattr(spec, "from_file", lambda _, flags: from_flags(flags))
+        monkeypatch.setattr("drl_cli.experiments.search_spec.asked", lambda *_: None)
         assert cli.main(["train", *words]) == 2
         return seen
 

@@ -134,7 +134,7 @@ def test_interrupt_prints_what_was_played(capsys):
 
     lines = []
     with pytest.raises(KeyboardInterrupt):
-        rollout._play(episodes(), [], played_as.Lines(SimpleNamespace(line=lines.append), False))
+        rollout._play(episodes(), [], played_as.EpisodeLines(SimpleNamespace(line=lines.append), False))
     assert lines[0] == "Episode #0: reward: 3.0"
     assert lines[1].startswith("1 episode: reward 3.0 ")
 
@@ -223,12 +223,12 @@ def test_progress_is_kept_in_a_file_while_it_plays(pendulum_run, capsys, tmp_pat
     seen = []
     progress = tmp_path / "__progress_t.jsonl"
 
-    class Spying(played_as.Lines):
+    class Spying(played_as.EpisodeLines):
         def add(self, episode):
             seen.append(progress.read_text())
             super().add(episode)
 
-    monkeypatch.setattr(played_as, "Lines", Spying)
+    monkeypatch.setattr(played_as, "EpisodeLines", Spying)
     arguments = (pendulum_run, "--config", "{horizon: 3}", "--out", tmp_path / "t.jsonl", "--track-progress")
     played(capsys, *arguments, "--episodes", 3)
     assert seen == ["0 / 3 episodes completed", "1 / 3 episodes completed", "2 / 3 episodes completed"]

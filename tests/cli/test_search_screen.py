@@ -108,7 +108,7 @@ def test_trial_that_is_trained_again_names_its_origin(view):
 
 def test_plain_lines_tell_each_change_once():
     stream = io.StringIO()
-    lines = search_screen.Lines(stream, SearchView(DATA, "", ""), clock=lambda: 61.0)
+    lines = search_screen.SearchLines(stream, SearchView(DATA, "", ""), clock=lambda: 61.0)
     for fields in (TRIALS[3], trial(3, "running"), trial(3, "running", 5.0, 10), TRIALS[0], TRIALS[2]):
         lines("trial", fields)
     assert stream.getvalue().splitlines() == [
@@ -120,7 +120,7 @@ def test_plain_lines_tell_each_change_once():
 
 def test_quiet_lines_only_tell_failures():
     stream = io.StringIO()
-    lines = search_screen.Lines(stream, SearchView(DATA, "", ""), quiet=True, clock=lambda: 61.0)
+    lines = search_screen.SearchLines(stream, SearchView(DATA, "", ""), quiet=True, clock=lambda: 61.0)
     for fields in TRIALS:
         lines("trial", fields)
     lines("phase", {"text": "starting Ray"})
@@ -148,18 +148,15 @@ class World:
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     made = World(tmp_path)
-    loads = {
-        "drl_cli.search.search_record:Record": SimpleNamespace(new=lambda data: made),
-        "drl_cli.search.run_search": made,
-    }
-    monkeypatch.setattr(search, "load", lambda name, load=search.load: loads.get(name) or load(name))
+    monkeypatch.setattr("drl_cli.search.search_record.Record", SimpleNamespace(new=lambda data: made))
+    monkeypatch.setattr("drl_cli.search.run_search.run", made.run)
     return made
 
 
 def start(world, as_json=False, quiet=False, arguments=()):
     session = terminal.Session(arguments=list(arguments))
     found = SimpleNamespace(data=DATA, notices=[])
-    return search.Search(session, as_json, quiet, False).start(found)
+    return search.SearchRun(session, as_json, quiet, False).start(found)
 
 
 def test_end_names_the_best_where_it_is_and_what_comes_next(world, capsys):

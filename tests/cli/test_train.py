@@ -60,11 +60,10 @@ def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    monkeypatch.setitem(
-        sys.modules, "drl_cli.experiments.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
-    )
-    monkeypatch.setitem(sys.modules, "drl_cli.experiments.run", SimpleNamespace(run=made.run))
-    monkeypatch.setitem(sys.modules, "drl_cli.cli.search", SimpleNamespace(run=lambda *given: None))
+    monkeypatch.setattr("drl_cli.experiments.spec.from_flags", made.from_flags)
+    monkeypatch.setattr("drl_cli.experiments.spec.from_file", made.from_file)
+    monkeypatch.setattr("drl_cli.experiments.run.run", made.run)
+    monkeypatch.setattr(train.search, "run", lambda *given: None)
     return made
 
 
@@ -247,7 +246,7 @@ def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monk
         events.report("notice", text="X-v2 runs as X-v3")
         return world.specs[0]
 
-    monkeypatch.setitem(sys.modules, "drl_cli.experiments.spec", SimpleNamespace(from_flags=from_flags))
+    monkeypatch.setattr("drl_cli.experiments.spec.from_flags", from_flags)
     cli.main(["train"])
     assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
 
