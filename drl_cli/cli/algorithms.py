@@ -35,7 +35,7 @@ INDENT = 4
     help="Only keys with WORD in them; repeatable.",
 )
 @options.import_option("Which")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def algorithms(session, name, wanted, imports, as_json):

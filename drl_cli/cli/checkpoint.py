@@ -45,10 +45,10 @@ checkpoint = group.of_commands(
 
 @click.command("info", cls=group.Command, examples=INFO_EXAMPLES)
 @click.argument("path", shell_complete=shell_words.runs)
-@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
+@options.latest_option(WHICH)
 @options.import_option(WHICH)
 @group.option("--arrays", is_flag=True, help="List every array with its shape.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def info(session, path, latest, imports, arrays, as_json):
@@ -184,8 +184,8 @@ def _shape(shape):
     help="Also every other checkpoint of its run; in a folder of runs, all.",
 )
 @options.import_option(WHICH)
-@group.option("-q", "--quiet", is_flag=True, help="Only what is damaged.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option("Only what is damaged.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def verify(session, paths, every, imports, quiet, as_json):

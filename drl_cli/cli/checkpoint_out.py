@@ -42,7 +42,7 @@ def _by_ending(out):
 
 @click.command("export", cls=group.Command, examples=EXPORT_EXAMPLES)
 @click.argument("path", shell_complete=shell_words.runs)
-@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
+@options.latest_option(WHICH)
 @group.option(
     "--format",
     "form",
@@ -60,8 +60,8 @@ def _by_ending(out):
     help="File or folder to make.",
 )
 @options.import_option(WHICH)
-@group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option()
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def export(session, path, latest, form, out, imports, quiet, as_json):
@@ -118,8 +118,8 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     help="File to make; .tar.gz or .zip.",
 )
 @group.option("--with-replay", is_flag=True, group=OUT, help="Take replays along, which may be large.")
-@group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option()
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def pack(session, path, out, with_replay, quiet, as_json):
@@ -158,8 +158,8 @@ def pack(session, path, out, with_replay, quiet, as_json):
     shell_complete=shell_words.folders,
     help="Folder in which the checkpoint or run goes; made if need be.",
 )
-@group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option()
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def unpack(session, file, out, quiet, as_json):

@@ -7,7 +7,7 @@ import click
 
 from drl_cli.analysis import published, run_groups
 from drl_cli.analysis.scores import MEANING
-from drl_cli.cli import figures, group, options, run_options, shell_words, terminal, values
+from drl_cli.cli import figures, group, options, rich_tables, run_options, shell_words, terminal, values
 from drl_cli.errors import RunFolderError
 
 EXAMPLES = """
@@ -53,8 +53,8 @@ _compare_options = options.apply(
             help="Add figures that other projects publish, with their conditions.",
         ),
         run_options.local_dir_option(HOW),
-        group.option("-q", "--quiet", is_flag=True, help="Only the tables."),
-        group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+        options.quiet_option("Only the tables."),
+        options.json_option,
         options.speech_options,
     ]
 )
@@ -91,7 +91,7 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
     if as_json:
         output.json_line(document)
         return
-    for line in _page(document, run_options.console(session), quiet):
+    for line in _page(document, rich_tables.console(session), quiet):
         output.line(line)
     notices = [*document["notices"], *((document["published"] or {}).get("notices", ()))]
     for line in notices:
@@ -126,32 +126,21 @@ def _page(document, console, quiet):
     return lines
 
 
-def _grid(names, left=1):
-    """A rich Table without lines: the first ``left`` columns left-aligned, numbers to the right."""
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for place, name in enumerate(names):
-        first = place < left
-        grid.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
-    return grid
-
-
 def _scores(document, entries, console):
-    pm = run_options.plus_minus(sys.stdout)
+    pm = terminal.plus_minus(sys.stdout)
     names = ["", "seeds", f"mean {pm} sd", "IQM [95 %]", "steps", "time"]
     names += [f"to {document['goal']:g}"] if document["goal"] is not None else []
-    grid = _grid(names)
-    number = run_options.number
+    grid = rich_tables.grid(names, left=[""], folded=[""])
+    number = figures.score
     for entry in entries:
         sd = "" if entry["sd"] is None else f" {pm} {number(entry['sd'])}"
-        iqm = f"{number(entry['iqm'])} {run_options.interval(entry['iqm_low'], entry['iqm_high'])}".rstrip()
+        iqm = f"{number(entry['iqm'])} {figures.interval(entry['iqm_low'], entry['iqm_high'])}".rstrip()
         cells = [entry["label"], str(entry["n"]), number(entry["mean"]) + sd, iqm]
         cells += [figures.count(entry["steps"]), figures.clock(entry["seconds"])]
         if document["goal"] is not None:
             cells.append(_reached(entry))
         grid.add_row(*cells)
-    return run_options.rendered([grid], console)
+    return rich_tables.rendered([grid], console)
 
 
 def _reached(entry):
@@ -167,24 +156,24 @@ ONE_SEED = "One run says nothing about the next: no P(X > Y) beside it. Train mo
 
 def _improvement(pairs, console):
     told = [pair for pair in pairs if pair["low"] is not None]
-    grid = _grid(["", "probability", "95 %"])
+    grid = rich_tables.grid(["", "probability", "95 %"], left=[""], folded=[""])
     for pair in told:
         grid.add_row(
             f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", f"[{pair['low']:.2f}, {pair['high']:.2f}]"
         )
-    lines = run_options.rendered([grid], console) if told else []
+    lines = rich_tables.rendered([grid], console) if told else []
     return [*lines, *([ONE_SEED] if len(told) < len(pairs) else [])]
 
 
 def _scaled(document, console):
     if not document["scaled"]:
         return []
-    grid = _grid(["", "scaled IQM", "95 %"])
+    grid = rich_tables.grid(["", "scaled IQM", "95 %"], left=[""], folded=[""])
     for entry in document["scaled"]:
         between = "" if entry["iqm_low"] is None else f"[{entry['iqm_low']:.2f}, {entry['iqm_high']:.2f}]"
         grid.add_row(entry["label"], f"{entry['iqm']:.2f}", between)
     note = "Scaled: 0 is the lowest run of each environment here, 1 the highest."
-    return [*run_options.rendered([grid], console), note]
+    return [*rich_tables.rendered([grid], console), note]
 
 
 def _published(told, env, console):
@@ -192,22 +181,23 @@ def _published(told, env, console):
     best = [figure for figure in told["best"] if figure["compared_with"] == env and figure not in found]
     if not found and not best:
         return [f"No published figure for {env} is shipped."]
-    pm = run_options.plus_minus(sys.stdout)
+    pm = terminal.plus_minus(sys.stdout)
     family = published.family(env)
-    grid = _grid(["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"], left=3)
+    names = ["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"]
+    grid = rich_tables.grid(names, left=names[:3], folded=names[:3])
     for figure in [*found, *best]:
-        sd = "" if figure["sd"] is None else f" {pm} {run_options.number(figure['sd'])}"
+        sd = "" if figure["sd"] is None else f" {pm} {figures.score(figure['sd'])}"
         name = figure["algorithm"] + (f" ({figure['note']})" if figure["note"] else "")
         grid.add_row(
             figure["source"],
             name + (" *" if figure in best else ""),
             figure["env"].removeprefix(family).removeprefix("-"),
-            run_options.number(figure["mean"]) + sd,
+            figures.score(figure["mean"]) + sd,
             figures.count(figure["steps"]),
             figure["measures"],
             str(figure["seeds"]),
         )
-    lines = run_options.rendered([grid], console)
+    lines = rich_tables.rendered([grid], console)
     return [*lines, *(["* the highest published figure, by another algorithm"] if best else [])]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from drl_cli.cli import group, options, run_options, shell_words, terminal
+from drl_cli.cli import figures, group, options, rich_tables, run_options, shell_words, terminal
 from drl_cli.errors import ConfigError, RunFolderError, suggestion
 
 EXAMPLES = """
@@ -25,8 +25,8 @@ drl diff mine.yaml:first mine.yaml:second --json
     "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."
 )
 @options.import_option(run_options.WHICH)
-@group.option("-q", "--quiet", is_flag=True, help="Only the rows, no explanations.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option("Only the rows, no explanations.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
@@ -50,7 +50,7 @@ def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
     if as_json:
         output.json_line(document(left, right, rows, hidden))
         return
-    for line in table(left, right, rows, run_options.console(session)) if rows else ():
+    for line in table(left, right, rows, rich_tables.console(session)) if rows else ():
         output.line(line)
     if quiet:
         return
@@ -129,18 +129,18 @@ def document(left, right, rows, hidden):
 
 def table(left, right, rows, console):
     """Return the lines of the table of ``rows`` (see ``config_diff.differences``)."""
-    from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    names = [run_options.shorten(side.label, max(12, (console.width - 30) // 2), sys.stdout) for side in (left, right)]
+    grid = rich_tables.grid(())
+    ascii_only, room = not terminal.is_unicode(sys.stdout), max(12, (console.width - 30) // 2)
+    names = [figures.shorten(side.label, room, ascii_only) for side in (left, right)]
     grid.add_column("key", overflow="fold", max_width=max(20, 2 * console.width // 5))
     for name in names:
         grid.add_column(name, overflow="fold", min_width=12)
     for key, a, b in rows:
         shown = [Text(*_shown(side, key, value)) for side, value in ((left, a), (right, b))]
         grid.add_row(key.removeprefix("config."), *shown)
-    return run_options.rendered([grid], console)
+    return rich_tables.rendered([grid], console)
 
 
 def _shown(side, key, value):

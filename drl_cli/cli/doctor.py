@@ -10,7 +10,7 @@ import click
 
 from drl_cli.checks import doctor as checks
 from drl_cli.checks.findings import failed
-from drl_cli.cli import findings, group, options, terminal
+from drl_cli.cli import group, options, tables, terminal
 
 EXAMPLES = """
 drl doctor
@@ -23,8 +23,8 @@ drl doctor --json | jq '.findings[] | select(.state == "fail")'
 @group.option(
     "--quick", is_flag=True, group="How", help="Leave out what takes seconds: loading TensorFlow, Ray and others."
 )
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@group.option("-q", "--quiet", is_flag=True, help="Only what is not as it should be.")
+@options.json_option
+@options.quiet_option("Only what is not as it should be.")
 @options.speech_options
 @click.pass_obj
 def doctor(session, quick, as_json, quiet):
@@ -42,7 +42,7 @@ def doctor(session, quick, as_json, quiet):
     if as_json:
         output.line(json.dumps({"ok": not is_broken, "findings": [one._asdict() for one in found]}))
         return int(is_broken)
-    for line in findings.lines_of(found, terminal.width(), terminal.use_color(sys.stdout, session), quiet):
+    for line in tables.finding_lines(found, terminal.width(), terminal.use_color(sys.stdout, session), quiet):
         output.line(line)
     counts = {state: sum(one.state == state for one in found) for state in ("fail", "warn")}
     told = f"{counts['fail']} broken" if is_broken else "Nothing is broken"

@@ -9,7 +9,7 @@ import sys
 import click
 
 from drl_cli.checks.findings import failed
-from drl_cli.cli import figures, findings, group, options, shell_words, tables, terminal, values
+from drl_cli.cli import figures, group, options, shell_words, tables, terminal, values
 
 TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
 CHECK_EXAMPLES = """
@@ -45,8 +45,8 @@ env = group.of_commands(
 @group.option("--seed", type=options.COUNT, metavar="N", default=0, show_default=True, group="How", help="First seed.")
 @group.option("--config", metavar="OBJECT", group="How", help="An object with env_config, as for drl train, or @FILE.")
 @options.import_option("How")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@group.option("-q", "--quiet", is_flag=True, help="Only what is not as it should be.")
+@options.json_option
+@options.quiet_option("Only what is not as it should be.")
 @options.speech_options
 @click.pass_obj
 def check(session, env_id, config, imports, as_json, quiet, **how):
@@ -95,7 +95,7 @@ def sheet(report, width, color=False, quiet=False):
     if text and not quiet:
         lines += [f"{report['id']}", *tables.paragraph(text["obs"], width, 9, "observes")]
         lines += [*tables.paragraph(text["action"], width, 9, "actions"), ""]
-    lines += findings.lines_of(report["findings"], width, color, quiet)
+    lines += tables.finding_lines(report["findings"], width, color, quiet)
     played = report["random_policy"]
     if played and played.get("score") and not quiet:
         lines += ["", *tables.paragraph(_score(played["score"]), width, 8, "random")]
@@ -106,7 +106,7 @@ def sheet(report, width, color=False, quiet=False):
 
 
 def _score(score):
-    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
+    pm = terminal.plus_minus(sys.stdout)
     low, high = score.get("iqm_low"), score.get("iqm_high")
     interval = "" if low is None else f" [{figures.reward(low)}, {figures.reward(high)}]"
     return (

@@ -24,7 +24,7 @@ drl envs --import my_package my_package/ --json
 @group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
 @group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
 @options.import_option("Which")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def envs(session, pattern, only_ids, every, imports, as_json):

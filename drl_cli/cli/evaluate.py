@@ -10,7 +10,17 @@ import sys
 
 import click
 
-from drl_cli.cli import evaluate_data, figures, group, options, rllib_options, run_options, shell_words, terminal
+from drl_cli.cli import (
+    evaluate_data,
+    figures,
+    group,
+    options,
+    rich_tables,
+    rllib_options,
+    run_options,
+    shell_words,
+    terminal,
+)
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 
 EXAMPLES = """
@@ -57,9 +67,7 @@ _evaluate_options = options.apply(
             group=HOW,
             help="Exit with 4 unless each greedy score meets it: mean, iqm, iqm_low, … (as --json has them); repeatable.",
         ),
-        group.option(
-            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
-        ),
+        options.latest_option(WHERE),
         group.option(
             "--env",
             metavar="ID",
@@ -76,8 +84,8 @@ _evaluate_options = options.apply(
         options.run_option(WHERE),
         options.import_option(WHERE),
         *evaluate_data.OPTIONS,
-        group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
-        options.quiet_option,
+        options.json_option,
+        options.quiet_option("Nothing on stderr but warnings and errors."),
         options.speech_options,
         rllib_options.of("evaluate"),
     ]
@@ -212,44 +220,32 @@ def _score(subject, seeds, explore, max_steps):
 
 def table(document, console):
     """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
-    from rich import box
-    from rich.table import Table
-
     rows, seeds = document["checkpoints"], document["seeds"]
-    pm = "±" if terminal.is_unicode(console.file) else "+/-"
-    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
-    grid = Table(box=lines, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
-    for name in ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length"):
-        grid.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
+    pm = terminal.plus_minus(console.file)
+    names = ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length")
+    grid = rich_tables.ruled(names, ["policy"], (1, 0), console)
     for number, row in enumerate(rows, 1):
         for name in ("greedy", "stochastic"):
             if name in row:
                 grid.add_row(str(number) if name == "greedy" else "", name, *_cells(row[name], pm))
-    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
-    with console.capture() as capture:
-        for number, row in enumerate(rows, 1):
-            console.print(
-                f"{number}  {row['path']}\n"
-                f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
-                f"{figures.count(row['timesteps_total'])} steps",
-                soft_wrap=True,
-            )
-        console.print(f"\n{document['episodes']} episodes per score, seeds {seeds[0]} to {seeds[-1]}.", soft_wrap=True)
-        console.print(grid)
-    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+    rich_tables.widen(console, grid)
+    heads = [
+        f"{number}  {row['path']}\n"
+        f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
+        f"{figures.count(row['timesteps_total'])} steps"
+        for number, row in enumerate(rows, 1)
+    ]
+    about = f"\n{document['episodes']} episodes per score, seeds {seeds[0]} to {seeds[-1]}."
+    return rich_tables.rendered([*heads, about, grid], console)
 
 
 def _cells(score, pm):
-    interval = "" if score["iqm_low"] is None else f" [{_short(score['iqm_low'])}, {_short(score['iqm_high'])}]"
+    interval = f" {figures.interval(score['iqm_low'], score['iqm_high'])}".rstrip()
     return (
-        f"{_short(score['mean'])} {pm} {_short(score['sd'])}",
-        _short(score["median"]),
-        _short(score["iqm"]) + interval,
-        _short(score["min"]),
-        _short(score["max"]),
+        f"{figures.score(score['mean'])} {pm} {figures.score(score['sd'])}",
+        figures.score(score["median"]),
+        figures.score(score["iqm"]) + interval,
+        figures.score(score["min"]),
+        figures.score(score["max"]),
         f"{score['length_mean']:,.0f}",
     )
-
-
-def _short(value):
-    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, terminal, values
+from drl_cli.cli import figures, group, rich_tables, terminal, values
 from drl_cli.cli.options import typed_object
 
 PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
@@ -92,23 +92,13 @@ def _facts(candidate):
 
 def table(document, console):
     """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
-    from rich import box
-    from rich.table import Table
-
-    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
-    grid = Table(box=lines, pad_edge=False, padding=(0, 1, 0, 1), header_style="bold")
-    for name in ("", "estimate", "return", "95 %", "gain"):
-        grid.add_column(name, justify="left" if name == "estimate" else "right", no_wrap=True)
+    grid = rich_tables.ruled(("", "estimate", "return", "95 %", "gain"), ["estimate"], (1, 1), console)
     for number, row in enumerate(document["checkpoints"], 1):
         for name, at in ROWS:
             grid.add_row(str(number) if name == ROWS[0][0] else "", name, *_cells(row, at))
-    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
-    with console.capture() as capture:
-        for number, row in enumerate(document["checkpoints"], 1):
-            for line in _lines(number, row):
-                console.print(line, soft_wrap=True)
-        console.print(grid)
-    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+    rich_tables.widen(console, grid)
+    heads = [line for number, row in enumerate(document["checkpoints"], 1) for line in _lines(number, row)]
+    return rich_tables.rendered([*heads, grid], console)
 
 
 def _lines(number, row):

@@ -11,13 +11,14 @@ import click
 
 from drl_cli.algorithms import table
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal
+from drl_cli.cli.train import train
 from drl_cli.errors import suggestion
 
 TABLE = {
     "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
     "show": ("drl_cli.cli.example:show_example", "Show one: what it is for, what was measured, its settings."),
     "get": ("drl_cli.cli.example:show_example", "The same as show, in RLlib's word."),
-    "run": ("drl_cli.cli.example_run:run_example", "Train with one; takes every option of drl train."),
+    "run": ("drl_cli.cli.example:run_example", "Train with one; takes every option of drl train."),
 }
 EXAMPLES = """
 drl example list
@@ -30,6 +31,11 @@ LIST_EXAMPLES = """
 drl example list
 drl example list --env CartPole-v1
 drl example list --run SAC --json
+"""
+RUN_EXAMPLES = """
+drl example run cartpole-ppo
+drl example run lunarlander-continuous-sac --seed 3 -s num_workers=0
+drl example run pendulum-sac --plan
 """
 WIDE = 100  # columns from which algorithm and environment have columns of their own
 
@@ -54,7 +60,7 @@ example = group.of_commands(
     shell_complete=shell_words.environments,
     help="Those for one environment, whatever its version.",
 )
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def list_examples(session, words, run, env, as_json):
@@ -103,7 +109,7 @@ def _workers(one):
 
 @click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")
 @click.argument("name", shell_complete=shell_words.tuned_files)
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def show_example(session, name, as_json):
@@ -143,3 +149,17 @@ def _seconds(value):
 
 def _short(value):
     return "-" if value is None else f"{value:,g}"
+
+
+@click.command("run", cls=group.Command, examples=RUN_EXAMPLES)
+@click.argument("name", shell_complete=shell_words.tuned_files)
+@click.pass_context
+def run_example(context, name, **asked):
+    """Train with the tuned file NAME; what is typed beside it overrides it, as with drl train -f."""
+    from drl_cli.experiments import tuned_files
+
+    found = tuned_files.find(name)
+    return context.invoke(train, config_file=found.name, **asked)
+
+
+run_example.params += [parameter for parameter in train.params if parameter.name != "config_file"]

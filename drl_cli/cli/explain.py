@@ -30,7 +30,7 @@ WHICH, OVER = "Which values", "Over a file"
 @group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
 @group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=OVER, help="As for drl train -f; repeatable.")
 @options.import_option(OVER)
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def explain(session, target, given, wanted, as_json, imports, **over):

@@ -40,6 +40,18 @@ def reward(value):
     return f"{value:,.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
+def score(value):
+    """One digit after the point below 1000, none above; ``-`` for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def interval(low, high):
+    """``[1.0, 2.0]``, or an empty text without one."""
+    return "" if low is None or high is None else f"[{score(low)}, {score(high)}]"
+
+
 def estimates(found):
     """What recorded episodes say of a policy (``off_policy_estimator`` of a result): the steadier estimate, and how sure."""
     method = "wis" if "wis" in found else "is"

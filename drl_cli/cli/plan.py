@@ -7,7 +7,7 @@ import json
 import sys
 
 from drl_cli.checks.findings import Finding
-from drl_cli.cli import figures, findings, group, options, tables, terminal
+from drl_cli.cli import figures, group, tables, terminal, train_options
 from drl_cli.errors import ResourcesExhausted
 
 LABEL = 11
@@ -16,7 +16,7 @@ EXIT_CODE = ResourcesExhausted.exit_code
 option = group.option(
     "--plan",
     is_flag=True,
-    group=options.WHAT,
+    group=train_options.WHAT,
     help="Train nothing: show config, processes, memory, disk and the expected time; refuse what cannot fit.",
 )
 
@@ -83,7 +83,7 @@ def sheet(told, width, color=False):
         facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes an env step{full}"))
     for name, text in [*facts, *_time(told)]:
         lines += tables.paragraph(text, width, LABEL, name or None)
-    lines += ["", *findings.lines_of([Finding(**one) for one in told["findings"]], width, color), ""]
+    lines += ["", *tables.finding_lines([Finding(**one) for one in told["findings"]], width, color), ""]
     return [*lines, "It fits." if told["fits"] else "It does not fit: nothing would be started."]
 
 

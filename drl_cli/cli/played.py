@@ -71,7 +71,7 @@ def summary(told):
     """Return the line that sums up episodes by their statistics, or by None."""
     if told is None:
         return "No complete episode."
-    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
+    pm = terminal.plus_minus(sys.stdout)
     return (
         f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "
         f"reward {told['mean']:.1f} {pm} {told['sd']:.1f} "

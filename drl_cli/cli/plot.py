@@ -94,7 +94,7 @@ _plot_options = options.apply(
         group.option("--format", "file_format", type=values.OneOf(FORMATS), group=WHERE, help="If not by the name."),
         group.option("--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw here; so does leaving out -o."),
         group.option("--json", "as_json", is_flag=True, group=WHERE, help="The curves as one JSON document on stdout."),
-        group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors."),
+        options.quiet_option(),
         options.speech_options,
     ]
 )

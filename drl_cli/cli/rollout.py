@@ -43,9 +43,7 @@ _rollout_options = options.apply(
             help="Environment steps in all; may cut the last episode.",
         ),
         options.max_steps_option(LENGTH),
-        group.option(
-            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
-        ),
+        options.latest_option(WHERE),
         group.option(
             "--explore/--no-explore",
             default=False,
@@ -100,10 +98,9 @@ _rollout_options = options.apply(
             "--json",
             "as_json",
             is_flag=True,
-            group=options.OUTPUT,
             help="One JSON object per episode, then the summary.",
         ),
-        options.quiet_option,
+        options.quiet_option("Nothing on stderr but warnings and errors."),
         options.speech_options,
         rllib_options.of("rollout"),
     ]

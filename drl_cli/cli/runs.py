@@ -3,12 +3,9 @@
 Reading and removing are ``runs/``; here they are shown. Loads neither TensorFlow nor Ray.
 """
 
-import sys
-import time
-
 import click
 
-from drl_cli.cli import figures, group, options, run_options, terminal, values
+from drl_cli.cli import figures, group, options, rich_tables, run_options, run_table, terminal, values
 from drl_cli.errors import suggestion
 
 EXAMPLES = """
@@ -24,8 +21,6 @@ TABLE = {
     "rm": ("drl_cli.cli.runs_rm:rm", "Remove runs; asks first, never a running one."),
 }
 SORTS = ("started", "best", "steps", "time", "size", "algorithm", "env", "state")
-STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "failed": "red", "died": "red"}
-SHORTEST_ENV = 12
 ORDER = "Order and output"
 
 
@@ -63,8 +58,8 @@ class _RunsGroup(group.CommandTable):
 @group.option("--all", "unfolded", is_flag=True, group=ORDER, help="The trials of searches, a line each.")
 @group.option("--reverse", is_flag=True, group=ORDER, help="The other way round.")
 @group.option("-n", "--limit", type=options.POSITIVE, metavar="N", group=ORDER, help="Only the first N.")
-@group.option("-q", "--quiet", is_flag=True, help="Only the folders, one a line.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option("Only the folders, one a line.")
+@options.json_option
 @options.speech_options
 @click.pass_context
 def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **filters):
@@ -94,8 +89,10 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
     chosen = select.order(select.select(found, run_options.wanted(**filters)), sort, reverse)
     output = terminal.Stdout(session)
     if as_json:
-        listed = [{**facts(run), **_trial(run)} for run in chosen[:limit]]
-        groups = [search_facts(one) for one in search_folders.folded(chosen[:limit]) if hasattr(one, "trials")]
+        listed = [{**run_table.facts(run), **_trial(run)} for run in chosen[:limit]]
+        groups = [
+            run_table.search_facts(one) for one in search_folders.folded(chosen[:limit]) if hasattr(one, "trials")
+        ]
         total = sum(run.size for run in chosen[:limit])
         output.json_line({"runs": listed, "searches": groups, "size": total, "left_out": left_out})
         return
@@ -105,7 +102,7 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
         return
     is_folded = not (unfolded or filters["searches"])
     rows = (select.order(search_folders.folded(chosen), sort, reverse) if is_folded else chosen)[:limit]
-    for line in table(rows, run_options.console(session)) if rows else ():
+    for line in run_table.table(rows, rich_tables.console(session)) if rows else ():
         output.line(line)
     for line in left_out:
         terminal.say(line)
@@ -155,110 +152,3 @@ def _trial(run):
 
     search, number = trial_of(run.path) or (None, None)
     return {"search": search, "trial": number}
-
-
-def search_facts(search):
-    """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
-    told = (
-        "id",
-        "experiment",
-        "algorithm",
-        "env",
-        "state",
-        "started",
-        "updated",
-        "trials",
-        "over",
-        "metric",
-        "best",
-        "best_run",
-    )
-    facts = {"path": str(search.path), **{name: getattr(search, name) for name in told}}
-    return facts | {
-        "runs": [run.id for run in search.runs],
-        "timesteps_total": search.steps,
-        "time_total_s": search.seconds,
-        "size": search.size,
-    }
-
-
-def facts(run):
-    """Return a Run as the plain data of ``--json``."""
-    return {
-        "path": str(run.path),
-        "id": run.id,
-        "experiment": run.experiment,
-        "algorithm": run.algorithm,
-        "env": run.env,
-        "seed": run.seed,
-        "state": run.state,
-        "exit_code": run.exit_code,
-        "text": run.text,
-        "started": run.started,
-        "updated": run.updated,
-        "training_iteration": run.iteration,
-        "timesteps_total": run.steps,
-        "time_total_s": run.seconds,
-        "episode_reward_mean": run.reward,
-        "best": run.best,
-        "best_metric": run.best_metric,
-        "best_checkpoint": run.best_checkpoint,
-        "checkpoints": list(run.checkpoints),
-        "size": run.size,
-        "pid": run.pid,
-        "host": run.host,
-    }
-
-
-def table(chosen, console, now=None):
-    """Return the lines of the table of ``chosen`` (Runs), as many columns as fit the console's width."""
-    from rich.table import Table
-    from rich.text import Text
-
-    now = time.time() if now is None else now
-    columns = _columns(chosen, now)
-    widths = {name: max(len(name), *(len(cell) for cell in cells)) for name, (_, _, cells) in columns.items()}
-    room = console.width - sum(widths[name] + 2 for name, (rank, _, _) in columns.items() if rank == 0) + 2
-    for rank in range(1, 1 + max(rank for rank, _, _ in columns.values())):
-        (name,) = [name for name, (own, _, _) in columns.items() if own == rank]
-        if room < widths[name] + 2:
-            del columns[name]
-        else:
-            room -= widths[name] + 2
-    env_width = widths["environment"] + min(0, room)
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name, (_, justify, _) in columns.items():
-        grid.add_column(name, justify=justify, no_wrap=True)
-    for place in range(len(chosen)):
-        cells = {name: cells[place] for name, (_, _, cells) in columns.items()}
-        cells["environment"] = run_options.shorten(cells["environment"], max(SHORTEST_ENV, env_width), sys.stdout)
-        cells["state"] = Text(cells["state"], style=STYLES.get(cells["state"], ""))
-        grid.add_row(*cells.values())
-    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=10_000)).maximum)
-    return run_options.rendered([grid], console)
-
-
-def _columns(chosen, now):
-    """{heading: (rank, justify, cells)}; columns of rank 0 always show, the others in the order of their ranks."""
-
-    def cells(show):
-        return [show(run) for run in chosen]
-
-    trials = cells(lambda run: f"{run.over}/{run.trials}" if hasattr(run, "trials") else "")
-
-    return {
-        "id": (0, "left", cells(lambda run: run.id)),
-        "state": (0, "left", cells(lambda run: run.state)),
-        **({"trials": (0, "right", trials)} if any(trials) else {}),
-        "run": (0, "left", cells(lambda run: run.algorithm)),
-        "environment": (0, "left", cells(lambda run: run.env)),
-        "best": (0, "right", cells(lambda run: figures.reward(run.best))),
-        "now": (2, "right", cells(lambda run: figures.reward(run.reward))),
-        "steps": (0, "right", cells(lambda run: figures.count(run.steps))),
-        "time": (0, "right", cells(lambda run: figures.clock(run.seconds))),
-        "size": (0, "right", cells(lambda run: figures.size(run.size))),
-        "started": (1, "right", cells(lambda run: "-" if run.started is None else figures.ago(now - run.started))),
-        "seed": (3, "right", cells(lambda run: "-" if run.seed is None else str(run.seed))),
-        "experiment": (4, "left", cells(lambda run: run.experiment)),
-        "folder": (5, "left", cells(lambda run: str(run.path))),
-    }

@@ -4,8 +4,7 @@ import sys
 
 import click
 
-from drl_cli.cli import figures, group, options, run_options, shell_words, terminal
-from drl_cli.cli.runs import table
+from drl_cli.cli import figures, group, options, run_options, run_table, shell_words, terminal
 from drl_cli.errors import InputError
 
 EXAMPLES = """
@@ -29,8 +28,8 @@ HOW = "How"
 )
 @group.option("--dry-run", is_flag=True, group=HOW, help="Only show what would go.")
 @group.option("-y", "--yes", is_flag=True, group=HOW, help="Do not ask.")
-@group.option("-q", "--quiet", is_flag=True, help="Only questions, warnings and errors.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option("Only questions, warnings and errors.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
 def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **filters):
@@ -46,7 +45,7 @@ def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **fi
         raise InputError("Which runs? Name them (drl runs shows their ids), or filter: --state died, --older-than 7d.")
     doomed, spared = _choose(words, wanted, roots, keep_best)
     if doomed and not quiet:
-        for line in table(doomed, terminal.rich_console(sys.stderr, session)):
+        for line in run_table.table(doomed, terminal.rich_console(sys.stderr, session)):
             terminal.say(line)
     for run, reason in spared:
         if not quiet:

@@ -8,6 +8,7 @@ import textwrap
 import click
 
 GAP = 2  # blanks between columns
+FINDING_TONES = {"ok": "green", "note": None, "warn": "yellow", "fail": "red"}
 MIN_LAST = 24  # columns that the last, wrapped column keeps when the table is wider than the screen
 
 
@@ -58,3 +59,19 @@ def paragraph(text, width, indent=0, first=None):
         break_on_hyphens=False,
         break_long_words=False,
     ) or [head.rstrip()]
+
+
+def finding_lines(findings, width, color=False, quiet=False):
+    """Return the lines of Findings: state, what, text; how to fix it below."""
+    shown = [one for one in findings if not quiet or one.state in ("warn", "fail")]
+    size = max((len(one.what) for one in shown), default=0) + 2
+    lines = []
+    for one in shown:
+        state = f"{one.state:<6}"
+        body = paragraph(one.text, width, 6 + size, state + one.what)
+        if color and FINDING_TONES[one.state]:
+            body[0] = click.style(state, fg=FINDING_TONES[one.state]) + body[0][6:]
+        lines += body
+        if one.mend:
+            lines.append(" " * (6 + size) + f"$ {one.mend}")  # never wrapped: it is to be pasted
+    return lines

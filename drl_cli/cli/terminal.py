@@ -256,6 +256,11 @@ def is_unicode(stream):
     return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
 
 
+def plus_minus(stream):
+    """Return the sign for a standard deviation that ``stream`` can carry."""
+    return "±" if is_unicode(stream) else "+/-"
+
+
 def rich_console(stream, session):
     """Return a rich Console on ``stream`` under this session's colours and width."""
     from rich.console import Console

@@ -16,12 +16,11 @@ from drl_cli.cli import (
     endings,
     exports,
     group,
-    options,
     plan,
     run_options,
     search,
-    search_options,
     terminal,
+    train_options,
 )
 from drl_cli.cli.summary import command, summary, word_of
 from drl_cli.cli.view import GOALS, RunView
@@ -47,8 +46,7 @@ class TrainCommand(group.Command):
 
 
 @click.command("train", cls=TrainCommand, examples=EXAMPLES)
-@options.train_options
-@search_options.search_options
+@train_options.train_options
 @plan.option
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
@@ -56,9 +54,9 @@ def train(session, config_file, imports, as_json, **flags):
 
     Exit codes are listed by drl --help; --assert adds a 4 for a score that was missed.
     """
-    preset = options.preset()
+    preset = train_options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
-    wishes = {name: flags.pop(name) for name in search_options.NAMES}
+    wishes = {name: flags.pop(name) for name in train_options.SEARCH_NAMES}
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
     flags["restore"] = run_options.place(flags["restore"], [flags["local_dir"]])
@@ -94,7 +92,9 @@ def _typed(flags):
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
-    flags["resume"] = True if flags["resume"] == options.NEWEST else _resumed(flags["resume"], [flags["local_dir"]])
+    flags["resume"] = (
+        True if flags["resume"] == train_options.NEWEST else _resumed(flags["resume"], [flags["local_dir"]])
+    )
     return flags
 
 

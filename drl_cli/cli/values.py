@@ -1,10 +1,13 @@
 """Types of values that options take: what does not fit is refused in a sentence, a misspelt word with the nearest one."""
 
 import math
+import re
 
 import click
 
 from drl_cli.errors import suggestion
+
+SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class OneOf(click.Choice):
@@ -48,6 +51,21 @@ class Number(click.FloatRange):
         except click.BadParameter:
             number = math.nan
         return number if math.isfinite(number) else self.fail(_is_not(value, "a number", self), param, context)
+
+
+class Span(click.ParamType):
+    """A span of time such as 90s, 30m, 12h, 7d, 2w; becomes seconds."""
+
+    name = "span"
+
+    def convert(self, value, param, context):
+        """Return the seconds in ``value``."""
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*(s|min|m|h|d|w)", value.strip())
+        if not match:
+            self.fail(f"{value!r} is no span of time; write 90s, 30m, 12h, 7d or 2w.", param, context)
+        return float(match[1]) * SECONDS[match[2]]
 
 
 def _is_not(value, what, bounds):

@@ -28,7 +28,7 @@ FAILED = 3
 @run_options.local_dir_option()
 @group.option("--exit-status", is_flag=True, help="End with the exit code of the run; 3 when its process died.")
 @group.option("-v", "--verbose", is_flag=True, help="Plain lines instead of the screen.")
-@group.option("-q", "--quiet", is_flag=True, help="Only warnings, errors and the end.")
+@options.quiet_option("Only warnings, errors and the end.")
 @group.option("--json", "as_json", is_flag=True, help="The lines that drl train --json writes, those so far first.")
 @options.speech_options
 @click.pass_obj
