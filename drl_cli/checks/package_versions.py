@@ -1,7 +1,7 @@
 """The packages that the program needs, the versions it was made for, and what is installed. Used by ``drl doctor``.
 
-The windows are those of the program's own metadata, or of ``setup.cfg`` in a checkout; they are compared by hand, since the
-package that does it may be what is missing.
+The windows are those of the program's own metadata, or of ``setup.cfg`` in a checkout. ``packaging``, which compares them, is
+imported where it is used: it may be what is missing.
 """
 
 import configparser
@@ -13,7 +13,6 @@ import drl_cli
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 
 _NEED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(.*)$")
-_CLAUSE = re.compile(r"^(>=|<=|==|!=|<|>)\s*([\w.]+)$")
 OPTIONAL = {
     "ale-py": ("Atari games", "pip install 'drl-cli[atari]'"),
     "mujoco": ("MuJoCo's environments", "pip install 'drl-cli[mujoco]'"),
@@ -71,30 +70,17 @@ def installed(package):
         return None
 
 
-def fits(version, specifier):
-    """Whether ``version`` is within ``specifier`` (``>=2.16,<2.22``); clauses that are not understood are taken as met."""
-    for clause in filter(None, (part.strip() for part in specifier.split(","))):
-        match = _CLAUSE.match(clause)
-        if not match:
-            continue
-        size = max(version.count("."), match[2].count(".")) + 1
-        mine, theirs = _numbers(version, size), _numbers(match[2], size)
-        met = {
-            ">=": mine >= theirs,
-            "<=": mine <= theirs,
-            "==": mine == theirs,
-            "!=": mine != theirs,
-            "<": mine < theirs,
-            ">": mine > theirs,
-        }
-        if not met[match[1]]:
-            return False
-    return True
-
-
-def _numbers(version, size):
-    parts = [int(found[0]) if (found := re.match(r"\d+", part)) else 0 for part in version.split(".")]
-    return (parts + [0] * size)[:size]
+def fits(version: str, specifier: str) -> bool:
+    """Whether ``version`` is within ``specifier`` (``>=2.16,<2.22``); True where that cannot be decided."""
+    try:
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+        from packaging.version import InvalidVersion
+    except ImportError:  # it comes with TensorFlow and Ray, which are reported missing by themselves
+        return True
+    try:
+        return SpecifierSet(specifier).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return True
 
 
 def probe():

@@ -1,28 +1,24 @@
 """What a run would be, before a step of it: processes, memory, disk, time, and whether it fits. User: ``drl train --plan``.
 
-Sizes are ``runtime.footprint``'s; times come from a probe (``checks.run_probe``) of some seconds in one process, from which the
-time to a number of env steps is put together: what workers and learner do side by side or in turn, with no more at once than
-there are cores.
+Sizes are ``runtime.footprint``'s, times ``checks.run_time``'s. A search is planned by its largest trial, times those that run
+side by side; how many do is decided by the CPUs (and GPUs) that a trial asks for, as ``search.run_search`` starts Ray. Nothing
+is known of a Ray that is joined: it is taken to be as large as this machine.
 """
 
 import math
 from typing import NamedTuple
 
 from drl_cli.algorithms import table
+from drl_cli.checks import run_time
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
-from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.config.sections.iteration import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.replay import intensity
+from drl_cli.config.sections.resources import total
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime import assembly, footprint, machine
 from drl_cli.runtime.footprint import sized
 
-PROBE = "drl_cli.checks.run_probe"
-PROBE_S = 4.0  # that the learner is watched at work, behind its start
-PROBE_LIMIT_S = 150.0
-RAY_START_S = 6.0  # measured on two idle cores; TensorFlow is loaded meanwhile
 OBJECT_STORE = 256 * 2**20  # of the Ray that a run starts
 LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
 LOGS = 40 * 2**20  # drl.log with its older parts, TensorBoard's file
@@ -66,7 +62,7 @@ def plan(spec, probe=True, said=lambda text: None, trials=None):
         findings.append(Finding("time", NOTE, "is not estimated where everything is read from files"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
         said("measuring for some seconds how fast it is")
-        told["probe"], problem = _probed(spec)
+        told["probe"], problem = run_time.probed(spec)
         if problem:
             findings.append(problem)
         else:
@@ -79,11 +75,11 @@ def plan(spec, probe=True, said=lambda text: None, trials=None):
 
 
 def _time(row, spec, probe, trials):
-    """Return what ``expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
+    """Return what ``run_time.expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
     if trials is None:
-        return expected(row, spec.config, spec.stop, probe, machine.cores())
+        return run_time.expected(row, spec.config, spec.stop, probe, machine.cores())
     at_once = max(1, trials.at_once)
-    told = expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
+    told = run_time.expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
     if told["seconds"] is None:
         return told
     rounds = math.ceil(trials.count / at_once)
@@ -215,91 +211,23 @@ def _iterations(spec):
     return min(bounds, default=None)
 
 
-def _probed(spec):
-    """Return (what ``checks.run_probe`` measured, None), or (None, the Finding that says why it could not).
-
-    A run that is slow fits all the same; one that fails would fail again.
-    """
-    env = {name: spec.env_facts[name] for name in ("id", "asked", "env_config", "spaces", "preprocessing")}
-    config = spec.config.model_dump(mode="json", by_alias=True)
-    question = {"run": spec.run, "config": config, "env": env, "imports": list(spec.imports), "seconds": PROBE_S}
-    with SubprocessProbe(PROBE, question) as asked:
-        answer, problem = asked.next(PROBE_LIMIT_S)
-        if answer is not None:
-            return answer, None
-        if problem == SILENT:
-            text = f"is not known: the run was tried for {PROBE_LIMIT_S:.0f} s, and had not learnt from its first batch"
-            return None, Finding("time", WARN, text)
-        return None, Finding("probe", FAIL, f"a few seconds of the run were tried, and failed: {asked.end()}")
+def largest(found):
+    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiments.search_spec.Search``)."""
+    spec = max(found.specs, key=_trial_memory)
+    trial = found.specs.index(spec)
+    asked, ray = total(found.data["bundles"]), found.data["ray"]
+    count = found.data["num_trials"]
+    there = {"CPU": ray.get("num_cpus") or max(machine.cores(), math.ceil(asked.get("CPU", 0)))}
+    if ray.get("num_gpus") is not None:
+        there["GPU"] = ray["num_gpus"]
+    fit = min((int(there[name] / asked[name] + 1e-9) for name in there if asked.get(name)), default=count)
+    return spec, Trials(count, min(count, fit), trial)
 
 
-def expected(row, config, stop, probe, cores):
-    """Return {"seconds", "env_steps", "bound_by", "parts", "how", "is_least"} of a run to its stop rules.
-
-    seconds: None where unknown; ``is_least``: learning could not be measured and is not in them. ``probe``: rates, see
-    ``checks.run_probe``. "bound_by": the stop rule that is sure to come; goals are not predicted.
-    """
-    name, steps = _bound(config, stop)
-    unknown = {"seconds": None, "env_steps": steps, "bound_by": name, "parts": {}, "is_least": False}
-    if name is None:
-        return unknown | {"how": "no stop rule is sure to come"}
-    if steps is None:
-        return unknown | {"seconds": stop[name], "how": "the stop rule says so"}
-    rate = probe["env_steps_per_s"]
-    if not rate:
-        return unknown | {"how": "nothing was sampled in the probe"}
-    parts = {"start": _start(config, probe), "sampling": steps / rate}
-    parts["learning"] = _updates(row, config, steps, probe) / probe["updates_per_s"] if probe["updates_per_s"] else 0.0
-    parts["evaluating"] = _evaluating(config, steps, probe)
-    workers = max(1, config.num_workers)
-    if table.loop_name(row) in ("sync", "evolution"):
-        work = parts["sampling"] / min(workers, cores) + parts["learning"]
-    else:
-        both = parts["sampling"] + parts["learning"]
-        work = max(parts["sampling"] / min(workers, cores), parts["learning"], both / min(cores, workers + 1))
-    if config.num_workers:  # the tester plays beside the rest, and takes its share of the cores
-        work = max(work, (parts["sampling"] + parts["learning"] + parts["evaluating"]) / cores)
-    else:
-        work += parts["evaluating"]
-    how = f"a probe of {probe['whole_s']:.0f} s in one process: {rate:,.0f} env steps a second for one worker"
-    updates = probe["updates_per_s"]
-    digits = 0 if updates and updates >= 10 else 2
-    how += f", {updates:,.{digits}f} updates a second" if updates else "; no update in that time"
-    told = {"seconds": parts["start"] + work, "env_steps": steps, "bound_by": name, "parts": parts, "how": how}
-    return told | {"is_least": not probe["updates_per_s"]}
-
-
-def _bound(config, stop):
-    """Return (stop rule, env steps until it comes), (rule, None) for one of time, (None, None) where none is sure."""
-    found = []
-    if "timesteps_total" in stop:
-        found.append(("timesteps_total", stop["timesteps_total"]))
-    if "training_iteration" in stop:
-        found.append(("training_iteration", stop["training_iteration"] * steps_per_iteration(config)))
-    if found:
-        return min(found, key=lambda pair: pair[1])
-    return ("time_total_s" if "time_total_s" in stop else None), None
-
-
-def _start(config, probe):
-    start = probe["whole_s"] - probe["seconds"] + probe["start_s"]
-    return start + (RAY_START_S if assembly.needs_ray(config) else 0.0)
-
-
-def _updates(row, config, steps, probe):
-    if table.learns_from_replay(row):
-        return max(0.0, steps - config.learning_starts) * intensity(config) / config.train_batch_size
-    return steps * (probe["updates_per_env_step"] or 0.0)
-
-
-def _evaluating(config, steps, probe):
-    """Return the seconds of evaluations. Their episodes are taken to be half way between the probe's and the time limit."""
-    if not config.evaluation_interval or not probe["episode_len_mean"]:
-        return 0.0
-    count = steps / steps_per_iteration(config) / config.evaluation_interval
-    rounds = math.ceil(config.evaluation_num_episodes / 16)  # as many as the tester plays side by side
-    length = (probe["episode_len_mean"] + (probe.get("episode_limit") or probe["episode_len_mean"])) / 2
-    each = (
-        config.evaluation_num_episodes * length * probe["env_s_per_step"] + rounds * length * probe["policy_s_per_call"]
-    )
-    return count * each
+def _trial_memory(spec):
+    """Return the bytes of the processes, the replay and the batches of one trial."""
+    row, config = table.find(spec.run), spec.config
+    policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
+    replay = footprint.replay(row, config, policy, spec.stop)
+    processes = sum(count * size for _, count, size in footprint.processes(row, config, spec.ray))
+    return processes + (replay.used_bytes if replay else 0) + footprint.blocks(row, config, policy)

@@ -72,12 +72,12 @@ def train(session, config_file, imports, as_json, **flags):
 
 def _plan(session, config_file, flags, wishes, output):
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
-    from drl_cli.checks import search_plan
+    from drl_cli.checks import run_plan
     from drl_cli.experiments import search_spec
 
     found = search_spec.asked(config_file, flags, wishes)
     if found is not None:
-        spec, trials = search_plan.largest(found)
+        spec, trials = run_plan.largest(found)
         notices = found.notices
     else:
         (spec, told), trials = _spec(config_file, flags), None
