@@ -1,4 +1,4 @@
-"""Whether everything is there that a run needs: probe after probe, none of which can hurt another. User: ``drl doctor``.
+"""Whether this machine has what a run needs: a list of independent probes. User: ``drl doctor``.
 
 Imports nothing but the standard library and light rooms, so that it runs where half of what it looks for is broken.
 """
@@ -43,7 +43,7 @@ def isolated(name, probe):
         return probe()
     except Exception as error:  # whatever half a system raises
         return [
-            Finding(name, FAIL, f"could not be looked at: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            Finding(name, FAIL, f"could not be checked: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
         ]
 
 
@@ -60,7 +60,7 @@ def _libraries(said):
 
 
 def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
-    """Return what is to be said where there is a GPU that TensorFlow does not see."""
+    """Return a Finding where there is a GPU that TensorFlow does not see."""
     if answer is None or answer.get("gpus") or not driver.exists():
         return []
     text = "there is an NVIDIA GPU that TensorFlow does not use"
@@ -73,5 +73,5 @@ def results_folder():
         from drl_cli.runs import run_folder
 
         return run_folder.results_folder()
-    except Exception:  # NumPy is missing, say: that is told elsewhere
+    except Exception:  # NumPy is missing, for example, which another finding reports
         return Path("~/ray_results").expanduser()

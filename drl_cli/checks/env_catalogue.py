@@ -27,7 +27,7 @@ def matching(pattern=None, every_version=False):
     if not plain:
         shown = [one for one in ids if not make.is_game(one)]
         games = len(ids) - len(shown)
-        return _newest(shown, every_version), [f"{games} Atari games are left out: drl envs ALE/"] if games else []
+        return _newest(shown, every_version), [f"{games} Atari games are not listed: drl envs ALE/"] if games else []
     if plain in ids:
         return [plain], []
     if set(plain) & set("*?["):
@@ -52,7 +52,7 @@ def _fitting(pattern, ids, every_version):
         return _newest(found, every_version)
     close = nearest(pattern.translate(dict.fromkeys(map(ord, "*?[]"))), ids)
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise EnvError(f"No environment's id fits {pattern[:120]!r}.{hint}")
+    raise EnvError(f"No environment id matches {pattern[:120]!r}.{hint}")
 
 
 def _newest(ids, every_version):
@@ -79,7 +79,7 @@ def looked_at(ids, imports=(), env_config=None, limit_s=LIMIT_S):
                 answer, problem = probe.next(limit_s)
                 if answer is None:
                     hung = f"could not be made within {limit_s:.0f} s"
-                    text = hung if problem == SILENT else f"took its process with it: {probe.end()}"
+                    text = hung if problem == SILENT else f"crashed its process: {probe.end()}"
                     yield {"id": waiting.pop(0), "error": text}
                     break
                 waiting.remove(answer["id"])

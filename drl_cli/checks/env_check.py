@@ -1,11 +1,11 @@
-"""Whether an environment keeps its word: ``drl env check ID``.
+"""Whether an environment follows gymnasium's interface and is reproducible: ``drl env check ID``.
 
-``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which tells stage and finding
+``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which writes stages and findings
 line by line), so that a crash or a hang is a finding too. What is looked at: seeds and processes, spaces, numbers that are
 not finite, how episodes end, reset, and how fast it is.
 
 Sources: gymnasium's interface (Env.reset, Env.step) and its ``utils.env_checker``, which looks at two steps; Pardo et al.
-2018 (arXiv:1712.00378) for what a time limit told as an end costs.
+2018 (arXiv:1712.00378) for the cost of reporting a time limit as termination.
 """
 
 import json
@@ -53,7 +53,7 @@ def check(env_id, question, said=lambda stage: None):
 
 
 class _Check:
-    """The stages; each tells its findings by ``tell(dict)``."""
+    """The stages; each sends its findings with ``tell(dict)``."""
 
     def __init__(self, question, tell):
         self._asked, self._tell = question, tell
@@ -96,7 +96,7 @@ class _Check:
             self._find("interface", FAIL, shortened(seen["error"]))
             return False
         self._tell({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
-        self._find("interface", OK, "reset and step answer as gymnasium wants it")
+        self._find("interface", OK, "reset and step follow gymnasium's interface")
         told = (
             ", ".join(seen["fits"]) or "none; make the actions one Box with finite bounds or one Discrete in a wrapper"
         )
@@ -109,17 +109,19 @@ class _Check:
         self._before = hashes(first, seed, TRACED)
         place = first_difference(self._before, hashes(again, seed, TRACED))
         if place is not None:
-            text = f"two new ones with seed {seed} and equal actions differ {place}: reset must seed all that is random"
+            text = (
+                f"two new instances with seed {seed} and equal actions differ {place}: reset must seed all randomness"
+            )
             self._find("same seed", FAIL, text)
         else:
-            self._find("same seed", OK, f"two new ones do the same for {TRACED} steps")
+            self._find("same seed", OK, f"two new instances agree for {TRACED} steps")
         starts = {hashes(self._new(), seed + i, 0)[0] for i in range(5)}
         if len(starts) == 1:
             later = {hashes(self._new(), seed + i, 50)[-1] for i in range(3)}
-            text = "every episode begins alike, whatever the seed"
+            text = "every episode starts the same, whatever the seed"
             self._find("other seeds", NOTE, text if len(later) > 1 else f"{text}, and equal actions give equal steps")
         else:
-            self._find("other seeds", OK, f"5 seeds give {len(starts)} beginnings")
+            self._find("other seeds", OK, f"5 seeds give {len(starts)} initial states")
         first.close()
         again.close()
         self._carries_over(place is None)
@@ -128,15 +130,15 @@ class _Check:
         """Whether a reset with a seed forgets all that was before; ``repeats``: whether new ones do the same."""
         found = carry_over.tried(self._new, self._asked["seed"])
         if found.is_nothing:
-            text = "a reset with a seed forgets all that was before: a run that is resumed goes on bit for bit"
+            text = "a seeded reset clears all earlier state: a resumed run continues bit for bit"
             self._find("used again", OK, text)
         elif found.differs is None:
-            text = f"a reset with a seed keeps {found}, as counters and curricula do; a resumed run begins them anew"
+            text = f"a seeded reset keeps {found}, as counters and curricula do; a resumed run starts them from scratch"
             self._find("used again", NOTE, text)
         elif repeats:
             cost = random_episodes.duration(found.make_s)
-            text = f"{found}: reset with a seed keeps something, so a resumed run does not go on bit for bit"
-            self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, for {cost} an episode")
+            text = f"{found}: a seeded reset keeps some state, so a resumed run does not continue bit for bit"
+            self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, at {cost} per episode")
 
     def _repeats_elsewhere(self):
         question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}
@@ -144,14 +146,14 @@ class _Check:
             answer, problem = other.next(SILENCE_S)
         if answer is None:
             text = "it did not answer" if problem == SILENT else other.end()
-            self._find("another process", FAIL, f"there it cannot be played: {text}")
+            self._find("another process", FAIL, f"it cannot be played there: {text}")
             return
         place = first_difference(self._before, answer["hashes"])
-        text = f"with seed {self._asked['seed']} and equal actions it differs {place}: something depends on hashes of text, "
+        text = f"with seed {self._asked['seed']} and equal actions it differs {place}: something depends on string hashes, "
         if place is not None:
             self._find("another process", FAIL, text + "the clock, or a generator that reset does not seed")
         else:
-            self._find("another process", OK, f"there it does the same for {TRACED} steps")
+            self._find("another process", OK, f"it does the same there for {TRACED} steps")
 
     def _plays(self):
         asked = self._asked

@@ -6,7 +6,7 @@ OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
 
 
 class Finding(NamedTuple):
-    """``what`` was looked at, its ``state`` (ok, note, warn, fail), what is to be said, and the command that fixes it."""
+    """What was checked, its state (ok, note, warn, fail), the message, and the command that fixes it."""
 
     what: str
     state: str

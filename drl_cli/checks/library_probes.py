@@ -1,6 +1,6 @@
 """Heavy libraries tried out, each in a process of its own with a limit of time. Used by ``drl doctor``.
 
-What a library says when it breaks is told with the most likely cure; one that kills its process or hangs hurts nobody else.
+The error of a library is reported with the most likely cure; one that crashes its process or hangs affects no other probe.
 """
 
 import re
@@ -94,11 +94,11 @@ _MISSING = re.compile(r"No module named '([\w.]+)'")
 def attempt(trial):
     """Return (Finding, answer or None) of one LibraryProbe."""
     state = FAIL if trial.is_needed else NOTE
-    # Warnings of a library are none of a doctor's business; what it raises is the last line it prints.
+    # Warnings of a library are not findings; what it raises is the last line it prints.
     with SubprocessProbe(trial.code, environ={"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}) as asked:
         answer, problem = asked.next(trial.limit_s)
         if answer is None:
-            hung = f"cannot be used: nothing within {trial.limit_s:.0f} s"
+            hung = f"cannot be used: no answer within {trial.limit_s:.0f} s"
             text = hung if problem == SILENT else f"cannot be used: {asked.end()}"
             missing = _MISSING.search(text)
             if missing:

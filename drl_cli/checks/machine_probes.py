@@ -34,7 +34,7 @@ def python():
         return [Finding("Python", FAIL, f"{text}; drl and TensorFlow are for {window}", mend)]
     found = [Finding("Python", OK, text)]
     if platform.system() != "Linux":
-        found.append(Finding("system", WARN, f"drl is made for and tested on Linux, this is {platform.system()}"))
+        found.append(Finding("system", WARN, f"drl is developed and tested on Linux; this is {platform.system()}"))
     return found
 
 
@@ -44,7 +44,9 @@ def processors():
     text = f"{cores} core{'s' if cores > 1 else ''}"
     if quota is not None and quota < cores:
         mend = f"drl train … -s num_workers={max(0, round(quota) - 1)}"
-        told = f"{text} can be seen, the container may use the time of {quota:g}: more processes than that take turns"
+        told = (
+            f"{text} are visible, but the container's CPU quota is {quota:g}: more processes than that only take turns"
+        )
         return [Finding("CPU", WARN, told, mend)]
     if cores < 2:
         return [
@@ -78,7 +80,7 @@ def shared_memory():
     if total is None:
         return [
             Finding(
-                "/dev/shm", WARN, "is not there: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"
+                "/dev/shm", WARN, "is missing: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"
             )
         ]
     text = f"{_size(free)} free of {_size(total)}"
@@ -113,7 +115,7 @@ def threads(environ=os.environ):
     if not odd:
         return [Finding("BLAS", OK, "one thread in each process, set by drl")]
     told = ", ".join(f"{name}={value}" for name, value in odd.items())
-    text = f"{told}: every worker starts so many threads, which get in each other's way for small nets"
+    text = f"{told}: every worker starts that many threads, which slow one another down for small nets"
     return [Finding("BLAS", WARN, text, f"unset {' '.join(odd)}")]
 
 

@@ -106,7 +106,7 @@ def _inside(played, space):
         return Finding("spaces", OK, "every observation is in the observation space")
     share = 100.0 * count / max(1, played.steps + len(played.resets_s))
     text = f"{share:.2g} % of the observations are outside of {' '.join(str(space).split())[:80]}; the first {first}"
-    return Finding("spaces", WARN, f"{text}. drl reads them as they are")
+    return Finding("spaces", WARN, f"{text}. drl passes them on as they are")
 
 
 def _ends(played, limit):
@@ -126,7 +126,9 @@ def _ends(played, limit):
     if same and len(ended) == len(ends):
         text = f"all {len(ends)} episodes terminated after exactly {ended[0]} steps. If that is a time limit, return truncated"
         found.append(
-            Finding("truncation", WARN, f"{text} instead: told as an end, it teaches that the world stops there")
+            Finding(
+                "truncation", WARN, f"{text} instead: reported as termination, it keeps values from bootstrapping there"
+            )
         )
     late = [length for length in lengths if limit is not None and length > limit]
     if late:
@@ -138,14 +140,14 @@ def speed(played, making):
     """Return (state, text) about seconds: of steps, of resets, of making one."""
     rate = played.steps / played.seconds if played.seconds else 0.0
     reset = float(np.mean(played.resets_s))
-    text = f"{rate:,.0f} steps a second on one core, {duration(reset)} a reset, {duration(making)} to make one"
+    text = f"{rate:,.0f} steps/s on one core, {duration(reset)} per reset, {duration(making)} to make one"
     if making > SLOW_MAKING_S:
         text += (
             f": as long as {making * rate:,.0f} steps. A run makes one for each of its environments and uses it again; "
             "with fresh_envs: true it would make one for every episode"
         )
     if rate < SLOW:
-        return WARN, f"{text}. It sets the pace: one worker for every core, and few envs per worker"
+        return WARN, f"{text}. It is the bottleneck: use one worker per core and few environments per worker"
     return (NOTE if reset > SLOW_RESET_S or making > SLOW_MAKING_S else OK), text
 
 

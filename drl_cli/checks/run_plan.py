@@ -59,9 +59,9 @@ def plan(spec, probe=True, said=lambda text: None, trials=None):
     findings += more + (_side_by_side(trials) if trials else _processors(row, config))
     told["probe"], told["time"] = None, None
     if reads_only(config):
-        findings.append(Finding("time", NOTE, "is not estimated where everything is read from files"))
+        findings.append(Finding("time", NOTE, "is not estimated for offline data"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
-        said("measuring for some seconds how fast it is")
+        said("measuring its speed for a few seconds")
         told["probe"], problem = run_time.probed(spec)
         if problem:
             findings.append(problem)
@@ -115,7 +115,7 @@ def _fits_memory(told):
         largest = max(("replay", "processes", "batches"), key=lambda name: told[name])
         return [Finding("memory", FAIL, f"does not fit: {text}. Most is for: {largest}", _smaller(largest))]
     if told["total"] > told["free"]:
-        return [Finding("memory", WARN, f"{text}: something else has to end first")]
+        return [Finding("memory", WARN, f"{text}: free some memory first")]
     return [Finding("memory", OK, text)]
 
 
@@ -132,7 +132,7 @@ def _fits_shared(store, row, config, policy):
     fragment = assembly.fragment_steps(config) * (obs + 40)
     flying = 2 * max(1, config.num_workers) * fragment if row.postprocess != "fitness" else 0
     if flying > store:
-        text = f"fragments under way take {sized(flying)}, the object store has {sized(store)}"
+        text = f"fragments in flight take {sized(flying)}, the object store has {sized(store)}"
         return [Finding("shared memory", FAIL, text, f"drl train … --ray-object-store-memory {2 * flying}")]
     if total is not None and total < store:
         text = f"the object store of {sized(store)} does not fit into /dev/shm ({sized(total)})"
@@ -173,7 +173,7 @@ def _fits_disk(told, spec):
     if told["replay"]:
         one += f", and up to {sized(told['replay'])} for the replay in the newest"
     if told["total"] is None:
-        text = f"{one}; one every {spec.checkpoint_freq} iterations is kept, without end"
+        text = f"{one}; one every {spec.checkpoint_freq} iterations is kept, without limit"
         return Finding("disk", NOTE, text, "drl train … --keep-checkpoints-num 5")
     text = f"{one}: at most {sized(told['total'])} of {sized(told['free'] or 0)} free in {told['folder']}"
     if told["free"] is not None and told["total"] > told["free"]:
@@ -196,8 +196,8 @@ def _processors(row, config):
 def _side_by_side(trials):
     cores = machine.cores()
     if trials.at_once < 1:
-        return [Finding("CPU", FAIL, "a trial asks for more than Ray is to have", "drl train … -s num_workers=0")]
-    side = "one at a time" if trials.at_once == 1 else f"{trials.at_once} side by side"
+        return [Finding("CPU", FAIL, "a trial needs more CPUs or GPUs than Ray has", "drl train … -s num_workers=0")]
+    side = "one at a time" if trials.at_once == 1 else f"{trials.at_once} in parallel"
     return [Finding("CPU", OK, f"{trials.count} trials, {side}, on {cores} core{'s' if cores > 1 else ''}")]
 
 

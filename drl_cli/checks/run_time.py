@@ -32,9 +32,9 @@ def probed(spec):
         if answer is not None:
             return answer, None
         if problem == SILENT:
-            text = f"is not known: the run was tried for {PROBE_LIMIT_S:.0f} s, and had not learnt from its first batch"
+            text = f"is unknown: a probe of {PROBE_LIMIT_S:.0f} s had not learnt from its first batch"
             return None, Finding("time", WARN, text)
-        return None, Finding("probe", FAIL, f"a few seconds of the run were tried, and failed: {asked.end()}")
+        return None, Finding("probe", FAIL, f"a probe of a few seconds failed: {asked.end()}")
 
 
 def expected(row, config, stop, probe, cores):
@@ -46,9 +46,9 @@ def expected(row, config, stop, probe, cores):
     name, steps = _bound(config, stop)
     unknown = {"seconds": None, "env_steps": steps, "bound_by": name, "parts": {}, "is_least": False}
     if name is None:
-        return unknown | {"how": "no stop rule is sure to come"}
+        return unknown | {"how": "no stop rule is certain to be met"}
     if steps is None:
-        return unknown | {"seconds": stop[name], "how": "the stop rule says so"}
+        return unknown | {"seconds": stop[name], "how": "given by the stop rule"}
     rate = probe["env_steps_per_s"]
     if not rate:
         return unknown | {"how": "nothing was sampled in the probe"}
@@ -65,10 +65,10 @@ def expected(row, config, stop, probe, cores):
         work = max(work, (parts["sampling"] + parts["learning"] + parts["evaluating"]) / cores)
     else:
         work += parts["evaluating"]
-    how = f"a probe of {probe['whole_s']:.0f} s in one process: {rate:,.0f} env steps a second for one worker"
+    how = f"a probe of {probe['whole_s']:.0f} s in one process: {rate:,.0f} env steps/s for one worker"
     updates = probe["updates_per_s"]
     digits = 0 if updates and updates >= 10 else 2
-    how += f", {updates:,.{digits}f} updates a second" if updates else "; no update in that time"
+    how += f", {updates:,.{digits}f} updates/s" if updates else "; no update in that time"
     told = {"seconds": parts["start"] + work, "env_steps": steps, "bound_by": name, "parts": parts, "how": how}
     return told | {"is_least": not probe["updates_per_s"]}
 

@@ -1,4 +1,4 @@
-"""Asking another Python process: a JSON object in, JSON lines out, with a limit of time for each line.
+"""A question to another Python process: a JSON object in, JSON lines out, with a time limit for each line.
 
 Used for whatever may crash, hang or take its process with it: environments, heavy imports, probes. A process is ended with
 all that it started.

@@ -61,7 +61,7 @@ def _refuse_folder_of_runs(path):
     }
     if runs and not (path / MANIFEST).exists():
         raise CheckpointError(
-            f"{path}: holds {len(runs)} run{'s' * (len(runs) > 1)}. Name one, or look at all with --all."
+            f"{path}: holds {len(runs)} run{'s' * (len(runs) > 1)}. Name one, or check all of them with --all."
         )
 
 
@@ -109,7 +109,7 @@ def _against_policy(found):
     except CheckpointError as error:
         raise CheckpointError(f"{found.path / MANIFEST}: {error}") from error
     except InputError as error:
-        return [f"its weights were not held against its policy: {error}"]
+        return [f"its weights were not checked against its policy: {error}"]
     shapes = {f"{DEFAULT_POLICY}/{name}": tuple(shape) for name, shape in spec.weight_shapes().items()}
     for name, array in found.arrays("weights", list(shapes), finite=True).items():
         if array.shape != shapes[name] or array.dtype != "float32":
@@ -128,4 +128,4 @@ def best_damage(run):
         return str(error)
     if name is None or (Path(run) / name).is_dir() or is_locked(run):  # a run that goes on may be about to replace it
         return None
-    return f"{Path(run) / 'best.json'}: names {name}, which is not there. Play the newest with --latest"
+    return f"{Path(run) / 'best.json'}: names {name}, which does not exist. Use --latest for the newest"

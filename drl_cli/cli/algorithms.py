@@ -32,14 +32,15 @@ INDENT = 4
     multiple=True,
     group="Which",
     shell_complete=shell_words.keys,
-    help="Only keys with WORD in them; repeatable.",
+    help="Only keys that contain WORD; repeatable.",
 )
 @options.import_option("Which")
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def algorithms(session, name, wanted, imports, as_json):
-    """List the algorithms, or with NAME show one: spaces, dataflow, and every key with default, unit, bounds, meaning.
+    """List the algorithms, or show one (NAME): spaces, dataflow, and every config key with its default, unit, bounds
+    and meaning.
 
     JSON without NAME: {"algorithms": [{"name", "about", "actions": [...], "observations": [...], "dataflow",
     "tensorflow"}]}. With NAME: one such entry, "dataflow_text", and "keys": [{"key", "default", "unit", "allowed",
@@ -62,7 +63,7 @@ def algorithms(session, name, wanted, imports, as_json):
 
 
 def summary(row):
-    """Return what is known of a row of the table without its keys."""
+    """Return the facts of a row of the table, without its keys."""
     schema = load(row.config)
     short, _ = dataflow.of(row)
     return {
@@ -90,7 +91,7 @@ def details(row, wanted=()):
             meant = other_libraries.keys_meant(word, schema)
         if not meant:
             hint = suggestion(word, [key["key"] for key in keys])
-            raise InputError(f"{row.name} has no key with {word[:60]!r} in it.{hint}")
+            raise InputError(f"{row.name} has no key that contains {word[:60]!r}.{hint}")
         words += meant
     chosen = [key for key in keys if not wanted or any(word in key["key"].lower() for word in words)]
     _, text = dataflow.of(row)
@@ -100,8 +101,8 @@ def details(row, wanted=()):
 def overview(rows, width, color=False):
     """Return the lines of the table of all algorithms."""
     cells = [[row["name"], _actions(row["actions"]), row["dataflow"], row["about"]] for row in rows]
-    lines = tables.grid(["name", "actions", "dataflow", "what it is"], cells, width, color=color)
-    more = "ES and ARS see vectors, all others images too. One with all of its keys: drl algorithms NAME"
+    lines = tables.grid(["name", "actions", "dataflow", "description"], cells, width, color=color)
+    more = "ES and ARS take vector observations only, all others images too. All keys of one: drl algorithms NAME"
     return [*lines, "", *tables.paragraph(more, width)]
 
 
@@ -111,9 +112,9 @@ def sheet(document, width, color=False):
     lines += [*tables.paragraph(document["about"], width), ""]
     facts = [
         ("actions", ", ".join(document["actions"])),
-        ("sees", ", ".join(document["observations"])),
+        ("observes", ", ".join(document["observations"])),
         ("dataflow", f"{document['dataflow']}. {document['dataflow_text']}"),
-        ("learns in", "TensorFlow" if document["tensorflow"] else "NumPy"),
+        ("trains in", "TensorFlow" if document["tensorflow"] else "NumPy"),
     ]
     for name, text in facts:
         lines += tables.paragraph(text, width, 11, name)

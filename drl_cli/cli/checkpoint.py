@@ -9,10 +9,10 @@ import click
 from drl_cli.cli import figures, group, options, run_options, shell_words, tables, terminal
 
 TABLE = {
-    "info": ("drl_cli.cli.checkpoint:info", "What a checkpoint holds, and what can be done with it."),
-    "verify": ("drl_cli.cli.checkpoint:verify", "Whether checkpoints, runs and archives are whole."),
-    "export": ("drl_cli.cli.checkpoint_out:export", "The policy as SavedModel, ONNX or TFLite."),
-    "pack": ("drl_cli.cli.checkpoint_out:pack", "A checkpoint or a whole run as one file to hand on."),
+    "info": ("drl_cli.cli.checkpoint:info", "Show what a checkpoint contains and what it can be used for."),
+    "verify": ("drl_cli.cli.checkpoint:verify", "Check that checkpoints, runs and archives are intact."),
+    "export": ("drl_cli.cli.checkpoint_out:export", "Export the policy as SavedModel, ONNX or TFLite."),
+    "pack": ("drl_cli.cli.checkpoint_out:pack", "Pack a checkpoint or a whole run into one file."),
     "unpack": ("drl_cli.cli.checkpoint_out:unpack", "Unpack such a file, safely."),
 }
 EXAMPLES = """
@@ -39,7 +39,7 @@ checkpoint = group.of_commands(
     "checkpoint",
     TABLE,
     EXAMPLES,
-    "What a checkpoint holds, whether it is whole, and taking it elsewhere: as a function, or as one file.",
+    "Inspect a checkpoint, check that it is intact, export its policy, or pack it into one file.",
 )
 
 
@@ -52,7 +52,7 @@ checkpoint = group.of_commands(
 @options.speech_options
 @click.pass_obj
 def info(session, path, latest, imports, arrays, as_json):
-    """Say what the checkpoint PATH holds: a checkpoint folder, a file in it, or a run folder (its best).
+    """Show what the checkpoint PATH contains: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
@@ -110,9 +110,9 @@ def _of_policy(policy):
     obs, action = policy["obs"], policy["action"]
     seen = "an image " if len(obs["shape"]) == 3 else ""
     seen += f"{_shape(obs['shape'])} {obs['dtype']}"
-    more = [f"the last {obs['frames']} of them"] if obs["frames"] > 1 else []
-    more += ["centred and scaled by a filter"] if policy["filter"] else []
-    more += ["with a mask of allowed actions"] if obs["mask"] else []
+    more = [f"the last {obs['frames']} stacked"] if obs["frames"] > 1 else []
+    more += ["normalised by a running filter"] if policy["filter"] else []
+    more += ["with an action mask"] if obs["mask"] else []
     yield "observes", ", ".join([seen, *more])
     yield "acts", _acts(action)
     memory = f", memory of {' and '.join(_shape(shape) for shape in policy['memory'])}" if policy["memory"] else ""
@@ -128,8 +128,8 @@ def _acts(action):
     if action["kind"] == "Discrete":
         return f"Discrete, {action['n']} actions from {action['start']} on"
     if action["kind"] == "MultiDiscrete":
-        return f"MultiDiscrete, choices among {_numbers(action['nvec'])} actions"
-    return f"MultiBinary, {action['n']} switches"
+        return f"MultiDiscrete of {_numbers(action['nvec'])} actions"
+    return f"MultiBinary, {action['n']} binary actions"
 
 
 def _numbers(values, most=8):
@@ -142,7 +142,7 @@ def _net(net):
     lstm = [f"LSTM {net['lstm']}"] if net["lstm"] else []
     inputs = " + ".join(f"{name} {size}" for name, size in net["inputs"].items())
     heads = " + ".join(f"{name} {size}" for name, size in net["heads"].items())
-    own = [f"your own {net['custom']}"] if net["custom"] else []
+    own = [f"custom {net['custom']}"] if net["custom"] else []
     parts = [inputs, *own, *convs, *(str(units) for units in net["layers"]), *lstm, heads]
     kinds = f" ({', '.join(net['activations'])})" if net["activations"] else ""
     copies = f"{net['copies']} x " if net["copies"] > 1 else ""
@@ -151,15 +151,15 @@ def _net(net):
 
 def _replay(replay):
     if replay is None:
-        return "none in it"
+        return "none"
     rows = f"{replay['rows']:,} rows, " if replay["rows"] is not None else ""
     return f"{rows}{figures.size(replay['bytes'])}" + (f" in {replay['shards']} shards" if replay["shards"] > 1 else "")
 
 
 def _of_doing(can):
     """The lines about what can be done with a checkpoint, the possible in one."""
-    words = {"play": "play it (drl rollout)", "restore": "begin a new run with it (drl train --restore)"}
-    words["resume"] = "go on with its run (drl train --resume)"
+    words = {"play": "play it (drl rollout)", "restore": "start a new run from it (drl train --restore)"}
+    words["resume"] = "resume its run (drl train --resume)"
     possible = [words[name] for name, one in can.items() if one["possible"]]
     yield "can", "; ".join(possible) or "nothing"
     why_not = {}
@@ -181,18 +181,20 @@ def _shape(shape):
     "every",
     is_flag=True,
     group=WHICH,
-    help="Also every other checkpoint of its run; in a folder of runs, all.",
+    help="Also check the other checkpoints of its run; given a folder of runs, all of them.",
 )
 @options.import_option(WHICH)
-@options.quiet_option("Only what is damaged.")
+@options.quiet_option("Print only what is damaged.")
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def verify(session, paths, every, imports, quiet, as_json):
-    """Check that each PATH is whole: a checkpoint, a run folder (every checkpoint of it), or an archive of drl checkpoint pack.
+    """Check that each PATH is intact: a checkpoint, a run folder (all of its checkpoints), or an archive of drl
+    checkpoint pack.
 
-    COMMIT against the manifest, size and SHA-256 of every file, the replay's too, every header, and that the weights are
-    finite and fit the policy. Exits with 2 if anything is damaged, and names the file. Changes nothing.
+    COMMIT is compared with the manifest, the size and SHA-256 of every file are checked, the replay's too, every header is
+    read, and the weights must be finite and fit the policy. Exits with 2 if anything is damaged, and names the file.
+    Changes nothing.
 
     JSON: {"checked": [{"path", "whole", "damage", "files", "size", "note"}], "damaged": N}.
     """
@@ -219,7 +221,7 @@ def verify(session, paths, every, imports, quiet, as_json):
         told = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
         output.json_line({"checked": told, "damaged": damaged})
     elif not quiet and len(found) > 1:
-        terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are whole.")
+        terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are intact.")
     return 2 if damaged else 0
 
 
@@ -227,4 +229,4 @@ def _said(verdict):
     if verdict.damage:
         return f"damaged  {verdict.damage}"
     note = f"; {verdict.note}" if verdict.note else ""
-    return f"whole    {verdict.path} ({verdict.files} files, {figures.size(verdict.size)}{note})"
+    return f"intact   {verdict.path} ({verdict.files} files, {figures.size(verdict.size)}{note})"

@@ -57,7 +57,7 @@ def _by_ending(out):
     required=True,
     group=OUT,
     shell_complete=shell_words.files,
-    help="File or folder to make.",
+    help="File or folder to write.",
 )
 @options.import_option(WHICH)
 @options.quiet_option()
@@ -65,14 +65,15 @@ def _by_ending(out):
 @options.speech_options
 @click.pass_obj
 def export(session, path, latest, form, out, imports, quiet, as_json):
-    """Write the greedy policy of the checkpoint PATH as one function: observation in, action in the environment's units out.
+    """Write the greedy policy of the checkpoint PATH as one function: observation in, action in the environment's units
+    out.
 
-    Observation filter, scaling of bytes, action mask, scaling and clipping are inside; frame stacks go in stacked, the
-    memory of recurrent policies is extra inputs and outputs. A description of all of them stands beside it (OUT.json, in a
-    SavedModel drl.json). What was written is loaded again and compared with drl's own policy over sampled observations;
-    if they differ by more than 1e-4 of half an action's range, nothing is kept and the exit code is 1.
+    The observation filter, byte scaling, action mask, action scaling and clipping are part of it. Frame stacks are passed
+    in stacked; the memory of recurrent policies becomes extra inputs and outputs. A description is written next to it
+    (OUT.json, or drl.json inside a SavedModel). The exported policy is loaded again and compared with drl's own on sampled
+    observations; if they differ by more than 1e-4 of half an action's range, nothing is kept and the exit code is 1.
 
-    savedmodel and tflite need TensorFlow, which is there; onnx needs pip install 'drl-cli[onnx]'.
+    savedmodel and tflite need TensorFlow, which drl installs; onnx needs pip install 'drl-cli[onnx]'.
 
     JSON: {"checkpoint", "path", "about", "format", "size", "samples", "difference", "differing", "ties", "state",
     "tolerance"}: the largest difference of a Box action and of a memory, the number of rows in which another choice was
@@ -115,17 +116,17 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
     required=True,
     group=OUT,
     shell_complete=shell_words.files,
-    help="File to make; .tar.gz or .zip.",
+    help="File to write: .tar.gz or .zip.",
 )
-@group.option("--with-replay", is_flag=True, group=OUT, help="Take replays along, which may be large.")
+@group.option("--with-replay", is_flag=True, group=OUT, help="Include replay buffers, which may be large.")
 @options.quiet_option()
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def pack(session, path, out, with_replay, quiet, as_json):
-    """Pack PATH into one file: a checkpoint, or a whole run with its records, its log and its checkpoints.
+    """Pack PATH into one file: a checkpoint, or a whole run with its results, log and checkpoints.
 
-    The same content always gives the same bytes. Everything is verified before; the file holds a manifest of hashes.
+    The same content always gives the same bytes. Everything is verified first; the file contains a manifest of hashes.
 
     JSON: {"path", "kind", "name", "files", "size", "packed", "left_out": [{"path", "why"}]}, sizes in bytes.
     """
@@ -156,7 +157,7 @@ def pack(session, path, out, with_replay, quiet, as_json):
     show_default="here",
     group=OUT,
     shell_complete=shell_words.folders,
-    help="Folder in which the checkpoint or run goes; made if need be.",
+    help="Folder to unpack into; created if it does not exist.",
 )
 @options.quiet_option()
 @options.json_option
@@ -165,8 +166,8 @@ def pack(session, path, out, with_replay, quiet, as_json):
 def unpack(session, file, out, quiet, as_json):
     """Unpack FILE, which drl checkpoint pack made, into a new folder in DIR.
 
-    It may come from anybody: names, sizes and hashes are checked against its manifest, links and devices refused, and
-    checkpoints verified before the folder gets its name. Nothing is overwritten.
+    FILE need not be trusted: names, sizes and hashes are checked against its manifest, links and devices are refused, and
+    checkpoints are verified before the folder gets its name. Nothing is overwritten.
 
     JSON: {"path", "kind", "files", "size"}.
     """

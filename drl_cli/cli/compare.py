@@ -26,17 +26,21 @@ _compare_options = options.apply(
             default="last",
             show_default=True,
             group=HOW,
-            help="A run's score: its last or best greedy evaluation, or its last training episodes.",
+            help="Score of a run: its last or best greedy evaluation, or its last training episodes.",
         ),
         group.option(
             "--at",
             type=options.POSITIVE,
             metavar="STEPS",
             group=HOW,
-            help="Only what was scored within so many env steps.",
+            help="Use only scores reached within this many env steps.",
         ),
         group.option(
-            "--goal", type=values.Number(), metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."
+            "--goal",
+            type=values.Number(),
+            metavar="SCORE",
+            group=HOW,
+            help="Also report which runs reached SCORE, and how soon.",
         ),
         group.option(
             "--by",
@@ -44,16 +48,16 @@ _compare_options = options.apply(
             default="config",
             show_default=True,
             group=HOW,
-            help="Which runs are replicates: alike but for the seed, or coarser.",
+            help="Which runs count as replicates: same config apart from the seed, same algorithm, or same experiment.",
         ),
         group.option(
             "--against",
             type=values.OneOf(("published",)),
             group=HOW,
-            help="Add figures that other projects publish, with their conditions.",
+            help="Add the scores that other projects publish, with their conditions.",
         ),
         run_options.local_dir_option(HOW),
-        options.quiet_option("Only the tables."),
+        options.quiet_option("Print only the tables."),
         options.json_option,
         options.speech_options,
     ]
@@ -67,9 +71,9 @@ _compare_options = options.apply(
 def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_json):
     """Compare algorithms over seeds: mean, interquartile mean, 95 % intervals, probability of improvement.
 
-    RUN is an id, a name, a path, or a folder of runs. Runs of one algorithm and environment that differ in nothing but
-    the seed are replicates. sd is over seeds (n - 1); intervals are percentile bootstraps over seeds, stratified by
-    environment. P(X > Y) is the probability that a run of X scores above one of Y.
+    RUN is an id, a name, a path, or a folder of runs. Runs of one algorithm and environment that differ only in the seed
+    are replicates. sd is over seeds (n - 1); intervals are percentile bootstraps over seeds, stratified by environment. P(X
+    > Y) is the probability that a run of X scores higher than a run of Y.
 
     JSON: {"score", "at", "goal", "confidence", "groups": [{"label", "algorithm", "env", "runs": [{"path", "id", "seed",
     "state", "score", "steps", "seconds", "episodes"}], "n", "mean", "sd", "mean_low", "mean_high", "iqm", "iqm_low",
@@ -119,7 +123,7 @@ def _page(document, console, quiet):
         meaning = MEANING[document["score"]]
         lines += _wrapped(f"Score: {meaning}.", console)
         if any(1 < entry["n"] < 5 for entry in document["groups"]):
-            lines += _wrapped("With fewer than five seeds an interval says little: it only knows those.", console)
+            lines += _wrapped("With fewer than five seeds the intervals are unreliable.", console)
         lines += _sources(document["published"], console) if document["published"] else []
     while lines and not lines[-1]:
         lines.pop()
@@ -151,7 +155,7 @@ def _reached(entry):
     )
 
 
-ONE_SEED = "One run says nothing about the next: no P(X > Y) beside it. Train more with --seeds 0..4."
+ONE_SEED = "P(X > Y) cannot be estimated from a single run. Train more seeds with --seeds 0..4."
 
 
 def _improvement(pairs, console):
@@ -172,7 +176,7 @@ def _scaled(document, console):
     for entry in document["scaled"]:
         between = "" if entry["iqm_low"] is None else f"[{entry['iqm_low']:.2f}, {entry['iqm_high']:.2f}]"
         grid.add_row(entry["label"], f"{entry['iqm']:.2f}", between)
-    note = "Scaled: 0 is the lowest run of each environment here, 1 the highest."
+    note = "Scaled: 0 is the lowest run of each environment, 1 the highest."
     return [*rich_tables.rendered([grid], console), note]
 
 
@@ -180,7 +184,7 @@ def _published(told, env, console):
     found = sorted((f for f in told["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
     best = [figure for figure in told["best"] if figure["compared_with"] == env and figure not in found]
     if not found and not best:
-        return [f"No published figure for {env} is shipped."]
+        return [f"No published score for {env} comes with drl."]
     pm = terminal.plus_minus(sys.stdout)
     family = published.family(env)
     names = ["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"]
@@ -198,7 +202,7 @@ def _published(told, env, console):
             str(figure["seeds"]),
         )
     lines = rich_tables.rendered([grid], console)
-    return [*lines, *(["* the highest published figure, by another algorithm"] if best else [])]
+    return [*lines, *(["* the highest published score, by another algorithm"] if best else [])]
 
 
 def _sources(told, console):

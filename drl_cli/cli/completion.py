@@ -20,7 +20,7 @@ VARIABLE = "_DRL_COMPLETE"  # by which a shell's call for completions is known (
 @options.speech_options
 @click.pass_context
 def completion(context, shell):
-    """Print a script on stdout that completes commands, options, algorithms, environments, tuned files and runs.
+    """Print a script that completes commands, options, algorithms, environments, tuned files and runs.
 
     The shell has to run it: see the examples, then open a new shell.
     """

@@ -82,7 +82,7 @@ class PlainConsole:
                 self._write(text, seconds, COLORS.get(tone))
 
     def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen. Called in a signal handler: one write, no lock, no buffer."""
+        """Acknowledge the first Ctrl-C. Called in a signal handler: one write, no lock, no buffer."""
         self._interrupted = True
         terminal.write_raw(self._stream, f"\n{STOPPING}\n")
 
@@ -104,7 +104,7 @@ class PlainConsole:
         self._write(line, seconds)
 
     def _is_no_news(self, kind: str, fields: dict, seconds: float, best_before: dict | None) -> bool:
-        """Whether what there is to say was said just before: the same score again, or one more checkpoint of many."""
+        """Whether an event repeats what was printed just before: the same score, or one more periodic checkpoint."""
         if kind == "best":
             known = (best_before or {}).get("value")
             if fields["metric"] == EVALUATED:
@@ -146,7 +146,7 @@ class PlainConsole:
         if kind == "learner":
             return fields["text"]
         if kind == "finished":
-            return fields["state"]  # why is said by the command, once
+            return fields["state"]  # the command prints the reason, once
         return ""
 
     def _write(self, text, seconds, color=None):

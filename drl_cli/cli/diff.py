@@ -22,23 +22,23 @@ drl diff mine.yaml:first mine.yaml:second --json
 @click.argument("b", metavar="B", shell_complete=shell_words.runs_and_files)
 @run_options.local_dir_option()
 @group.option(
-    "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also what is equal or left at defaults."
+    "--all", "everything", is_flag=True, group=run_options.WHICH, help="Also show what is equal or left at its default."
 )
 @options.import_option(run_options.WHICH)
-@options.quiet_option("Only the rows, no explanations.")
+@options.quiet_option("Print only the rows, no explanations.")
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
-    """Show in what two experiments differ: algorithm, environment, stop rules, config, versions.
+    """Show how two experiments differ: algorithm, environment, stop rules, config, versions.
 
-    A and B are runs (an id, a name, a path), searches (an id) or files of experiments (a path, or the name of a shipped
-    one); FILE:NAME picks one of several. What is searched over stands as it was asked for. A value in parentheses is the
-    default of its algorithm, "-" means that a side has no such key.
+    A and B are runs (an id, a name, a path), searches (an id) or experiment files (a path, or the name of a tuned file);
+    FILE:NAME picks one experiment of several. Values that are searched over are shown as they were given. A value in
+    parentheses is the default of its algorithm; "-" means that a side has no such key.
 
     JSON: {"a": SIDE, "b": SIDE, "differences": [{"key", "a", "b", "a_has", "b_has", "a_default", "b_default"}],
-    "hidden"}, SIDE: {"name", "kind", "algorithm", "env"}; hidden counts the keys of only one algorithm that are at
-    their defaults.
+    "hidden"}, SIDE: {"name", "kind", "algorithm", "env"}; hidden counts the keys that only one algorithm has and that
+    are at their defaults.
     """
     from drl_cli.runs import config_diff
 

@@ -21,21 +21,21 @@ drl doctor --json | jq '.findings[] | select(.state == "fail")'
 
 @click.command("doctor", cls=group.Command, examples=EXAMPLES)
 @group.option(
-    "--quick", is_flag=True, group="How", help="Leave out what takes seconds: loading TensorFlow, Ray and others."
+    "--quick", is_flag=True, group="How", help="Skip what takes seconds: loading TensorFlow, Ray and other libraries."
 )
 @options.json_option
-@options.quiet_option("Only what is not as it should be.")
+@options.quiet_option("Print only warnings and failures.")
 @options.speech_options
 @click.pass_obj
 def doctor(session, quick, as_json, quiet):
-    """Look at Python, packages, TensorFlow, Ray, Box2D, ffmpeg, limits of the container, /dev/shm, disks, leftovers.
+    """Check Python, packages, TensorFlow, Ray, Box2D, ffmpeg, container limits, /dev/shm, disks and leftovers of Ray.
 
-    Exit code 1 when something is broken that a run needs, 0 otherwise; warnings alone are 0. Each heavy library is loaded
+    The exit code is 1 if something that a run needs is broken, else 0; warnings alone give 0. Each heavy library is loaded
     in a process of its own, for at most 90 seconds.
 
     JSON: {"ok", "findings": [{"what", "state": ok | note | warn | fail, "text", "mend": a command or null}]}.
     """
-    say = (lambda _: None) if quiet or as_json else (lambda name: terminal.say(f"trying {name}"))
+    say = (lambda _: None) if quiet or as_json else (lambda name: terminal.say(f"Checking {name}"))
     found = checks.examine(checks.results_folder(), quick, say)
     is_broken = failed(found)
     output = terminal.Stdout(session)

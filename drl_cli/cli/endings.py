@@ -19,16 +19,16 @@ from drl_cli.extras import load
 
 EXIT_CODES = {
     0: "finished",
-    1: "doctor, env check: something is broken; else a bug in drl, whose traceback is in the log that is named",
+    1: "doctor, env check: something is broken; otherwise a bug in drl (the message names the log with the traceback)",
     2: "bad input: usage, config, environment, checkpoint, folder",
-    3: "the run failed: divergence, environment or workers keep failing",
-    4: "a demanded score was missed",
+    3: "the run failed: divergence, or the environment or the workers kept failing",
+    4: "a score required by --assert was missed",
     5: "out of disk, memory or file descriptors",
-    75: "a cluster is unreachable or did not grant the resources in time",
-    129: "hung up, after saving",
-    130: "interrupted, after saving; a second Ctrl-C ends at once, without",
-    141: "the reader of stdout left",
-    143: "terminated, after saving",
+    75: "the cluster is unreachable or did not grant the resources in time",
+    129: "hung up, after saving a checkpoint",
+    130: "interrupted, after saving a checkpoint; a second Ctrl-C quits at once without saving",
+    141: "stdout was closed by its reader",
+    143: "terminated, after saving a checkpoint",
 }
 INTERRUPTED = (129, 130, 143)
 EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, text in EXIT_CODES.items())

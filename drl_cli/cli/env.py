@@ -1,4 +1,4 @@
-"""``drl env check ID``: whether an environment keeps its word, how fast it is, and what a random policy scores.
+"""``drl env check ID``: whether an environment follows gymnasium's interface, its speed, and a random policy's score.
 
 The findings are those of ``checks.env_check``, made in another process; the interval is ``analysis.reward_statistics``'s.
 """
@@ -11,7 +11,7 @@ import click
 from drl_cli.checks.findings import failed
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal, values
 
-TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
+TABLE = {"check": ("drl_cli.cli.env:check", "Check an environment: seeding, spaces, episode ends, speed.")}
 CHECK_EXAMPLES = """
 drl env check LunarLanderContinuous-v3
 drl env check my_module:MyEnv-v0 --import my_module --episodes 50
@@ -23,7 +23,7 @@ env = group.of_commands(
     "env",
     TABLE,
     CHECK_EXAMPLES,
-    "One environment: check it. What there is: drl envs.",
+    "Check an environment. To list what is installed: drl envs.",
 )
 
 
@@ -36,25 +36,25 @@ env = group.of_commands(
     default=20,
     show_default=True,
     group="How",
-    help="Random episodes.",
+    help="Number of random episodes.",
 )
 @group.option(
     "--seconds", type=values.Number(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",
-    help="Most time for them.",
+    help="Time limit for them.",
 )  # fmt: skip
 @group.option("--seed", type=options.COUNT, metavar="N", default=0, show_default=True, group="How", help="First seed.")
 @group.option("--config", metavar="OBJECT", group="How", help="An object with env_config, as for drl train, or @FILE.")
 @options.import_option("How")
 @options.json_option
-@options.quiet_option("Only what is not as it should be.")
+@options.quiet_option("Print only warnings and failures.")
 @options.speech_options
 @click.pass_obj
 def check(session, env_id, config, imports, as_json, quiet, **how):
-    """Check the environment ID; exit code 1 when something is broken, 0 otherwise.
+    """Check the environment ID. The exit code is 1 if something is broken, else 0.
 
-    Looked at: the interface; the same seed in two new ones, in one that was used, and in another process; observations
-    against their space; numbers that are not finite; termination and truncation; reset; speed; a random policy's score with
-    a 95 % interval, without drl's preprocessing.
+    Checked are the interface; that equal seeds give equal episodes in two new instances, in a used one, and in another
+    process; observations against their space; non-finite numbers; termination and truncation; reset; speed; and a random
+    policy's score with a 95 % interval, without drl's preprocessing.
 
     JSON: {"id", "asked", "ok", "spaces", "text", "fits": [...], "findings": [{"what", "state": ok | note | warn | fail,
     "text", "mend"}], "random_policy": {"rewards", "lengths", "steps_per_s", "reset_s", "make_s", "score": as of drl

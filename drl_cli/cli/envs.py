@@ -21,17 +21,26 @@ drl envs --import my_package my_package/ --json
 
 @click.command("envs", cls=group.Command, examples=EXAMPLES)
 @click.argument("pattern", required=False, shell_complete=shell_words.environments)
-@group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
-@group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
+@group.option(
+    "--ids",
+    "only_ids",
+    is_flag=True,
+    group="Which",
+    help="Print only the ids, one per line, without making the environments.",
+)
+@group.option(
+    "--all", "every", is_flag=True, group="Which", help="Every version of each environment, not only the newest."
+)
 @options.import_option("Which")
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def envs(session, pattern, only_ids, every, imports, as_json):
-    """List the environments whose id has PATTERN in it, or fits it as 'Lunar*' does (all but Atari games without one).
+    """List the environments whose id contains PATTERN, or matches it if written as 'Lunar*' (without PATTERN, all but
+    Atari games).
 
-    An id that is retired is looked up under its current version. What cannot be made is listed with the reason. Each is
-    made once, in another process; with --ids none is.
+    A retired id is looked up under its current version. Environments that cannot be made are listed with the reason. Each
+    is made once, in another process; with --ids none is made.
 
     JSON: {"notices": [...], "environments": [{"id", "spaces": {"obs", "action"}, "text": {"obs", "action"}, "fits": [...],
     "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with --ids the entries are {"id"}.
@@ -48,7 +57,7 @@ def envs(session, pattern, only_ids, every, imports, as_json):
         for number, one in enumerate(env_catalogue.looked_at(ids, imports), 1):
             found.append(one)
             if number % 20 == 0 and len(ids) > 20:
-                terminal.say(f"{number} of {len(ids)} looked at")
+                terminal.say(f"{number} of {len(ids)} checked")
     if as_json:
         output.line(json.dumps({"notices": notices, "environments": found}))
         return
@@ -60,7 +69,7 @@ def envs(session, pattern, only_ids, every, imports, as_json):
 
 
 def listing(found, width, color=False):
-    """Return the lines for what ``checks.env_catalogue.looked_at`` said: those that work, what fits, those that do not."""
+    """Return the lines for the entries of ``checks.env_catalogue``: those that work and what fits, then those that fail."""
     good, bad = [one for one in found if "error" not in one], [one for one in found if "error" in one]
     lines = []
     if good:
@@ -72,7 +81,8 @@ def listing(found, width, color=False):
         lines.append("")
         for names, letter in letters.items():
             text = (
-                ", ".join(names) or "no algorithm takes these actions; make them one Box or one Discrete in a wrapper"
+                ", ".join(names)
+                or "no algorithm supports these actions; make them one Box or one Discrete in a wrapper"
             )
             lines += tables.paragraph(text, width, 4, letter)
     reasons = {}

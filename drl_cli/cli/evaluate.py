@@ -46,9 +46,7 @@ _evaluate_options = options.apply(
             group=HOW,
             help="Episodes per score.",
         ),
-        group.option(
-            "--explore", is_flag=True, group=HOW, help="Score the exploring policy too, beside the greedy one."
-        ),
+        group.option("--explore", is_flag=True, group=HOW, help="Also score the exploring policy."),
         group.option(
             "--seed",
             type=options.COUNT,
@@ -65,7 +63,7 @@ _evaluate_options = options.apply(
             metavar="'SCORE>=VALUE'",
             multiple=True,
             group=HOW,
-            help="Exit with 4 unless each greedy score meets it: mean, iqm, iqm_low, … (as --json has them); repeatable.",
+            help="Exit with 4 unless every greedy score meets it: mean, iqm, iqm_low, … (named as in --json); repeatable.",
         ),
         options.latest_option(WHERE),
         group.option(
@@ -73,19 +71,19 @@ _evaluate_options = options.apply(
             metavar="ID",
             group=WHERE,
             shell_complete=shell_words.environments,
-            help="Another environment than the one they were trained on.",
+            help="An environment other than the one they were trained on.",
         ),
         group.option(
             "--config",
             metavar="OBJECT",
             group=WHERE,
-            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+            help="env_config and horizon, which override the checkpoint's; an object or @FILE.",
         ),
         options.run_option(WHERE),
         options.import_option(WHERE),
         *evaluate_data.OPTIONS,
         options.json_option,
-        options.quiet_option("Nothing on stderr but warnings and errors."),
+        options.quiet_option("Write only warnings and errors to stderr."),
         options.speech_options,
         rllib_options.of("evaluate"),
     ]
@@ -97,14 +95,14 @@ _evaluate_options = options.apply(
 @_evaluate_options
 @click.pass_context
 def evaluate(context, checkpoints, imports, as_json, **asked):
-    """Score each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
+    """Evaluate each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
-    Every checkpoint plays the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval
-    behind it is a 95 % percentile bootstrap over episodes.
+    All checkpoints play the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval after it
+    is a 95 % percentile bootstrap over episodes.
 
-    With --data nothing is played: what the exploring policy would earn is estimated by importance sampling from episodes
-    that another policy played, whose actions were recorded with their probabilities. IS is unbiased, WIS steadier; both
-    are discounted. Gain is how many times what was recorded. Believe neither where the effective sample size is small.
+    With --data nothing is played: the return of the exploring policy is estimated by importance sampling from recorded
+    episodes of another policy, whose actions were recorded with their probabilities. IS is unbiased, WIS has less variance;
+    both are discounted. Gain is the ratio to the recorded return. Trust neither where the effective sample size is small.
 
     JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
@@ -165,12 +163,12 @@ def _demands(texts):
     for one in found:
         if one.field not in SCORES:
             hint = suggestion(one.field, SCORES) or f" There are: {', '.join(SCORES)}."
-            raise ConfigError(f"--assert: {one.field[:60]!r} is no score.{hint}")
+            raise ConfigError(f"--assert: {one.field[:60]!r} is not a score.{hint}")
     return found
 
 
 def _hold(demands, rows):
-    """Raise CriterionMissed, which names what was missed, unless the greedy score of each checkpoint meets ``demands``."""
+    """Raise CriterionMissed, which names each missed criterion, unless every greedy score meets ``demands``."""
     from drl_cli.runs.demands import missed
 
     lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
@@ -192,8 +190,8 @@ def _facts(subject):
 def _cut(score):
     cut, longest = score["cut"], max(score["lengths"])
     return (
-        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps, and their "
-        "rewards count as they stood. --max-steps sets after how many."
+        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps; their "
+        "rewards up to that step count. --max-steps sets the limit."
     )
 
 

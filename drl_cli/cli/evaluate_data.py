@@ -9,9 +9,9 @@ from drl_cli.cli import figures, group, rich_tables, terminal, values
 from drl_cli.cli.options import typed_object
 
 PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
-"""Options of ``drl evaluate`` that speak of episodes that are played."""
+"""Options of ``drl evaluate`` that only apply where episodes are played."""
 RECORDED = ("gamma", "epsilon")
-"""Options that speak of recorded ones."""
+"""Options that only apply to recorded episodes."""
 HEADING = "From recorded episodes"
 SHARE = values.Number(0.0, 1.0)
 
@@ -23,13 +23,13 @@ OPTIONS = [
         group=HEADING,
         help="Estimate from recorded experience instead of playing: a file, folder, glob or minari://ID; repeatable.",
     ),
-    group.option("--gamma", type=SHARE, metavar="X", group=HEADING, help="Discount. [default: that of its run]"),
+    group.option("--gamma", type=SHARE, metavar="X", group=HEADING, help="Discount factor. [default: that of the run]"),
     group.option(
         "--epsilon",
         type=SHARE,
         metavar="X",
         group=HEADING,
-        help="Share of random actions of a policy over action values. [default: that of its run at that time]",
+        help="Epsilon of an epsilon-greedy policy. [default: that of the run at that checkpoint]",
     ),
 ]
 ROWS = (
@@ -60,7 +60,7 @@ def run(session, checkpoints, asked, as_json):
     candidates = [checkpoint_estimates.Candidate(path, what, asked["latest"]) for path in checkpoints]
     rows, told = [], set()
     for number, candidate in enumerate(candidates, 1):
-        terminal.say(f"Reading for {number} of {len(candidates)}: {candidate.path}")
+        terminal.say(f"Estimating {number} of {len(candidates)}: {candidate.path}")
         found, notes = candidate.estimate()
         for note in notes:
             if note not in told:
@@ -102,7 +102,7 @@ def table(document, console):
 
 
 def _lines(number, row):
-    left = f", {row['incomplete']:,} more are not whole" if row["incomplete"] else ""
+    left = f", {row['incomplete']:,} more are incomplete" if row["incomplete"] else ""
     return (
         f"{number}  {row['path']}",
         f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "

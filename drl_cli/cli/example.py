@@ -15,9 +15,9 @@ from drl_cli.cli.train import train
 from drl_cli.errors import suggestion
 
 TABLE = {
-    "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
-    "show": ("drl_cli.cli.example:show_example", "Show one: what it is for, what was measured, its settings."),
-    "get": ("drl_cli.cli.example:show_example", "The same as show, in RLlib's word."),
+    "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and how long they took."),
+    "show": ("drl_cli.cli.example:show_example", "Show one: its purpose, its measurements, its settings."),
+    "get": ("drl_cli.cli.example:show_example", "The same as show; RLlib's name for it."),
     "run": ("drl_cli.cli.example:run_example", "Train with one; takes every option of drl train."),
 }
 EXAMPLES = """
@@ -44,29 +44,29 @@ example = group.of_commands(
     "example",
     TABLE,
     EXAMPLES,
-    "The tuned files that come with drl: settings that were tried out, each with its goal and what it took.",
+    "Tuned files come with drl: tested settings, each with its goal and the time it took to reach it.",
 )
 
 
 @click.command("list", cls=group.Command, examples=LIST_EXAMPLES)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
 @group.option(
-    "--run", metavar="NAME", group="Which", shell_complete=shell_words.algorithms, help="Those of one algorithm."
+    "--run", metavar="NAME", group="Which", shell_complete=shell_words.algorithms, help="Only those of one algorithm."
 )
 @group.option(
     "--env",
     metavar="ID",
     group="Which",
     shell_complete=shell_words.environments,
-    help="Those for one environment, whatever its version.",
+    help="Only those for one environment, in any version.",
 )
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def list_examples(session, words, run, env, as_json):
-    """List the tuned files; with WORDs, those that have every one of them in name, algorithm or environment.
+    """List the tuned files; with WORDs, those that contain every one of them in name, algorithm or environment.
 
-    took: median over seeds, from the start of the process to a goal that fresh episodes confirmed; - where not measured.
+    took: median over seeds, from the start of the process until fresh episodes confirmed the goal; - where not measured.
 
     JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
     "worst_s", "env_steps", "machine", "workers", "path"}]}.
@@ -84,7 +84,7 @@ def list_examples(session, words, run, env, as_json):
         every = tuned_files.every()
         known = [word for one in every for word in (one.name, one.run, one.env, *one.name.split("-"))]
         hint = next((text for word in (*words, env or "") if (text := suggestion(word, known))), "")
-        terminal.say(f"No tuned file fits.{hint} drl example list shows all.")
+        terminal.say(f"No tuned file matches.{hint} drl example list shows all.")
         return
     for line in listing(found, terminal.width(), terminal.use_color(sys.stdout, session)):
         output.line(line)
@@ -113,7 +113,7 @@ def _workers(one):
 @options.speech_options
 @click.pass_obj
 def show_example(session, name, as_json):
-    """Show the tuned file NAME: what it is for, what was measured, its settings.
+    """Show the tuned file NAME: its purpose, its measurements, its settings.
 
     JSON: one entry of drl example list --json, and "text", the whole file.
     """
@@ -155,7 +155,7 @@ def _short(value):
 @click.argument("name", shell_complete=shell_words.tuned_files)
 @click.pass_context
 def run_example(context, name, **asked):
-    """Train with the tuned file NAME; what is typed beside it overrides it, as with drl train -f."""
+    """Train with the tuned file NAME; options override its settings, as with drl train -f."""
     from drl_cli.experiments import tuned_files
 
     found = tuned_files.find(name)

@@ -23,8 +23,10 @@ WHICH, OVER = "Which values", "Over a file"
 
 @click.command("explain", cls=group.Command, examples=EXAMPLES)
 @click.argument("target", metavar="RUN|FILE", shell_complete=shell_words.runs_and_files)
-@group.option("--given", is_flag=True, group=WHICH, help="Only what was given or filled in, no defaults.")
-@group.option("--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Keys with WORD in them; repeatable.")
+@group.option("--given", is_flag=True, group=WHICH, help="Only values that were set or derived, no defaults.")
+@group.option(
+    "--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Only keys that contain WORD; repeatable."
+)
 @group.option("--run", metavar="NAME", group=OVER, shell_complete=shell_words.algorithms, help="As for drl train -f.")
 @group.option("--env", metavar="ID", group=OVER, shell_complete=shell_words.environments, help="As for drl train -f.")
 @group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
@@ -34,10 +36,11 @@ WHICH, OVER = "Which values", "Over a file"
 @options.speech_options
 @click.pass_obj
 def explain(session, target, given, wanted, as_json, imports, **over):
-    """Say for each value of RUN (a run folder), or of what FILE would run, where it came from.
+    """Show for each setting of RUN (a run folder), or of what FILE would run, where it comes from.
 
-    FILE is a path or the name of a tuned file. Places are file:line, a flag, another spelling that was read as the key, or
-    the default, with RLlib's where it differs. Of a search it tells what its trials share, and what is searched over.
+    FILE is a path or the name of a tuned file. Sources are file:line, a flag, another spelling that was read as the key, or
+    the default, with RLlib's where it differs. For a search, the settings that its trials share are shown, and what is
+    searched over.
 
     JSON: {"experiments": [{"run", "env", "env_asked", "folder" of a run, "trials" of a search, "rows": [{"key", "value",
     "from" (null for a default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why"
@@ -52,7 +55,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
     if kind == "run" and flags:
         names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
-        raise InputError(f"{names}: {found} is a run, whose values are fixed; these go with a file.")
+        raise InputError(f"{names}: {found} is a run, whose values are fixed; use them with a file.")
     if kind == "run":
         options.import_modules(imports)
         experiments = provenance.of_run(found)
@@ -86,7 +89,7 @@ def chosen(rows, given, wanted):
     for word in wanted:
         if not any(word.lower() in row["key"].lower() for row in rows):
             hint = suggestion(word, [row["key"].removeprefix("config.") for row in rows])
-            raise InputError(f"No key has {word[:60]!r} in it.{hint}")
+            raise InputError(f"No key contains {word[:60]!r}.{hint}")
     return [
         row
         for row in rows
@@ -100,7 +103,7 @@ def lines_of(one, session):
     width, color = terminal.width(), terminal.use_color(sys.stdout, session)
     lines = [f"{one['run']} on {one['env']}" + (f", {one['trials']} trials" if "trials" in one else "")]
     if one.get("env_asked") not in (None, one["env"]):
-        lines.append(f"{one['env_asked']} was asked for and runs as {one['env']}.")
+        lines.append(f"{one['env_asked']} was requested and runs as {one['env']}.")
     if one.get("folder"):
         lines.append(one["folder"])
     folders = sorted({folder for row in one["rows"] if (folder := _folder(row["from"]))})
@@ -115,7 +118,7 @@ def lines_of(one, session):
 
 
 def _folder(place):
-    """Return the folder of a place in a file, an empty text for any other."""
+    """Return the folder of a place in a file, an empty string for any other."""
     return os.path.dirname(place.partition(", as ")[0]) if place and not place.startswith("-") else ""
 
 

@@ -1,6 +1,6 @@
-"""Exports as the commands make and tell them: for ``drl checkpoint export``, and for ``drl train --export-formats``.
+"""Exports of ``drl checkpoint export`` and ``drl train --export-formats``: making them and describing them.
 
-At the end of a run its best policy goes into the run's folder. A failure is raised after the summary of the run was said: the
+At the end of a run its best policy goes into the run's folder. A failure is raised after the summary of the run is printed: the
 run is whole without it.
 """
 
@@ -39,7 +39,7 @@ def comparison(found):
     if found.difference is not None:
         text = f"largest difference of an action {found.difference:.2g} on {samples}"
     elif found.differing:
-        text = f"{found.differing} other choices, all between two values that are as good as equal, on {samples}"
+        text = f"{found.differing} different actions, all of them ties, on {samples}"
     else:
         text = f"identical actions on {samples}"
     return text if found.state is None else f"{text}; largest difference of the memory {found.state:.2g}"
@@ -69,13 +69,13 @@ class Exports:
             self._failure = error
 
     def lines(self):
-        """Return what is said of them behind the summary of the run."""
+        """Return the lines about them that follow the summary of the run."""
         if self._why_not:
-            return [f"  Exported  nothing, since {self._why_not}: drl checkpoint export does it at any time"]
+            return [f"  Exported  nothing, because {self._why_not}; use drl checkpoint export instead"]
         return [f"  Exported  {done.path.name} ({form}; {comparison(done.comparison)})" for form, done in self._done]
 
     def paths(self):
-        """Return what the last line of ``--json`` has of them: {"exported": [path, …]}, {} where none was asked for."""
+        """Return their part of the last line of ``--json``: {"exported": [path, …]}, {} where none was requested."""
         return {"exported": [str(done.path) for _, done in self._done]} if self._formats else {}
 
     def raise_failure(self):

@@ -34,7 +34,7 @@ def count(value):
 
 
 def reward(value):
-    """One digit behind the point, more for small rewards; ``-`` for None."""
+    """One digit after the point, more for small rewards; ``-`` for None."""
     if value is None or not math.isfinite(value):
         return "-"
     return f"{value:,.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
@@ -48,7 +48,7 @@ def score(value):
 
 
 def interval(low, high):
-    """``[1.0, 2.0]``, or an empty text without one."""
+    """``[1.0, 2.0]``, or an empty string without one."""
     return "" if low is None or high is None else f"[{score(low)}, {score(high)}]"
 
 

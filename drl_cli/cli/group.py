@@ -40,7 +40,7 @@ def option(*names, group=LAST_GROUP, **keywords):
 
 
 def _with_preferences(command, info_name, args, parent, extra):
-    """Return ``extra`` with the defaults of a person's own for a command below the root, unless only help is asked for."""
+    """Return ``extra`` with the user's own defaults for a command below the root, unless help is requested."""
     if parent is None or {"-h", "--help"} & set(args) or extra.get("resilient_parsing"):
         return extra
     words = [*parent.command_path.split()[1:], info_name]
@@ -57,7 +57,7 @@ class Command(click.Command):
         self.examples = examples
 
     def make_context(self, info_name, args, parent=None, **extra):
-        """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
+        """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
         return super().make_context(
             info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
         )
@@ -68,7 +68,7 @@ class Command(click.Command):
         sections = {}
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
-            if record and isinstance(parameter, click.Option):  # arguments are told by the usage line and the text
+            if record and isinstance(parameter, click.Option):  # arguments are in the usage line and the description
                 sections.setdefault(getattr(parameter, "group", LAST_GROUP), []).append(record)
         sections[LAST_GROUP] = sections.pop(LAST_GROUP, [])
         for heading, records in sections.items():
@@ -89,7 +89,7 @@ class CommandTable(click.Group):
         self.closing = closing
 
     def make_context(self, info_name, args, parent=None, **extra):
-        """Parse ``args``; what is not typed has the defaults of the person who types (see ``preferences``)."""
+        """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
         return super().make_context(
             info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
         )
@@ -132,7 +132,7 @@ class CommandTable(click.Group):
 
 
 def of_commands(name, table, examples, text):
-    """Return the group ``name`` of the commands in ``table`` (see ``CommandTable``), alone it shows help, ``text`` first."""
+    """Return the group ``name`` of the commands in ``table`` (see ``CommandTable``); without a command it prints its help."""
 
     @click.group(
         name,

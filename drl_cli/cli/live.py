@@ -1,4 +1,4 @@
-"""What keeps a picture of something that goes on in its place on a terminal, redrawn at most four times a second.
+"""A live picture on a terminal, redrawn in place at most four times a second.
 
 Used for a run (``screen.picture``) and for a search (``search_table.picture``).
 """
@@ -21,7 +21,7 @@ REFRESHES_PER_SECOND = 4
 
 
 class LiveScreen:
-    """Listens to events and keeps the picture of ``view`` on a terminal (a rich Console).
+    """Draws ``view`` on a terminal (a rich Console) and redraws it as events arrive.
 
     ``picture(view, seconds, rich_console, spinner, interrupted)`` returns what rich can print; ``clock`` the seconds now.
     """
@@ -46,7 +46,7 @@ class LiveScreen:
             self._live.refresh()
 
     def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen: the next redraw shows it."""
+        """Acknowledge the first Ctrl-C: the next redraw shows it."""
         self._interrupted = True
 
     def abandon(self, _number=None):

@@ -41,7 +41,7 @@ speech_options = apply(
             expose_value=False,
             is_eager=True,
             callback=_set_no_color,
-            help="No colours; so does NO_COLOR=1.",
+            help="Do not use colours; same as NO_COLOR=1.",
         ),
         group.option(
             "--debug",
@@ -49,14 +49,14 @@ speech_options = apply(
             expose_value=False,
             is_eager=True,
             callback=_set_debug,
-            help="Show tracebacks; so does DRL_DEBUG=1.",
+            help="Show tracebacks; same as DRL_DEBUG=1.",
         ),
     ]
 )
 
 
 def run_option(heading):
-    """``--run NAME`` of commands that read a checkpoint, which knows its algorithm; RLlib had to be told."""
+    """``--run NAME`` of commands that read a checkpoint, which records its algorithm; RLlib's commands required it."""
     return group.option(
         "--run",
         "--algo",
@@ -64,7 +64,7 @@ def run_option(heading):
         metavar="NAME",
         group=heading,
         shell_complete=shell_words.algorithms,
-        help="Refuse a checkpoint of another algorithm; a checkpoint knows its own.",
+        help="Refuse a checkpoint of any other algorithm. Optional: a checkpoint records its own.",
     )
 
 
@@ -88,10 +88,11 @@ def check_run(run, subjects):
     for subject in subjects:
         if subject.facts["algorithm"] != name:
             trained_by = subject.facts["algorithm"]
-            raise InputError(f"--run {name}: {subject.path} was trained by {trained_by}. Leave --run out, it is known.")
+            hint = "Leave --run out: a checkpoint records its algorithm."
+            raise InputError(f"--run {name}: {subject.path} was trained by {trained_by}. {hint}")
 
 
-def quiet_option(text: str = "Only warnings and errors.") -> Decorator:
+def quiet_option(text: str = "Print only warnings and errors.") -> Decorator:
     """``-q``, whose help is ``text``."""
     return group.option("-q", "--quiet", is_flag=True, help=text)
 
@@ -102,7 +103,7 @@ json_option = group.option("--json", "as_json", is_flag=True, help="One JSON doc
 def latest_option(heading: str) -> Decorator:
     """``--latest`` of commands that take a checkpoint or a run."""
     return group.option(
-        "--latest", is_flag=True, group=heading, help="Of a run folder, the newest checkpoint instead of the best."
+        "--latest", is_flag=True, group=heading, help="For a run folder, use the newest checkpoint instead of the best."
     )
 
 
@@ -127,7 +128,7 @@ def import_modules(names):
 
 
 def typed_object(text, flag):
-    """Return the mapping that was typed behind ``flag`` (an object, ``<…>`` or ``@file``), or an empty one."""
+    """Return the mapping given to the option ``flag`` (an object or ``@file``), or an empty one."""
     if not text:
         return {}
     from drl_cli.config.assignments import parse_object

@@ -17,7 +17,7 @@ option = group.option(
     "--plan",
     is_flag=True,
     group=train_options.WHAT,
-    help="Train nothing: show config, processes, memory, disk and the expected time; refuse what cannot fit.",
+    help="Dry run: show config, processes, memory, disk space and the expected time; fail if it does not fit.",
 )
 
 
@@ -61,7 +61,7 @@ def sheet(told, width, color=False):
     from drl_cli.config.key_rows import value_at
     from drl_cli.runtime.footprint import sized
 
-    lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
+    lines = [f"{told['run']} on {told['env']} (dry run: nothing is started)", ""]
     if told["trials"]:
         text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
         lines[1:1] = [text]
@@ -76,15 +76,15 @@ def sheet(told, width, color=False):
         ("stops when", stops),
         ("processes", ", ".join(parts)),
         ("memory", ", ".join(f"{name} {sized(count)}" for name, count in sizes if count)),
-        ("policy", f"{told['weights']:,} numbers"),
+        ("policy", f"{told['weights']:,} weights"),
     ]
     if memory["replay"]:
-        full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} if it were full"
-        facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes an env step{full}"))
+        full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} when full"
+        facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes per env step{full}"))
     for name, text in [*facts, *_time(told)]:
         lines += tables.paragraph(text, width, LABEL, name or None)
     lines += ["", *tables.finding_lines([Finding(**one) for one in told["findings"]], width, color), ""]
-    return [*lines, "It fits." if told["fits"] else "It does not fit: nothing would be started."]
+    return [*lines, "It fits." if told["fits"] else "It does not fit."]
 
 
 def _time(told):
@@ -99,7 +99,7 @@ def _time(told):
             rows.append(("time", f"{about} {figures.clock(time['seconds'])} to {until}; goals may end it earlier"))
             rows.append(("", f"from {time['how']}"))
             spent = ", ".join(f"{name} {figures.clock(value)}" for name, value in time["parts"].items() if value >= 1)
-            rows += [("", f"of one core: {spent}")] if spent else []
+            rows += [("", f"CPU time: {spent}")] if spent else []
     if told.get("measured"):
         rows.append(("measured", f"{told['measured']['name']}: {told['measured']['took'][0]}"))
     return rows

@@ -70,7 +70,7 @@ def _described(episodes):
 def summary(told):
     """Return the line that sums up episodes by their statistics, or by None."""
     if told is None:
-        return "No complete episode."
+        return "No episode was completed."
     pm = terminal.plus_minus(sys.stdout)
     return (
         f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "

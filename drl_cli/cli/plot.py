@@ -44,7 +44,7 @@ _plot_options = options.apply(
             show_default=True,
             group=WHAT,
             shell_complete=shell_words.fields,
-            help="Any number of result.json.",
+            help="Any numeric field of result.json.",
         ),
         group.option(
             "--over",
@@ -52,7 +52,7 @@ _plot_options = options.apply(
             default="steps",
             show_default=True,
             group=WHAT,
-            help="What goes along the x axis.",
+            help="Quantity on the x axis.",
         ),
         group.option(
             "--by",
@@ -60,7 +60,7 @@ _plot_options = options.apply(
             default="config",
             show_default=True,
             group=WHAT,
-            help="Which runs make one curve: alike but for the seed, or coarser; run draws each.",
+            help="Which runs share a curve: same config apart from the seed, same algorithm, same experiment; run draws each.",
         ),
         group.option(
             "--label",
@@ -68,7 +68,7 @@ _plot_options = options.apply(
             metavar="TEXT",
             multiple=True,
             group=WHAT,
-            help="Name of the curve of each RUN, in their order; the runs of a folder, and of one name, make one curve.",
+            help="Label of each RUN, in the same order; the runs of a folder, and RUNs with the same label, share a curve.",
         ),
         run_options.local_dir_option(WHAT),
         group.option(
@@ -78,7 +78,7 @@ _plot_options = options.apply(
             default=0.02,
             show_default=True,
             group=HOW,
-            help="Width (sd) of the Gaussian kernel, as a share of each curve's own length; 0: none.",
+            help="Standard deviation of the Gaussian kernel, as a fraction of each curve's length; 0: no smoothing.",
         ),
         group.option(
             "--band",
@@ -86,14 +86,26 @@ _plot_options = options.apply(
             default="ci",
             show_default=True,
             group=HOW,
-            help="Around the mean over seeds: 95 % bootstrap, sd, lowest to highest, none.",
+            help="Band around the mean over seeds: 95 % bootstrap interval, sd, range, or none.",
         ),
-        group.option("--no-raw", is_flag=True, group=HOW, help="Leave out the thin lines of the single runs."),
-        group.option("--title", metavar="TEXT", default="", group=HOW, help="A line above the picture."),
-        group.option("-o", "--out", metavar="FILE", group=WHERE, help="The picture: .png, .svg or .pdf; - for stdout."),
-        group.option("--format", "file_format", type=values.OneOf(FORMATS), group=WHERE, help="If not by the name."),
-        group.option("--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw here; so does leaving out -o."),
-        group.option("--json", "as_json", is_flag=True, group=WHERE, help="The curves as one JSON document on stdout."),
+        group.option("--no-raw", is_flag=True, group=HOW, help="Omit the thin lines of individual runs."),
+        group.option("--title", metavar="TEXT", default="", group=HOW, help="Title of the plot."),
+        group.option(
+            "-o", "--out", metavar="FILE", group=WHERE, help="File to write: .png, .svg or .pdf; - for stdout."
+        ),
+        group.option(
+            "--format",
+            "file_format",
+            type=values.OneOf(FORMATS),
+            group=WHERE,
+            help="Format, if the file name does not say.",
+        ),
+        group.option(
+            "--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw in the terminal, as without -o."
+        ),
+        group.option(
+            "--json", "as_json", is_flag=True, group=WHERE, help="Print the curves as one JSON document on stdout."
+        ),
         options.quiet_option(),
         options.speech_options,
     ]
@@ -105,15 +117,15 @@ _plot_options = options.apply(
 @_plot_options
 @click.pass_obj
 def plot(session, words, out, file_format, in_terminal, as_json, **asked):
-    """Draw the learning curves of runs: the mean over seeds, smoothed, with its interval, and single runs as thin lines.
+    """Plot the learning curves of runs: the smoothed mean over seeds with its interval, and single runs as thin lines.
 
-    RUN is an id, a name, a path, or a folder of runs. Runs alike but for their seed make one curve; every environment gets
-    a picture of its own. Where some seeds have ended already, the mean of the others goes on dotted while they are at
-    least half.
+    RUN is an id, a name, a path, or a folder of runs. Runs that differ only in the seed form one curve; each environment
+    gets a plot of its own. Where some seeds have ended earlier, the mean of the others continues as a dotted line while
+    they are at least half.
 
     JSON: {"field", "over", "smooth", "band", "panels": [{"env", "goal", "groups": [{"label", "algorithm", "runs": [{
     "path", "seed", "x": [...], "y": [...]}], "mean": {"x": [...], "y": [...], "low": [...], "high": [...], "complete":
-    [...]}}]}]}; complete is false where not all runs go that far.
+    [...]}}]}]}; complete is false where not all runs extend that far.
     """
     target = _target(out, file_format, as_json, in_terminal)
     groups = _groups(words, asked)
@@ -137,21 +149,21 @@ def _target(out, file_format, as_json, in_terminal):
         return None
     if out == "-":
         if as_json or in_terminal:
-            raise ConfigError("-o - writes the picture to stdout, where --json and --terminal write too. Name a file.")
+            raise ConfigError("-o - writes the plot to stdout, where --json and --terminal write too. Name a file.")
         if terminal.is_terminal(sys.stdout):
-            raise ConfigError("-o - writes the picture to stdout, which is a terminal. Name a file, or use --terminal.")
+            raise ConfigError("-o - writes the plot to stdout, which is a terminal. Name a file, or use --terminal.")
         return "-", file_format or "png"
     suffix = Path(out).suffix.removeprefix(".").lower()
     if file_format is None and suffix not in FORMATS:
         hint = suggestion(suffix, FORMATS)
-        raise ConfigError(f"-o {out}: pictures are .png, .svg or .pdf.{hint} Or say --format.")
+        raise ConfigError(f"-o {out}: plots are .png, .svg or .pdf.{hint} Or give --format.")
     return out, file_format or suffix
 
 
 def _groups(words, asked):
     if not is_number_field(asked["field"]):
         hint = suggestion(asked["field"], NUMBER_FIELDS)
-        raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
+        raise ConfigError(f"--field: {asked['field'][:100]!r} is not a numeric field of a result.{hint}")
     runs = run_options.open_runs(words, asked["local_dirs"])
     return run_groups.group(runs, asked["by"], _given_labels(words, asked))
 
@@ -187,7 +199,9 @@ def _panels(groups, asked):
         if lines:
             panels.setdefault(one.env, []).append(curves.Bundle(one.label, lines))
     if empty:
-        terminal.say(f"Left out, without a value of {asked['field']} over {asked['over']}: {', '.join(empty)}")
+        terminal.say(
+            f"Skipped, because they have no value of {asked['field']} over {asked['over']}: {', '.join(empty)}"
+        )
     if not panels:
         raise RunFolderError(f"none of these runs has a value of {asked['field']} over {asked['over']} yet.")
     made = []

@@ -1,4 +1,4 @@
-"""Defaults of options that a person sets once: in DRL_… variables, and in a file of their own.
+"""The user's own defaults of options: DRL_… variables and a configuration file.
 
 Used by ``group.Command`` when a command is called. What is typed comes first, then (for ``drl train``) what an experiment's
 file or a resumed run says, then variables, then the file, then the program's own defaults. The file is
@@ -24,11 +24,11 @@ from drl_cli.errors import ConfigError, nearest, suggestion
 EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug", "log-format")
 """Options that may be set for all commands at once."""
 
-OF_ONE_CALL = {"What to train", "When to stop", "Going on", "Many runs at once"}
-"""Headings whose options say what one call is to do."""
+OF_ONE_CALL = {"What to train", "When to stop", "Resuming", "Many runs at once"}
+"""Headings whose options describe a single call."""
 
 LASTING = ("import", "strict-env")
-"""What stands under these headings and may be set all the same."""
+"""Options under these headings that may have defaults all the same."""
 
 NEVER = ("run", "env", "config", "help", "assert")
 NAMES = ("config.yaml", "config.yml", "config.json")
@@ -54,7 +54,7 @@ def of(command, words, table, environ=os.environ):
 
 
 def file_of(environ=os.environ):
-    """Return the path of the person's file, None where there is none. Raises ConfigError where there are two."""
+    """Return the path of the user's file, None where there is none. Raises ConfigError where there are two."""
     home = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "drl"
     there = [home / name for name in NAMES if (home / name).is_file()]
     if len(there) > 1:
@@ -88,7 +88,7 @@ def _of_file(words, options, tables, environ):
         if key in sections:
             continue
         if key in table:
-            raise ConfigError(f"{place}: {key}: a mapping of options to values is wanted here, not {value!r:.60}.")
+            raise ConfigError(f"{place}: {key}: expected a mapping of options to values, not {value!r:.60}.")
         if name not in EVERYWHERE:
             raise ConfigError(f"{place}: {key[:60]}: {_unknown_at_the_top(name, options, words, table)}")
         if name in options:
@@ -103,7 +103,7 @@ def _of_file(words, options, tables, environ):
 
 def _unknown_at_the_top(name, options, words, table):
     if name in options:
-        return f"this one belongs to a command. Write {' '.join(words)}: {{{name}: …}}."
+        return f"this option belongs to a command. Write {' '.join(words)}: {{{name}: …}}."
     known = suggestion(name, (*EVERYWHERE, *table))
     return f"neither a command nor an option that all commands share.{known} Shared are {', '.join(EVERYWHERE)}."
 
@@ -125,17 +125,17 @@ def _of_variables(words, options, below, environ):
 
 
 def _parts(option, text):
-    """Several values of one option stand as in PATH, with ``:`` between them."""
+    """Several values of one option are separated by ``:``, as in PATH."""
     return text.split(os.pathsep) if option is not None and option.multiple else text
 
 
 def _warn_of_misspelt(environ):
-    """Say which variables look like one that holds for all commands."""
+    """Warn of variables that look like a misspelt one for all commands."""
     known = {_variable("DRL_", name) for name in EVERYWHERE}
     for variable in sorted(environ):
         close = nearest(variable, known, 1) if variable.startswith("DRL_") and variable not in known else []
         if close and abs(len(variable) - len(close[0])) <= 2:
-            terminal.say(f"Warning: {variable} is no variable of drl. Did you mean {close[0]}?")
+            terminal.say(f"Warning: {variable} is not a variable that drl reads. Did you mean {close[0]}?")
 
 
 def _variable(prefix, name):
@@ -146,8 +146,8 @@ def _refusal(name, command, words, options):
     called = f"drl {' '.join(words)}"
     names = {word.removeprefix("--") for option in command.params for word in option.opts if word.startswith("--")}
     if name in names:
-        return f"{name} says what one call of {called} is to do. Type it, or write it into a file for drl train -f."
-    return f"{name[:60]} is no option of {called}.{suggestion(name, options)}"
+        return f"{name} describes a single call of {called}. Type it, or write it to a file for drl train -f."
+    return f"{name[:60]} is not an option of {called}.{suggestion(name, options)}"
 
 
 def _value(option, command, value, place):
@@ -155,9 +155,11 @@ def _value(option, command, value, place):
     context = click.Context(command, **command.context_settings)
     given = value if isinstance(value, list) else [value]
     if isinstance(value, dict) or (isinstance(value, list) and not option.multiple) or value is None:
-        raise ConfigError(f"{place}: {value!r:.60} is no value of an option.")
+        raise ConfigError(f"{place}: {value!r:.60} is not a valid value of an option.")
     if isinstance(value, bool) and not (option.is_flag or option.is_bool_flag):
-        raise ConfigError(f"{place}: {value!r} is no value of {option.opts[-1]}, which takes {option.metavar}.")
+        raise ConfigError(
+            f"{place}: {value!r} is not a valid value of {option.opts[-1]}, which takes {option.metavar}."
+        )
     try:
         read = [option.type.convert(one, option, context) for one in given]
     except click.BadParameter as error:

@@ -16,7 +16,7 @@ from drl_cli.errors import InputError
 
 
 class Old(NamedTuple):
-    """``text``: what is said; ``{rollout}`` in it is the command as it was typed, with rollout for its name. ``takes``: the
+    """``text``: the message; ``{rollout}`` in it is the command as it was typed, with rollout for its name. ``takes``: the
     metavar of its value, None for a flag. ``fits``: the values that are accepted, None: none is, () for a flag: it is.
     ``said``: whether a value that is accepted is answered too.
     """
@@ -66,22 +66,20 @@ TRAIN = {
 
 ROLLOUT = {
     "--monitor": Old(_VIDEO),
-    "--use-shelve": Old(
-        "a shelf is Python's pickle, which can run code when it is read. --out FILE writes JSON lines."
-    ),
+    "--use-shelve": Old("shelve uses pickle, which can run code when it is read. --out FILE writes JSON lines."),
     "--local-mode": Old(_ONE_PROCESS, None, ()),
 }
 
 EVALUATE = {
     "--render": Old(_SCORES),
-    "--no-render": Old("nothing is drawn.", None, ()),
+    "--no-render": Old("an evaluation renders nothing.", None, ()),
     "--video-dir": Old(_SCORES, "DIR"),
     "--monitor": Old("drl evaluate scores. Film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"),
     "--steps": Old(f"{_SCORES}; or score with --episodes N.", "N"),
     "--out": Old(_SCORES, "FILE"),
     "--save-info": Old(_SCORES),
     "--use-shelve": Old("drl evaluate scores. Write steps down with: drl rollout CHECKPOINT --out FILE"),
-    "--track-progress": Old("each score is said on stderr as it begins. Leave it out."),
+    "--track-progress": Old("progress is printed to stderr anyway. Leave it out."),
     "--local-mode": Old(_ONE_PROCESS, None, ()),
 }
 
@@ -112,7 +110,7 @@ def _answer(name, old):
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)
         if not is_accepted:
             if old.said:
-                raise InputError(f"{name}: {value!r} is none of {', '.join(old.fits)}.")
+                raise InputError(f"{name}: {value!r} is not one of {', '.join(old.fits)}.")
             raise InputError(f"{name}: {old.text.replace('{rollout}', _as_rollout(context))}")
         if old.takes is None or old.said:
             terminal.say(f"{name}: {old.text}")

@@ -33,14 +33,14 @@ _rollout_options = options.apply(
             type=options.POSITIVE,
             metavar="N",
             group=LENGTH,
-            help="Episodes. [default: 10, unless --steps is given]",
+            help="Number of episodes. [default: 10, unless --steps is given]",
         ),
         group.option(
             "--steps",
             type=options.POSITIVE,
             metavar="N",
             group=LENGTH,
-            help="Environment steps in all; may cut the last episode.",
+            help="Total number of env steps; may cut the last episode short.",
         ),
         options.max_steps_option(LENGTH),
         options.latest_option(WHERE),
@@ -55,44 +55,44 @@ _rollout_options = options.apply(
             type=options.COUNT,
             metavar="N",
             group=WHERE,
-            help="Episode #i is seeded with N + i. [default: drawn and shown]",
+            help="Episode #i is seeded with N + i. [default: drawn at random and printed]",
         ),
         group.option(
             "--env",
             metavar="ID",
             group=WHERE,
             shell_complete=shell_words.environments,
-            help="Another environment than the one it was trained on.",
+            help="An environment other than the one it was trained on.",
         ),
         group.option(
             "--config",
             metavar="OBJECT",
             group=WHERE,
-            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+            help="env_config and horizon, which override the checkpoint's; an object or @FILE.",
         ),
         options.run_option(WHERE),
         options.import_option(WHERE),
-        group.option("--render/--no-render", default=False, group=SEE, help="Show a window; needs a display."),
+        group.option("--render/--no-render", default=False, group=SEE, help="Render in a window; needs a display."),
         group.option(
             "--video-dir",
             metavar="DIR",
             group=SEE,
             shell_complete=shell_words.folders,
-            help="Write one mp4 file per episode.",
+            help="Record one mp4 file per episode.",
         ),
         group.option(
             "--out",
             metavar="FILE",
             group=SEE,
             shell_complete=shell_words.files,
-            help="Write transitions, one JSON object per episode and line; - for stdout. FILE.json gets RLlib's batches.",
+            help="Write transitions, one JSON line per episode; - for stdout. A FILE.json gets RLlib's sample batches.",
         ),
-        group.option("--save-info", is_flag=True, group=SEE, help="Write the environment's infos with them."),
+        group.option("--save-info", is_flag=True, group=SEE, help="Include the environment's infos."),
         group.option(
             "--track-progress",
             is_flag=True,
             group=SEE,
-            help="Keep a file __progress_… beside --out that says how far it is.",
+            help="Keep a file __progress_… next to --out that shows the progress.",
         ),
         group.option(
             "--json",
@@ -100,7 +100,7 @@ _rollout_options = options.apply(
             is_flag=True,
             help="One JSON object per episode, then the summary.",
         ),
-        options.quiet_option("Nothing on stderr but warnings and errors."),
+        options.quiet_option("Write only warnings and errors to stderr."),
         options.speech_options,
         rllib_options.of("rollout"),
     ]
@@ -118,12 +118,12 @@ def rollout(session, checkpoint, imports, **asked):
     "truncated"}: lists with one entry per step, and in obs one more, the observation after the last step; with
     --save-info also "info".
 
-    With a name that ends in .json it is one of RLlib's batches, {"type": "SampleBatch", "obs", "actions", …}, with the
-    log-probabilities of what --explore drew. Both can be learnt from: input: FILE.
+    If the name ends in .json, a line is one of RLlib's sample batches, {"type": "SampleBatch", "obs", "actions", …}, with
+    the log-probabilities of the actions that --explore drew. Training reads both: input: FILE.
 
     A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated", "cut"}, the last one {"summary":
     {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
-    "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null where no episode was complete.
+    "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null if no episode was completed.
     """
     mode = _render_mode(asked["render"], asked["video_dir"])
     _check_output(asked)
@@ -166,17 +166,17 @@ def rollout(session, checkpoint, imports, **asked):
 
 
 def _check_output(asked):
-    """Raise InputError for wishes about the output that do not go together."""
+    """Raise InputError for output options that cannot be combined."""
     for name in ("save_info", "track_progress"):
         if asked[name] and not asked["out"]:
             raise InputError(f"--{name.replace('_', '-')} needs --out FILE.")
     if asked["out"] == "-" and (asked["as_json"] or asked["track_progress"]):
         other = "--json" if asked["as_json"] else "--track-progress"
-        raise InputError(f"--out - and {other} exclude one another. Give --out a file.")
+        raise InputError(f"--out - and {other} cannot be combined. Give --out a file.")
     if asked["out"] and asked["out"].lower().endswith(PICKLES):
-        terminal.say(f"--out {asked['out']}: JSON lines are written into it: a pickle can run code when it is read.")
+        terminal.say(f"--out {asked['out']}: written as JSON lines; a pickle can run code when it is read.")
     if asked["save_info"] and _is_batches(asked["out"]):
-        raise InputError("--save-info: RLlib's batches hold no infos here. Give --out a name that ends in .jsonl.")
+        raise InputError("--save-info: RLlib's sample batches hold no infos. Give --out a name that ends in .jsonl.")
 
 
 def _is_batches(out):
@@ -229,9 +229,9 @@ def _play(episodes, takers, told):
 
 
 def _render_mode(render, video_dir):
-    """Return gymnasium's render mode for what was asked. Raises InputError where a window cannot open."""
+    """Return gymnasium's render mode for the options. Raises InputError where a window cannot open."""
     if render and video_dir:
-        raise InputError("--render and --video-dir exclude one another: an environment draws in one way at a time.")
+        raise InputError("--render and --video-dir cannot be combined: an environment renders in one mode at a time.")
     if (
         render
         and sys.platform.startswith("linux")
@@ -248,7 +248,7 @@ def _render_mode(render, video_dir):
 def _check_render_mode(subject, mode):
     if mode is not None and mode not in subject.render_modes:
         raise EnvError(
-            f"{subject.env} cannot render as {mode}; it has: {', '.join(subject.render_modes) or 'nothing'}."
+            f"{subject.env} cannot render as {mode}; it supports: {', '.join(subject.render_modes) or 'nothing'}."
         )
 
 

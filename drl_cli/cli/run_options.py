@@ -1,4 +1,4 @@
-"""What the commands about runs share: where to look for them, filters, spans of time, and how a table is printed."""
+"""What the commands about runs share: where to look for them, filters, and how RUN arguments are resolved."""
 
 import os
 
@@ -15,12 +15,12 @@ def local_dir_option(heading=WHICH):
         metavar="DIR",
         multiple=True,
         group=heading,
-        help="Where experiments are; repeatable. [default: ~/ray_results]",
+        help="Folder of results; repeatable. [default: ~/ray_results]",
     )
 
 
 def roots(local_dirs):
-    """Return the folders of results that were asked for, as absolute paths."""
+    """Return the requested folders of results as absolute paths, or the default one."""
     from drl_cli.runs.run_folder import results_folder
 
     return [results_folder(given) for given in local_dirs if given] or [results_folder(None)]
@@ -79,11 +79,9 @@ filter_options = options.apply(
             type=values.Span(),
             metavar="SPAN",
             group=WHICH,
-            help="Not heard of for 90s, 30m, 12h, 7d, 2w.",
+            help="Not updated for 90s, 30m, 12h, 7d, 2w.",
         ),
-        group.option(
-            "--newer-than", type=values.Span(), metavar="SPAN", group=WHICH, help="Heard of within that time."
-        ),
+        group.option("--newer-than", type=values.Span(), metavar="SPAN", group=WHICH, help="Updated within that time."),
         local_dir_option(),
     ]
 )
@@ -97,14 +95,14 @@ def wanted(**filters):
 
 
 def open_runs(words, local_dirs):
-    """Return the Run objects that ``words`` mean."""
+    """Return the Run objects that ``words`` name."""
     from drl_cli.runs import find, run_summary
 
     return [run_summary.read(path) for path in find.find_runs(words, roots(local_dirs))]
 
 
 def open_run(word, roots):
-    """Return the one Run that ``word`` means."""
+    """Return the one Run that ``word`` names."""
     from drl_cli.runs import find, run_summary
 
     return run_summary.read(find.find_run(word, roots))

@@ -18,7 +18,7 @@ drl runs rm 1a2b3c4d
 drl runs rm --state died --older-than 7d --keep-best 1
 """
 TABLE = {
-    "rm": ("drl_cli.cli.runs_rm:rm", "Remove runs; asks first, never a running one."),
+    "rm": ("drl_cli.cli.runs_rm:rm", "Remove runs; asks first, and never removes a running one."),
 }
 SORTS = ("started", "best", "steps", "time", "size", "algorithm", "env", "state")
 ORDER = "Order and output"
@@ -55,22 +55,22 @@ class _RunsGroup(group.CommandTable):
     group=ORDER,
     help="Largest or newest first.",
 )
-@group.option("--all", "unfolded", is_flag=True, group=ORDER, help="The trials of searches, a line each.")
-@group.option("--reverse", is_flag=True, group=ORDER, help="The other way round.")
+@group.option("--all", "unfolded", is_flag=True, group=ORDER, help="List the trials of searches one by one.")
+@group.option("--reverse", is_flag=True, group=ORDER, help="Reverse the order.")
 @group.option("-n", "--limit", type=options.POSITIVE, metavar="N", group=ORDER, help="Only the first N.")
-@options.quiet_option("Only the folders, one a line.")
+@options.quiet_option("Print only the folders, one per line.")
 @options.json_option
 @options.speech_options
 @click.pass_context
 def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **filters):
-    """List runs, the newest first: what they are, whether they still go on, how well and how far they got; so do drl
-    runs list and drl runs ls.
+    """List runs, newest first: what they are, whether they are still running, their scores and progress. drl runs list
+    and drl runs ls do the same.
 
-    A RUN that another command takes may be written as the id in the first column; the id of a search stands for all of its
-    trials, which share a line: how many of them are over, the best of their bests, and the sums of their steps, time and
-    size. --all shows them one by one, --search ID those of one search. "died" means that the process of a run is gone
-    without a word; best is the highest greedy evaluation, or without evaluations the best mean of training
-    episodes; now is the mean of the last training episodes; time is that of training.
+    Commands that take a RUN accept the id in the first column. The id of a search stands for all of its trials, which share
+    a line: how many of them have ended, their best score, and the sums of their steps, time and size. --all lists them one
+    by one, --search ID those of one search. "died" means that the process of a run ended without reporting why; best is the
+    highest greedy evaluation, or without evaluations the best mean of training episodes; now is the mean of the last
+    training episodes; time is training time.
 
     JSON: {"runs": [{"path", "id", "experiment", "algorithm", "env", "seed", "state", "exit_code", "text", "started",
     "updated", "training_iteration", "timesteps_total", "time_total_s", "episode_reward_mean", "best", "best_metric",
@@ -126,7 +126,7 @@ def _summary(rows, found, roots, filters):
     if not found:
         return f"No runs in {where}. Start one: drl train -f lunarlander-continuous-sac"
     if not rows:
-        return f"None of the {len(found)} runs in {where} fits the filters.{_meant(found, filters)}"
+        return f"None of the {len(found)} runs in {where} matches the filters.{_meant(found, filters)}"
     shown = sum(len(getattr(row, "runs", (row,))) for row in rows)
     size = figures.size(sum(row.size for row in rows))
     part = f"{shown} of {len(found)}" if shown < len(found) else f"{shown}"

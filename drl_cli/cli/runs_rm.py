@@ -1,4 +1,4 @@
-"""``drl runs rm``: what would go is shown, asked for, removed and summed up. The removing is ``runs.remove``."""
+"""``drl runs rm``: list what would be removed, ask for confirmation, remove. The removal itself is ``runs.remove``."""
 
 import sys
 
@@ -24,19 +24,20 @@ HOW = "How"
     type=options.POSITIVE,
     metavar="N",
     group=HOW,
-    help="Spare the N best of each algorithm on each environment.",
+    help="Keep the N best runs of each algorithm on each environment.",
 )
-@group.option("--dry-run", is_flag=True, group=HOW, help="Only show what would go.")
-@group.option("-y", "--yes", is_flag=True, group=HOW, help="Do not ask.")
-@options.quiet_option("Only questions, warnings and errors.")
+@group.option("--dry-run", is_flag=True, group=HOW, help="Only show what would be removed.")
+@group.option("-y", "--yes", is_flag=True, group=HOW, help="Do not ask for confirmation.")
+@options.quiet_option("Print only questions, warnings and errors.")
 @options.json_option
 @options.speech_options
 @click.pass_obj
 def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **filters):
-    """Remove runs with everything in them: those named, or all that fit the filters, or both.
+    """Remove runs with everything in them: those named, or all that match the filters, or both.
 
-    RUN is an id, a name, a path, or a folder of runs. Nothing outside of the folder of results is touched, nothing that
-    is not a run of drl, and no run whose process lives. Asks before it removes; --yes is needed where stdin is not a terminal.
+    RUN is an id, a name, a path, or a folder of runs. Nothing outside the folder of results is touched, nothing that is not
+    a run of drl, and no run whose process is alive. Asks for confirmation first; --yes is required where stdin is not a
+    terminal.
 
     JSON: {"removed": [{"path", "size"}], "spared": [{"path", "reason"}], "freed", "dry_run"}, sizes in bytes.
     """
@@ -90,7 +91,7 @@ def _choose(words, wanted, roots, keep_best):
 
 
 def _is_agreed(doomed):
-    """Ask whether ``doomed`` may go. Raises InputError where nobody can answer."""
+    """Ask whether ``doomed`` may be removed. Raises InputError where stdin is not a terminal."""
     size = figures.size(sum(run.size for run in doomed))
     text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
     if not sys.stdin.isatty():

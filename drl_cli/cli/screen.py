@@ -23,7 +23,7 @@ NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which there are blank ones
 LABEL = 12  # columns of the names on the left
 EVALUATED = "evaluation/episode_reward_mean"  # metric of a best that was evaluated
-Part = str | tuple[str, str]  # a text, with its style
+Part = str | tuple[str, str]  # a string, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
 
@@ -182,7 +182,7 @@ def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text
 
 
 def _slowest(now, width, plain, most):
-    """Return the rows, at most ``most``, that name what the others wait for."""
+    """Return the rows, at most ``most``, that name the bottleneck."""
     told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
     return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
 

@@ -33,7 +33,7 @@ KEPT = (
 
 
 def run(session, config_file, flags, wishes, output):
-    """Run what was asked for if it is a search, and return its exit code; None for a single run.
+    """Run the requested search and return its exit code; None where a single run is requested.
 
     ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
     quiet, verbose).
@@ -105,10 +105,10 @@ class SearchRun:
         from drl_cli.search.search_record import Record
 
         record = Record.read(path)
-        notices = [f"going on with the search {record.data['id']}"]
+        notices = [f"resuming search {record.data['id']}"]
         name = record.data["scheduler"]["name"]
         if name in COMPARING and not record.scheduler and any(t.get("run_folder") for t in record.trials.values()):
-            notices.append(f"{name} starts anew: what it had compared so far was not recorded.")
+            notices.append(f"{name} starts from scratch: what it had compared so far was not recorded.")
         return self._run(record, notices)
 
     def _run(self, record, notices):
@@ -142,7 +142,7 @@ class SearchRun:
         watcher.abandon()
         self._diversion.end()
         terminal.say(f"Interrupted: {view.title}: {view.counts()}")
-        terminal.say(f"Go on with: {command('train', '--resume', record.path)}")
+        terminal.say(f"Resume with: {command('train', '--resume', record.path)}")
 
     def _listen(self, kind, fields):
         if kind == "trial" and self._as_json and fields["state"] != "pending":
@@ -176,7 +176,7 @@ def summary(outcome, record, view):
         lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
     again = trial_ranks.rescored(record.data, record.trials)
     for number, scores, _ in again:
-        lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
+        lines.append(f"  Trial {number} on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
     best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
     folders = [word_of(record.trials[number]["run_folder"]) for number in best]
     lines += ["", f"  Results   {figures.with_tilde(str(record.path))}"]
@@ -188,7 +188,7 @@ def summary(outcome, record, view):
         lines.append(f"  Play it   {command('rollout', folders[0])}")
         lines.append(f"  Score it  {command('evaluate', *folders)}")
     if outcome.state != "finished":
-        lines.append(f"  Go on     {command('train', '--resume', record.path)}")
+        lines.append(f"  Resume    {command('train', '--resume', record.path)}")
     return lines
 
 

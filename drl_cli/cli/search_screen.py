@@ -8,7 +8,7 @@ from drl_cli.cli import console, figures, terminal
 from drl_cli.cli.search_view import SHOWN_STATE, STOPPING, short
 from drl_cli.process import seconds_since_start
 
-QUIET_S = 10.0  # between two plain lines that only tell how far it is
+QUIET_S = 10.0  # between two plain lines that only report progress
 COLORS = {"failed": "red", "finished": "green"}
 
 
@@ -45,7 +45,7 @@ class SearchLines:
                 self._write(fields["text"], seconds)
 
     def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen. Called in a signal handler."""
+        """Acknowledge the first Ctrl-C. Called in a signal handler."""
         terminal.write_raw(self._stream, f"\n{STOPPING}\n")
 
     def abandon(self, _number=None):
@@ -68,7 +68,7 @@ class SearchLines:
         text = f"trial {number} {SHOWN_STATE.get(fields['state'], fields['state'])}"
         result = fields.get("result") or {}
         if fields["state"] == "running":
-            again = f" (trial {fields['point']['rescore']} again)" if "rescore" in fields["point"] else ""
+            again = f" (trial {fields['point']['rescore']} retrained)" if "rescore" in fields["point"] else ""
             return f"{text}{again}{': ' + values if values else ''}"
         score = f"{self.view.data['metric']} {figures.reward(result.get(self.view.data['metric']))}"
         why = f" ({fields['text']})" if fields.get("text") else ""

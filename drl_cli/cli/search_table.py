@@ -15,7 +15,7 @@ TONES = {
     "pending": "dim",
     "interrupted": "yellow",
 }
-AROUND = 8  # lines that are no row of the table: title, folder, header, what is told below
+AROUND = 8  # lines that are no row of the table: title, folder, header, the counts below
 
 
 def picture(view, seconds, rich_console, spinner=None, interrupted=False):

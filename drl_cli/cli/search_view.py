@@ -1,4 +1,4 @@
-"""What is known about a search that is going on, and its table as plain cells. Draws nothing."""
+"""The state of a search, and its table as plain cells. Draws nothing."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ ORDER = ("running", "paused", "pending", "finished", "stopped", "failed", "inter
 
 @dataclass
 class SearchView:
-    """The trials by number, as ``trial`` events tell; ``phase`` is what takes time just now, ``notices`` the last lines."""
+    """The trials by number, from ``trial`` events; ``phase`` is the current activity, ``notices`` the latest lines."""
 
     data: dict
     title: str
@@ -36,14 +36,14 @@ class SearchView:
         first = [trial["state"] for trial in self.trials.values() if "rescore" not in trial["point"]]
         again = [trial["state"] for trial in self.trials.values() if "rescore" in trial["point"]]
         told = self._counted(first, max(0, self.data["num_trials"] - len(first)) if self.data["search"] else 0)
-        return f"{told}; again: {self._counted(again)}" if again else told
+        return f"{told}; retrained: {self._counted(again)}" if again else told
 
     def _counted(self, states, more=0):
         told = {state: states.count(state) + (more if state == "pending" else 0) for state in ORDER}
         return ", ".join(f"{count} {SHOWN_STATE.get(state, state)}" for state, count in told.items() if count)
 
     def names(self):
-        """Return the searched keys in the order in which they were asked for."""
+        """Return the searched keys in the order in which they were given."""
         found = dict.fromkeys(name for trial in self.trials.values() for name in trial["point"]["values"])
         return [name for name in found if name != "seed"]
 

@@ -1,4 +1,4 @@
-"""What a shell may complete behind an option or in place of an argument: algorithms, environments, tuned files, runs.
+"""What a shell completes for options and arguments: algorithms, environments, tuned files, runs.
 
 Used by ``options`` and the commands, as click's ``shell_complete``. A shell asks at every press of a key: nothing here imports
 TensorFlow, Ray or gymnasium, and only the keys of an algorithm take pydantic (0.15 s). Environments are read off gymnasium's
@@ -55,7 +55,7 @@ def runs_and_files(context, option, begun):
 
 
 def fields(_context, _option, begun):
-    """Fields of a result; behind ``min-`` too."""
+    """Fields of a result, also after ``min-``."""
     sign = "min-" if begun.startswith("min-") else ""
     return [sign + name for name in NUMBER_FIELDS if name.startswith(begun.removeprefix("min-"))]
 

@@ -19,7 +19,7 @@ def summary(outcome, view, imports=()):
     ``imports``: modules of ``--import``, which the next commands need too.
     """
     extra = next_steps.needed(imports, view.env)
-    why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error was said already
+    why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error has been printed already
     lines = [
         "",
         f"{view.algorithm} on {view.env} {outcome.state}{why}",
@@ -34,7 +34,7 @@ def summary(outcome, view, imports=()):
         play, score = command("rollout", run, *extra), command("evaluate", run, *extra)
         lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
         if outcome.state != "finished" and outcome.final:
-            lines += [f"  Go on     {command('train', '--resume', run, *extra)}"]
+            lines += [f"  Resume    {command('train', '--resume', run, *extra)}"]
     if modules := next_steps.modules_of_this_folder(imports, view.env):
         where = shlex.quote(os.getcwd())
         lines.append(f"  Needs     {', '.join(modules)} of {where}; elsewhere put PYTHONPATH={where} before drl")

@@ -45,7 +45,7 @@ def _set(cell, size, is_right, is_last, room):
 
 
 def paragraph(text, width, indent=0, first=None):
-    """Return the lines of ``text`` wrapped to ``width`` behind ``indent`` blanks.
+    """Return the lines of ``text`` wrapped to ``width`` with ``indent`` leading blanks.
 
     ``first``: what stands in the first line instead of the blanks; "" for nothing at all.
     """
@@ -62,7 +62,7 @@ def paragraph(text, width, indent=0, first=None):
 
 
 def finding_lines(findings, width, color=False, quiet=False):
-    """Return the lines of Findings: state, what, text; how to fix it below."""
+    """Return the lines of Findings: state, subject, text, and below it the command that fixes it."""
     shown = [one for one in findings if not quiet or one.state in ("warn", "fail")]
     size = max((len(one.what) for one in shown), default=0) + 2
     lines = []

@@ -19,16 +19,16 @@ GONE = (errno.EPIPE, errno.EBADF, errno.ENOSPC, errno.EIO, errno.ENXIO, errno.ES
 
 
 class ReaderGone(Exception):
-    """Whoever read our stdout has left: a read-only command has nothing more to do."""
+    """The reader of stdout has closed it: a read-only command has nothing more to do."""
 
 
 @dataclass
 class Session:
-    """What one call of ``drl`` has learnt about how it may speak.
+    """The settings of one call of ``drl`` that concern its output.
 
     debug: show tracebacks. color: True or False when asked for, None to decide by the stream. run_folder: the folder
-    of the run that is going on, whose ``raw_log`` takes tracebacks, and what libraries write to stderr. stdout_gone: nobody
-    reads stdout any more. arguments: what was typed behind ``drl``.
+    of the run that is going on, whose ``raw_log`` takes tracebacks, and what libraries write to stderr. stdout_gone:
+    stdout has no reader any more. arguments: the words after ``drl``.
     """
 
     debug: bool = field(default_factory=lambda: os.environ.get("DRL_DEBUG", "") not in ("", "0"))
@@ -126,7 +126,7 @@ def _finite(value):
 
 
 def say(text, session=None, color=None):
-    """Write a line to stderr; a stderr that cannot be written is nobody's problem."""
+    """Write a line to stderr; a stderr that cannot be written is ignored."""
     stream = Forgiving(sys.stderr)
     stream.write((click.style(text, fg=color) if color and use_color(stream, session) else text) + "\n")
     stream.flush()

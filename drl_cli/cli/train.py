@@ -50,9 +50,9 @@ class TrainCommand(group.Command):
 @plan.option
 @click.pass_obj
 def train(session, config_file, imports, as_json, **flags):
-    """Train an agent until a stop is reached or Ctrl-C, and keep its best and its last checkpoint.
+    """Train an agent until a stop rule is met or Ctrl-C is pressed, and keep its best and its final checkpoint.
 
-    Exit codes are listed by drl --help; --assert adds a 4 for a score that was missed.
+    Exit codes are listed by drl --help; with --assert, 4 means that a score was missed.
     """
     preset = train_options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
@@ -109,7 +109,7 @@ def _resumed(word, local_dirs):
 
 
 def _spec(config_file, flags):
-    """Return the spec that was asked for, and the events that came up while it was read. Several would be a search."""
+    """Return the requested spec and the events reported while it was read. Several specs would be a search."""
     told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
@@ -136,7 +136,7 @@ class Show:
     def run(self, spec, told=()):
         """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
         view = _view_of(spec)
-        if spec.log_format == "json":  # what others write is no JSON
+        if spec.log_format == "json":  # what libraries write is not JSON
             self._session.raw_log = "stderr.log"
         watcher = console.open_watcher(view, self._session, self._plain, self._quiet)
         request = process.StopRequest(watcher.interrupt).install()
@@ -178,7 +178,7 @@ class Show:
         watcher.abandon()
         self._diversion.end()
         told = self._finished
-        terminal.say(f"Interrupted: {told['text'] if told else 'nothing had begun'}")
+        terminal.say(f"Interrupted: {told['text'] if told else 'nothing had started'}")
         if told and self._as_json:
             names = ("state", "exit_code", "text", "run", "final", "best")
             self._output.json_line({"finished": {name: told[name] for name in names}})
@@ -199,7 +199,7 @@ class Show:
         if view.run_folder and view.checkpoint and not self._quiet:
             terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
             extra = next_steps.needed(self._imports, view.env)
-            terminal.say(f"Go on with:      {command('train', '--resume', word_of(view.run_folder), *extra)}")
+            terminal.say(f"Resume with:     {command('train', '--resume', word_of(view.run_folder), *extra)}")
 
 
 def _given(value):

@@ -11,7 +11,7 @@ from drl_cli.cli import group, options, rllib_options, shell_words, values
 
 NEWEST = "newest"  # what `--resume` without a run stands for
 
-WHAT, STOP, KEEP, CONTINUE, SCALE = "What to train", "When to stop", "Results and checkpoints", "Going on", "Ray"
+WHAT, STOP, KEEP, CONTINUE, SCALE = "What to train", "When to stop", "Results and checkpoints", "Resuming", "Ray"
 SEARCH = "Many runs at once"
 SEARCH_NAMES = (
     "num_samples",
@@ -54,7 +54,7 @@ _WHAT = [
         metavar="FILE",
         group=WHAT,
         shell_complete=shell_words.experiment_files,
-        help="YAML file of experiments: a path, or the name of a shipped one. Flags given beside it override it.",
+        help="YAML file of experiments: a path, or the name of a tuned file. Other flags override it.",
     ),
     group.option("--config", metavar="OBJECT", group=WHAT, help="Config keys as a JSON or YAML object, or @FILE."),
     group.option(
@@ -71,7 +71,7 @@ _WHAT = [
         type=options.COUNT,
         metavar="N",
         group=WHAT,
-        help="Seed of everything random; drawn and recorded if left out.",
+        help="Seed of all randomness; if omitted, drawn at random and recorded.",
     ),
     options.import_option(WHAT),
     group.option(
@@ -87,7 +87,7 @@ _STOP = [
         metavar="OBJECT|FIELD=VALUE",
         multiple=True,
         group=STOP,
-        help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable, the first stops.",
+        help="Stop when a result field reaches a value: an object, @FILE, or FIELD=VALUE; repeatable, the first one met stops.",
     ),
     group.option(
         "--assert",
@@ -95,50 +95,52 @@ _STOP = [
         metavar="'FIELD>=VALUE'",
         multiple=True,
         group=STOP,
-        help="Exit with 4 unless the last result meets it (>=, <=, >, <; in quotes); repeatable. Stops nothing.",
+        help="Exit with 4 unless the last result meets it (>=, <=, >, <; in quotes); repeatable. Does not stop the run.",
     ),
 ]
 _KEEP = [
-    group.option("--experiment-name", metavar="NAME", group=KEEP, help="Folder of the experiment. [default: default]"),
+    group.option(
+        "--experiment-name", metavar="NAME", group=KEEP, help="Name of the experiment's folder. [default: default]"
+    ),
     group.option(
         "--local-dir",
         metavar="DIR",
         group=KEEP,
         shell_complete=shell_words.folders,
-        help="Where experiments go. [default: ~/ray_results]",
+        help="Folder of results. [default: ~/ray_results]",
     ),
     group.option(
         "--checkpoint-freq",
         type=options.COUNT,
         metavar="N",
         group=KEEP,
-        help="Checkpoint every N iterations; best and final are kept anyway.",
+        help="Checkpoint every N iterations; the best and the final one are always kept.",
     ),
     group.option(
         "--checkpoint-at-end",
         is_flag=True,
         group=KEEP,
-        help="Checkpoint at the end; always done, accepted as RLlib spells it.",
+        help="Checkpoint at the end. Always on; accepted for RLlib's sake.",
     ),
     group.option(
         "--keep-checkpoints-num",
         type=options.POSITIVE,
         metavar="N",
         group=KEEP,
-        help="Keep the N best periodic checkpoints, and the newest.",
+        help="Keep only the N best periodic checkpoints and the newest.",
     ),
     group.option(
         "--checkpoint-score-attr",
         metavar="FIELD",
         shell_complete=shell_words.fields,
         group=KEEP,
-        help="What best means for --keep-checkpoints-num; min-FIELD for lower is better.",
+        help="Field that ranks checkpoints for --keep-checkpoints-num; min-FIELD if lower is better.",
     ),
     group.option(
         "--export-formats",
         metavar="FORMATS",
         group=KEEP,
-        help="When finished, export the best policy into the run's folder: model,onnx,tflite.",
+        help="At the end, export the best policy to the run's folder: model,onnx,tflite.",
     ),
     group.option(
         "--logger",
@@ -146,7 +148,7 @@ _KEEP = [
         metavar="NAME",
         multiple=True,
         group=KEEP,
-        help="Send results also to wandb, mlflow, aim, or a registered logger; repeatable.",
+        help="Also log results to wandb, mlflow, aim, or a registered logger; repeatable.",
     ),
 ]
 _CONTINUE = [
@@ -155,7 +157,7 @@ _CONTINUE = [
         metavar="CHECKPOINT",
         group=CONTINUE,
         shell_complete=shell_words.runs,
-        help="Go on from a checkpoint in a new run.",
+        help="Start a new run from a checkpoint.",
     ),
     group.option(
         "--resume",
@@ -164,16 +166,24 @@ _CONTINUE = [
         flag_value=NEWEST,
         group=CONTINUE,
         shell_complete=shell_words.runs,
-        help="Go on in the folder of RUN, or of the experiment's newest unfinished run.",
+        help="Continue RUN in its folder, or the experiment's newest unfinished run.",
     ),
 ]
 _SCALE = [
     group.option("--ray-address", metavar="ADDRESS", group=SCALE, help="Join a running cluster: auto, or host:port."),
     group.option(
-        "--ray-num-cpus", type=options.COUNT, metavar="N", group=SCALE, help="CPUs of the Ray that the run starts."
+        "--ray-num-cpus",
+        type=options.COUNT,
+        metavar="N",
+        group=SCALE,
+        help="CPUs of the Ray instance that the run starts.",
     ),
     group.option(
-        "--ray-num-gpus", type=options.COUNT, metavar="N", group=SCALE, help="GPUs of the Ray that the run starts."
+        "--ray-num-gpus",
+        type=options.COUNT,
+        metavar="N",
+        group=SCALE,
+        help="GPUs of the Ray instance that the run starts.",
     ),
     group.option(
         "--ray-object-store-memory",
@@ -186,14 +196,14 @@ _SCALE = [
         "--queue-trials",
         is_flag=True,
         group=SCALE,
-        help="Wait without end for a cluster that is full, as when it grows.",
+        help="Wait without a time limit while the cluster is full, for example until it scales up.",
     ),
     group.option(
-        "--local-mode", is_flag=True, group=SCALE, help="Everything in this one process, without Ray: num_workers 0."
+        "--local-mode", is_flag=True, group=SCALE, help="Run everything in this process, without Ray: num_workers 0."
     ),
 ]
 _OUTPUT = [
-    group.option("-v", "--verbose", count=True, help="Plain lines and more log; -vv for everything."),
+    group.option("-v", "--verbose", count=True, help="Plain lines and a more detailed log; -vv for everything."),
     options.quiet_option(),
     group.option(
         "--json",
@@ -205,7 +215,7 @@ _OUTPUT = [
         "--log-format",
         type=values.OneOf(["text", "json"]),
         metavar="json|text",
-        help="Lines of the run's drl.log. [default: text]",
+        help="Format of the run's drl.log. [default: text]",
     ),
 ]
 _SEARCH = [
@@ -214,9 +224,9 @@ _SEARCH = [
         type=values.Whole(1, 10_000),
         metavar="N",
         group=SEARCH,
-        help="Trials of each point of the grid, with newly drawn values.",
+        help="Trials per grid point, each with newly drawn values.",
     ),
-    group.option("--seeds", metavar="0..4", group=SEARCH, help="One run for each seed: a range, or 1,5,9."),
+    group.option("--seeds", metavar="0..4", group=SEARCH, help="One run per seed: a range, or 1,5,9."),
     group.option(
         "--scheduler",
         metavar="NAME",
@@ -224,20 +234,25 @@ _SEARCH = [
         group=SEARCH,
         help="FIFO, MedianStoppingRule, AsyncHyperBand (ASHA), HyperBand or PopulationBasedTraining (PBT).",
     ),
-    group.option("--scheduler-config", metavar="OBJECT", group=SEARCH, help="Its keys; metric and mode too."),
+    group.option(
+        "--scheduler-config",
+        metavar="OBJECT",
+        group=SEARCH,
+        help="Arguments of the scheduler, including metric and mode.",
+    ),
     group.option(
         "--search",
         metavar="NAME",
         shell_complete=shell_words.one_of(SEARCHES),
         group=SEARCH,
-        help="Where values come from: grid or random (drawn before), or tpe (Optuna learns from the trials).",
+        help="Search algorithm: grid or random (drawn in advance), or tpe (Optuna, which learns from the trials).",
     ),
     group.option(
         "--max-failures",
         type=values.Whole(min=-1),
         metavar="N",
         group=SEARCH,
-        help="Restarts of a trial that failed or was killed, from its newest checkpoint.",
+        help="How often a trial that failed or was killed is restarted from its newest checkpoint.",
     ),
     group.option(
         "--resources-per-trial", metavar="OBJECT", group=SEARCH, help="cpu, gpu, extra_cpu, extra_gpu of each trial."
@@ -246,13 +261,21 @@ _SEARCH = [
         "--write",
         metavar="FILE",
         group=SEARCH,
-        help="Train the best again on fresh seeds, then write the best of them as a file for -f.",
+        help="Retrain the best trials on fresh seeds, then write the best of them to a file for -f.",
     ),
     group.option(
-        "--write-top", type=values.Whole(1, 100), metavar="N", group=SEARCH, help="How many for --write. [default: 3]"
+        "--write-top",
+        type=values.Whole(1, 100),
+        metavar="N",
+        group=SEARCH,
+        help="Number of trials that --write retrains. [default: 3]",
     ),
     group.option(
-        "--write-seeds", type=values.Whole(1, 100), metavar="N", group=SEARCH, help="Seeds of each. [default: 3]"
+        "--write-seeds",
+        type=values.Whole(1, 100),
+        metavar="N",
+        group=SEARCH,
+        help="Seeds per retrained trial. [default: 3]",
     ),
 ]
 

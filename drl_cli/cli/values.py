@@ -22,7 +22,7 @@ class OneOf(click.Choice):
             return self.fail(f"{str(value)[:60]!r} is not known.{hint} It takes {self._listed()}.", param, context)
 
     def get_missing_message(self, *_arguments, **_keywords):
-        """Return what is said behind "Missing argument …"."""
+        """Return what follows "Missing argument …"."""
         return f"It takes {self._listed()}."
 
     def _listed(self):
@@ -64,7 +64,7 @@ class Span(click.ParamType):
             return value
         match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*(s|min|m|h|d|w)", value.strip())
         if not match:
-            self.fail(f"{value!r} is no span of time; write 90s, 30m, 12h, 7d or 2w.", param, context)
+            self.fail(f"{value!r} is not a span of time; write 90s, 30m, 12h, 7d or 2w.", param, context)
         return float(match[1]) * SECONDS[match[2]]
 
 

@@ -1,4 +1,4 @@
-"""What is known about the run that is going on: events in, plain attributes out.
+"""The state of a run for the screens: events in, plain attributes out.
 
 The screen and the plain lines both read it; it draws nothing. Rewards are raw returns of episodes; times are seconds
 since the process started.
@@ -60,7 +60,7 @@ def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 @dataclass
 class RunView:
-    """The state of one run, as far as its events tell.
+    """The state of one run, from its events.
 
     algorithm, env, goal, checkpoint_freq, stop: known before it starts; goal is the reward at which it stops, or None, stop
     all of its stop rules. progress: the newest ``progress`` fields. curve: episode_reward_mean over env steps. phase: what
@@ -217,7 +217,7 @@ class RunView:
 
     def _take_worker_started(self, fields, seconds):
         if fields.get("incarnation"):
-            self._note(seconds, f"worker {fields['worker']} started again", "notice")
+            self._note(seconds, f"worker {fields['worker']} restarted", "notice")
 
     def _take_worker_lost(self, fields, seconds):
         self._note(seconds, f"Warning: worker {fields['worker']} lost: {fields['text']}", "warning")

@@ -26,16 +26,16 @@ FAILED = 3
 @click.command("watch", cls=group.Command, examples=EXAMPLES)
 @click.argument("word", metavar="[RUN]", required=False, shell_complete=shell_words.runs)
 @run_options.local_dir_option()
-@group.option("--exit-status", is_flag=True, help="End with the exit code of the run; 3 when its process died.")
-@group.option("-v", "--verbose", is_flag=True, help="Plain lines instead of the screen.")
-@options.quiet_option("Only warnings, errors and the end.")
-@group.option("--json", "as_json", is_flag=True, help="The lines that drl train --json writes, those so far first.")
+@group.option("--exit-status", is_flag=True, help="Exit with the exit code of the run; 3 if its process died.")
+@group.option("-v", "--verbose", is_flag=True, help="Print plain lines instead of the live screen.")
+@options.quiet_option("Print only warnings, errors and the result.")
+@group.option("--json", "as_json", is_flag=True, help="Print the lines of drl train --json, past ones first.")
 @options.speech_options
 @click.pass_obj
 def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
-    """Watch a RUN from another terminal until it ends; without RUN, the newest one that is running.
+    """Watch RUN from another terminal until it ends; without RUN, the newest one that is running.
 
-    RUN is an id, a name or a path. Ctrl-C ends the watching, never the run. A run that is over shows its last screen.
+    RUN is an id, a name or a path. Ctrl-C stops watching, not the run. Of a run that has ended, the last screen is shown.
 
     JSON: one object per iteration as in result.json, then {"finished": {"state", "text", "exit_code", "run", "final",
     "best"}}; state is finished, interrupted, failed or died.
@@ -55,7 +55,7 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
         ended = _follow(follower, events, watcher, _listener(session, as_json))
     except KeyboardInterrupt:
         watcher.close()
-        terminal.say(f"No longer watching; the run goes on. Look again: {command('watch', run.id)}")
+        terminal.say(f"No longer watching; the run continues. Watch again: {command('watch', run.id)}")
         return 130
     except BaseException:
         watcher.close()

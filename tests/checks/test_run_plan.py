@@ -189,7 +189,7 @@ def test_probe_that_is_too_slow_says_nothing_about_whether_the_run_fits(roomy, t
     monkeypatch.setattr(run_time, "PROBE_LIMIT_S", 0.2)
     told = run_plan.plan(made(tmp_path))
     assert told["fits"] and told["probe"] is told["time"] is None
-    assert states(told)["time"] == "warn" and "was tried for 0 s" in told["findings"][-1]["text"]
+    assert states(told)["time"] == "warn" and "a probe of 0 s had not learnt" in told["findings"][-1]["text"]
 
 
 def searched(tmp_path, *words, samples=1, **flags):
@@ -211,7 +211,7 @@ def test_plan_of_a_search_is_that_of_its_largest_trial_times_those_side_by_side(
         ("Ray's own", 1),
     ]
     assert told["disk"]["total"] == 6 * single["disk"]["total"]
-    assert states(told)["CPU"] == "ok" and told["findings"][-1]["text"] == "6 trials, 4 side by side, on 4 cores"
+    assert states(told)["CPU"] == "ok" and told["findings"][-1]["text"] == "6 trials, 4 in parallel, on 4 cores"
 
 
 def test_trials_that_ask_for_more_cores_run_one_after_the_other_and_take_as_many_times_as_long(

@@ -32,7 +32,7 @@ def test_script_gives_one_line_for_each_thing_worth_knowing():
         "   0:40  evaluation: reward 214.4 over 10 greedy episodes; confirmed: 205.6",
         "   0:40  best so far: checkpoint_000020, evaluation 205.6",
         "   0:45  Warning: worker 1 lost: killed by signal 9",
-        "   0:47  worker 1 started again",
+        "   0:47  worker 1 restarted",
         "   0:50  goal 200 reached: 214.4, confirmed by 205.6 over fresh episodes",
     ]
 

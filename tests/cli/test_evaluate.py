@@ -107,7 +107,7 @@ def test_config_and_env_reach_the_tester(pendulum_run, scores, capsys):
 def test_episodes_that_max_steps_cut_are_counted_and_said(pendulum_run, scores, capsys):
     out, err = evaluated(capsys, pendulum_run, "--json", "--episodes", 2, "--max-steps", 11)
     assert scores[0]["max_steps"] == 11 and json.loads(out)["checkpoints"][0]["greedy"]["cut"] == 1
-    assert "1 of 2 episodes was cut after 11 steps, and their rewards count as they stood. --max-steps" in err
+    assert "1 of 2 episodes was cut after 11 steps; their rewards up to that step count. --max-steps" in err
 
 
 def test_bound_of_evaluations_is_that_of_the_run_unless_another_is_typed(tmp_path, write_checkpoint, scores, capsys):
@@ -161,7 +161,7 @@ def test_score_that_misses_what_is_asserted_exits_4_behind_the_table(pendulum_ru
 
 def test_assertion_about_no_score_is_refused_before_anything_is_played(pendulum_run, scores, capsys):
     assert evaluated(capsys, pendulum_run, "--assert", "iqm_hi>1", code=2).err == (
-        "Error: --assert: 'iqm_hi' is no score. Did you mean 'iqm_high'?\n"
+        "Error: --assert: 'iqm_hi' is not a score. Did you mean 'iqm_high'?\n"
     )
     assert scores == []
 

@@ -77,7 +77,7 @@ def test_train_help_groups_options():
         "What to train",
         "When to stop",
         "Results and checkpoints",
-        "Going on",
+        "Resuming",
         "Ray",
         "Many runs at once",
         "Output",

@@ -185,7 +185,7 @@ def test_written_file_is_the_next_command(world, capsys, tmp_path):
 def test_interrupted_search_tells_how_to_go_on(world, capsys):
     world.outcome.state, world.outcome.exit_code = "interrupted", 130
     assert start(world) == 130
-    assert capsys.readouterr().out.splitlines()[-1] == f"  Go on     drl train --resume {world.path}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"  Resume    drl train --resume {world.path}"
 
 
 def test_failed_trials_and_missed_criteria_are_errors_on_stderr(world, capsys):

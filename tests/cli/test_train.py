@@ -144,7 +144,7 @@ def test_next_commands_carry_what_the_environment_needs(world, capsys):
 def test_interruption_tells_how_to_go_on(world, capsys):
     world.outcomes = [ended("interrupted", 130, "interrupted at iteration 30")]
     assert cli.main(["train"]) == 130
-    assert capsys.readouterr().out.splitlines()[-1] == "  Go on     drl train --resume '/r/my run'"
+    assert capsys.readouterr().out.splitlines()[-1] == "  Resume    drl train --resume '/r/my run'"
 
 
 def test_failed_outcome_is_an_error_on_stderr(world, capsys):
@@ -159,7 +159,7 @@ def test_error_after_a_checkpoint_names_it_and_how_to_go_on(world, capsys):
     assert cli.main(["train"]) == 3
     assert capsys.readouterr().err.splitlines()[-3:] == [
         "Last checkpoint: checkpoint_000020",
-        "Go on with:      drl train --resume /r/a",
+        "Resume with:     drl train --resume /r/a",
         "Error: no worker delivers",
     ]
 
