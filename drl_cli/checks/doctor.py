@@ -3,7 +3,10 @@
 Imports nothing but the standard library and light rooms, so that it runs where half of what it looks for is broken.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from drl_cli.checks import leftovers, library_probes, machine_probes, package_versions
@@ -12,7 +15,7 @@ from drl_cli.checks.findings import FAIL, NOTE, Finding
 SIDE_BY_SIDE = 2  # heavy imports at once
 
 
-def examine(results_folder, quick=False, said=lambda what: None):
+def examine(results_folder: Path, quick: bool = False, said: Callable = lambda what: None) -> list[Finding]:
     """Return all Findings. ``results_folder``: where runs go. ``quick``: without loading heavy libraries.
 
     ``said(name)`` is called before something that takes a while.
@@ -37,7 +40,7 @@ def examine(results_folder, quick=False, said=lambda what: None):
     return findings
 
 
-def isolated(name, probe):
+def isolated(name: str, probe: Callable) -> list[Finding]:
     """Return what ``probe()`` finds; a probe that breaks is a finding itself."""
     try:
         return probe()
@@ -47,7 +50,7 @@ def isolated(name, probe):
         ]
 
 
-def _libraries(said):
+def _libraries(said: Callable[[str], object]) -> list[Finding]:
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         calls = [(trial, pool.submit(library_probes.attempt, trial)) for trial in library_probes.PROBES]
         findings = []
@@ -59,7 +62,7 @@ def _libraries(said):
     return findings
 
 
-def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
+def _gpu(answer: Mapping[str, int], driver: Path = Path("/proc/driver/nvidia/version")) -> list[Finding]:
     """Return a Finding where there is a GPU that TensorFlow does not see."""
     if answer is None or answer.get("gpus") or not driver.exists():
         return []
@@ -67,7 +70,7 @@ def _gpu(answer, driver=Path("/proc/driver/nvidia/version")):
     return [Finding("GPU", NOTE, text, "pip install 'drl-cli[gpu]'")]
 
 
-def results_folder():
+def results_folder() -> Path:
     """Return where results go; what the program itself uses, or plainly the home folder where that is broken."""
     try:
         from drl_cli.runs import run_folder

@@ -4,8 +4,12 @@ Environments are made in a process of its own (``checks.env_probe``), which may 
 as broken, and another process goes on behind it.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.envs import make
@@ -16,7 +20,7 @@ LIMIT_S = 20.0  # for one environment to be made
 _VERSION = re.compile(r"-v(\d+)$")
 
 
-def matching(pattern=None, every_version=False):
+def matching(pattern: str | None = None, every_version: bool = False) -> tuple[list[str], list[str]]:
     """Return (ids, notices) for a part of an id, a pattern of the shell's, an old id, or None for all that are no Atari games.
 
     ids: of each name the newest version unless ``every_version``. notices: lines on what an old id became, and what is left
@@ -46,7 +50,7 @@ def matching(pattern=None, every_version=False):
     return [meant.id], [meant.notice] if meant.notice else []
 
 
-def _fitting(pattern, ids, every_version):
+def _fitting(pattern: str, ids: Sequence[str], every_version: bool) -> list[str]:
     found = [one for one in ids if fnmatch.fnmatchcase(one.casefold(), pattern.casefold())]
     if found:
         return _newest(found, every_version)
@@ -55,7 +59,7 @@ def _fitting(pattern, ids, every_version):
     raise EnvError(f"No environment id matches {pattern[:120]!r}.{hint}")
 
 
-def _newest(ids, every_version):
+def _newest(ids: Sequence[str], every_version: bool) -> list[str]:
     """Return ``ids`` in order, of each name without its version the one with the highest."""
     if every_version:
         return sorted(ids, key=str.casefold)
@@ -68,7 +72,12 @@ def _newest(ids, every_version):
     return sorted((one for _, one in best.values()), key=str.casefold)
 
 
-def looked_at(ids, imports=(), env_config=None, limit_s=LIMIT_S):
+def looked_at(
+    ids: Sequence[str],
+    imports: Sequence[str] | tuple[str, ...] = (),
+    env_config: Mapping[str, Any] | None = None,
+    limit_s: float = LIMIT_S,
+) -> Iterator:
     """Yield for each of ``ids`` what ``checks.env_probe`` says of it; {"id", "error"} for one that crashed or hung."""
     waiting = list(ids)
     while waiting:

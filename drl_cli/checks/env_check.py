@@ -1,16 +1,20 @@
 """Whether an environment follows gymnasium's interface and is reproducible: ``drl env check ID``.
 
-``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which writes stages and findings
-line by line), so that a crash or a hang is a finding too. What is looked at: seeds and processes, spaces, numbers that are
-not finite, how episodes end, reset, and how fast it is.
+``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which writes stages and
+findings line by line), so that a crash or a hang is a finding too. Checked are seeds and processes, spaces, non-finite
+numbers, how episodes end, reset, and speed.
 
-Sources: gymnasium's interface (Env.reset, Env.step) and its ``utils.env_checker``, which looks at two steps; Pardo et al.
+Sources: gymnasium's interface (Env.reset, Env.step) and its ``utils.env_checker``, which checks two steps; Pardo et al.
 2018 (arXiv:1712.00378) for the cost of reporting a time limit as termination.
 """
+
+from __future__ import annotations
 
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks import random_episodes
 from drl_cli.checks.env_probe import looked_at, shortened
@@ -21,12 +25,15 @@ from drl_cli.envs.carry_over import first_difference, hashes
 from drl_cli.envs.env_smoke_test import try_out
 from drl_cli.errors import DrlError, failure
 
+if TYPE_CHECKING:
+    import gymnasium
+
 TRACED = 300  # steps that are compared
 SILENCE_S = 60.0  # for any stage to say something
 OTHER = "drl_cli.checks.env_trace"
 
 
-def check(env_id, question, said=lambda stage: None):
+def check(env_id: str, question: Mapping[str, Any], said: Callable = lambda stage: None) -> dict[str, Any]:
     """Return the report of an environment that ``envs.resolve`` knows: {"id", "findings", …}, see ``drl env check``.
 
     ``question``: dict(env_config, imports, seed, episodes, seconds). ``said(text)`` is called as stages begin.
@@ -55,11 +62,11 @@ def check(env_id, question, said=lambda stage: None):
 class _Check:
     """The stages; each sends its findings with ``tell(dict)``."""
 
-    def __init__(self, question, tell):
+    def __init__(self, question: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], object]) -> None:
         self._asked, self._tell = question, tell
         self._id, self._env_config = question["id"], question["env_config"]
 
-    def run(self):
+    def run(self) -> None:
         """Go through all stages; what breaks one of them is a finding, and the last one where nothing can follow it."""
         for stage, method in (
             ("making it", self._interface),
@@ -79,13 +86,13 @@ class _Check:
                 break
         self._tell({"done": True})
 
-    def _find(self, what, state, text):
+    def _find(self, what: str, state: str, text: str) -> None:
         self._tell({"finding": Finding(what, state, text)})
 
-    def _new(self):
+    def _new(self) -> gymnasium.Env:
         return make.make_raw(self._id, self._env_config)
 
-    def _interface(self):
+    def _interface(self) -> bool:
         env = make.make(self._id, self._env_config)
         try:
             try_out(env, self._id, make.describe(env).get("mask"))
@@ -103,7 +110,7 @@ class _Check:
         self._find("algorithms", OK if seen["fits"] else FAIL, told)
         return True
 
-    def _repeats(self):
+    def _repeats(self) -> None:
         seed = self._asked["seed"]
         first, again = self._new(), self._new()
         self._before = hashes(first, seed, TRACED)
@@ -126,7 +133,7 @@ class _Check:
         again.close()
         self._carries_over(place is None)
 
-    def _carries_over(self, repeats):
+    def _carries_over(self, repeats: bool) -> None:
         """Whether a reset with a seed forgets all that was before; ``repeats``: whether new ones do the same."""
         found = carry_over.tried(self._new, self._asked["seed"])
         if found.is_nothing:
@@ -140,7 +147,7 @@ class _Check:
             text = f"{found}: a seeded reset keeps some state, so a resumed run does not continue bit for bit"
             self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, at {cost} per episode")
 
-    def _repeats_elsewhere(self):
+    def _repeats_elsewhere(self) -> None:
         question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}
         with SubprocessProbe(OTHER, {**question, "steps": TRACED}) as other:
             answer, problem = other.next(SILENCE_S)
@@ -155,7 +162,7 @@ class _Check:
         else:
             self._find("another process", OK, f"it does the same there for {TRACED} steps")
 
-    def _plays(self):
+    def _plays(self) -> None:
         asked = self._asked
         env = self._new()
         began = time.perf_counter()
@@ -172,7 +179,7 @@ class _Check:
         self._find("speed", *random_episodes.speed(played, making))
 
 
-def main():
+def main() -> None:
     """Check what stdin asks for."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:

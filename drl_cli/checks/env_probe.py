@@ -5,11 +5,15 @@ stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes
 {"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import json
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.dqn import DQNConfig
@@ -18,7 +22,7 @@ from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError
 
 
-def looked_at(env_id, env_config=None):
+def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what is known of one environment, as above."""
     try:
         if ":" not in env_id:
@@ -44,14 +48,14 @@ def looked_at(env_id, env_config=None):
     }
 
 
-def shortened(text):
+def shortened(text: str) -> str:
     """Return an error's text without the file that raised it; a module that is missing is named alone."""
     text = re.sub(r" \([^()]*:\d+, in [^()]*\)\.?$", "", text)
     missing = re.search(r"No module named '([\w.]+)'", text)
     return f"needs a package that is not installed: pip install {missing[1].split('.')[0]}" if missing else text
 
 
-def main():
+def main() -> None:
     """Answer the question on stdin."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:

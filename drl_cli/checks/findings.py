@@ -1,5 +1,8 @@
 """What a check found: one line each, with how to fix it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
@@ -14,6 +17,6 @@ class Finding(NamedTuple):
     mend: str | None = None
 
 
-def failed(findings):
+def failed(findings: Sequence[Finding]) -> bool:
     """Whether any of ``findings`` failed."""
     return any(one.state == FAIL for one in findings)

@@ -4,7 +4,10 @@ A run's own Ray dies with its run. What is left after a ``kill -9`` has lost its
 purpose with ``ray start``, which is reported as well.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from drl_cli.checks.findings import NOTE, OK, WARN, Finding
@@ -14,7 +17,7 @@ MANY_BYTES = 2**30
 MOST_FILES = 20_000  # that are counted for the size of old sessions
 
 
-def processes(proc=Path("/proc"), own=None):
+def processes(proc: Path = Path("/proc"), own: int | None = None) -> Finding:
     """Return a Finding about daemons of Ray of this user."""
     mine = os.getuid() if own is None else own
     orphans, living = [], []
@@ -39,7 +42,7 @@ def processes(proc=Path("/proc"), own=None):
     return Finding("Ray's processes", OK, told)
 
 
-def sessions(tops=None):
+def sessions(tops: Sequence[Path] | None = None) -> Finding:
     """Return a Finding about the folders of Ray's sessions; ``tops``: where they are, by default ours and Ray's own."""
     tops = tops or [Path(f"/tmp/drl-{os.getuid()}"), Path("/tmp/ray")]
     found = []
@@ -57,7 +60,7 @@ def sessions(tops=None):
     return Finding("Ray's folders", OK, told)
 
 
-def _size(folders):
+def _size(folders: Sequence[Path]) -> tuple[int, bool]:
     """Return (bytes, whether all files were counted)."""
     total = seen = 0
     for folder in folders:

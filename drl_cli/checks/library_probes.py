@@ -3,6 +3,8 @@
 The error of a library is reported with the most likely cure; one that crashes its process or hangs affects no other probe.
 """
 
+from __future__ import annotations
+
 import re
 from typing import NamedTuple
 
@@ -91,7 +93,7 @@ PROBES = (
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 
 
-def attempt(trial):
+def attempt(trial: LibraryProbe) -> tuple[Finding, dict[str, str] | None]:
     """Return (Finding, answer or None) of one LibraryProbe."""
     state = FAIL if trial.is_needed else NOTE
     # Warnings of a library are not findings; what it raises is the last line it prints.

@@ -3,11 +3,14 @@
 Each probe returns Findings; thresholds are what a run with two workers needs, with room.
 """
 
+from __future__ import annotations
+
 import os
 import platform
 import secrets
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from drl_cli.checks import package_versions
@@ -24,7 +27,7 @@ LEAST_PROCESSES = 1000  # with the threads of Ray's daemons
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def python():
+def python() -> list[Finding]:
     """The interpreter."""
     window = package_versions.python_window()
     version = platform.python_version()
@@ -38,7 +41,7 @@ def python():
     return found
 
 
-def processors():
+def processors() -> list[Finding]:
     """Cores, and what of them the container may use."""
     cores, quota = machine.cores(), machine.cpu_quota()
     text = f"{cores} core{'s' if cores > 1 else ''}"
@@ -57,7 +60,7 @@ def processors():
     return [Finding("CPU", OK, text)]
 
 
-def memory():
+def memory() -> list[Finding]:
     """Memory that is free, within the container's limit."""
     total, free, limit = machine.memory_total(), machine.memory_free(), machine.memory_limit()
     if free is None:
@@ -74,7 +77,7 @@ def memory():
     return [Finding("memory", OK, text)]
 
 
-def shared_memory():
+def shared_memory() -> list[Finding]:
     """/dev/shm, in which Ray keeps what processes hand one another."""
     total, free = machine.shared_memory()
     if total is None:
@@ -90,7 +93,7 @@ def shared_memory():
     return [Finding("/dev/shm", OK, text)]
 
 
-def limits():
+def limits() -> list[Finding]:
     """Open files and processes."""
     soft, hard = machine.open_files()
     found = []
@@ -109,7 +112,7 @@ def limits():
     return found
 
 
-def threads(environ=os.environ):
+def threads(environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """Threads of BLAS in every process."""
     odd = {name: environ.get(name) for name in THREADS if environ.get(name) not in (None, DEFAULTS[name])}
     if not odd:
@@ -119,7 +122,7 @@ def threads(environ=os.environ):
     return [Finding("BLAS", WARN, text, f"unset {' '.join(odd)}")]
 
 
-def results(folder):
+def results(folder: Path) -> list[Finding]:
     """The folder of results: that it can be written, and that there is room."""
     home = Path(os.path.expanduser("~"))
     found = [_writable("home", home)] if not os.access(home, os.W_OK) else []
@@ -135,7 +138,7 @@ def results(folder):
     return found
 
 
-def temporary():
+def temporary() -> list[Finding]:
     """The folders of temporary files: the system's, and /tmp, where Ray keeps its sockets and logs."""
     found = []
     for folder in dict.fromkeys(["/tmp", tempfile.gettempdir()]):
@@ -146,7 +149,7 @@ def temporary():
     return found
 
 
-def _writable(what, folder, meant=None):
+def _writable(what: str, folder: Path, meant: Path | None = None) -> Finding:
     """Try to make a file in ``folder``."""
     shown = meant or folder
     path = folder / f".drl-doctor-{secrets.token_hex(4)}"
@@ -161,5 +164,5 @@ def _writable(what, folder, meant=None):
     return Finding(what, OK, f"{shown} can be written")
 
 
-def _size(count):
+def _size(count: int) -> str:
     return f"{count / GB:,.1f} GB" if count >= GB / 2 else f"{count / 2**20:,.0f} MB"

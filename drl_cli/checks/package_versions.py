@@ -4,6 +4,8 @@ The windows are those of the program's own metadata, or of ``setup.cfg`` in a ch
 imported where it is used: it may be what is missing.
 """
 
+from __future__ import annotations
+
 import configparser
 import importlib.metadata
 import re
@@ -19,7 +21,7 @@ OPTIONAL = {
 }
 
 
-def needed():
+def needed() -> dict[str, str]:
     """Return {package: specifier text} of what the program needs, without extras."""
     lines = _from_setup() or _from_metadata()
     found = {}
@@ -30,7 +32,7 @@ def needed():
     return found
 
 
-def python_window():
+def python_window() -> str:
     """Return the specifier text of Python's versions."""
     parser = _setup()
     if parser is not None:
@@ -41,7 +43,7 @@ def python_window():
         return ""
 
 
-def _setup():
+def _setup() -> configparser.ConfigParser:
     path = Path(drl_cli.__file__).resolve().parent.parent / "setup.cfg"
     parser = configparser.ConfigParser(interpolation=None)
     try:
@@ -50,19 +52,19 @@ def _setup():
         return None
 
 
-def _from_setup():
+def _from_setup() -> list[str]:
     parser = _setup()
     return [] if parser is None else parser.get("options", "install_requires", fallback="").split("\n")
 
 
-def _from_metadata():
+def _from_metadata() -> list[str]:
     try:
         return importlib.metadata.requires("drl-cli") or []
     except importlib.metadata.PackageNotFoundError:
         return []
 
 
-def installed(package):
+def installed(package: str) -> str | None:
     """Return the version of ``package`` that is installed, or None."""
     try:
         return importlib.metadata.version(package)
@@ -83,7 +85,7 @@ def fits(version: str, specifier: str) -> bool:
         return True
 
 
-def probe():
+def probe() -> list[Finding]:
     """Return the Findings about packages: those that are missing or outside of their window, and one for the rest."""
     found, good = [], []
     for package, specifier in needed().items():
@@ -103,5 +105,5 @@ def probe():
     return found
 
 
-def _extras(package):
+def _extras(package: str) -> str:
     return "[rllib]" if package == "ray" else ""

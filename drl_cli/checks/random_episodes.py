@@ -3,13 +3,21 @@
 Used by ``checks.env_check``; the environment is as its package made it.
 """
 
+from __future__ import annotations
+
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.envs.carry_over import action_for, stepped
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.actors.tester import Episode
 
 SAME_LENGTH = 5  # episodes that terminate at one length before that looks like a time limit
 LEAST_LENGTH = 30  # shorter ones may well be of one length for another reason
@@ -33,7 +41,7 @@ class Played(NamedTuple):
     resets_s: list
     longest: int
 
-    def score(self, making):
+    def score(self, making: float) -> dict[str, Any]:
         """Return the plain data of a report; ``making``: seconds to make an environment."""
         return {
             "rewards": [episode[0] for episode in self.episodes],
@@ -47,11 +55,11 @@ class Played(NamedTuple):
 class _Looking:
     """What is noted of observations and rewards."""
 
-    def __init__(self, space):
+    def __init__(self, space: gymnasium.Space) -> None:
         self._space = space
         self.first, self.count, self.broken = None, 0, None
 
-    def at(self, obs, reward, step):
+    def at(self, obs: Any, reward: Any, step: int) -> None:
         """Look at what a step, or a reset (step 0), returned."""
         if self.broken is None:
             self.broken = _not_finite(obs, reward, step)
@@ -61,7 +69,7 @@ class _Looking:
                 self.first = f"at step {step}: {_misfit(self._space, obs)}"
 
 
-def play(env, seed, episodes, seconds):
+def play(env: Mapping[str, Any], seed: int, episodes: int, seconds: float) -> list[Episode]:
     """Play up to ``episodes`` with actions drawn from the action space, for ``seconds`` at most; returns Played."""
     looking, ended, resets = _Looking(env.observation_space), [], []
     began, stepping, steps, longest = time.perf_counter(), 0.0, 0, 0
@@ -88,19 +96,19 @@ def play(env, seed, episodes, seconds):
     return Played(ended, steps, stepping, (looking.first, looking.count), looking.broken, resets, longest)
 
 
-def judged(played, limit, space):
+def judged(played: Played, limit: int | None, space: gymnasium.Space) -> list[Finding]:
     """Return the Findings about numbers, spaces and ends; ``limit``: the registered time limit in steps, or None."""
     found = [_finite(played), _inside(played, space)]
     return [*found, *_ends(played, limit)]
 
 
-def _finite(played):
+def _finite(played: Played) -> Finding:
     if played.broken:
         return Finding("numbers", FAIL, played.broken)
     return Finding("numbers", OK, f"observations and rewards of {played.steps:,} steps are finite")
 
 
-def _inside(played, space):
+def _inside(played: Played, space: gymnasium.Space) -> bool:
     first, count = played.outside
     if first is None:
         return Finding("spaces", OK, "every observation is in the observation space")
@@ -109,7 +117,7 @@ def _inside(played, space):
     return Finding("spaces", WARN, f"{text}. drl passes them on as they are")
 
 
-def _ends(played, limit):
+def _ends(played: Played, limit: int | None) -> dict[str, np.ndarray]:
     """Return what the ends of the episodes say."""
     ends = [episode[2] for episode in played.episodes]
     lengths = [episode[1] for episode in played.episodes]
@@ -136,7 +144,7 @@ def _ends(played, limit):
     return found
 
 
-def speed(played, making):
+def speed(played: Played, making: float) -> tuple[str, str]:
     """Return (state, text) about seconds: of steps, of resets, of making one."""
     rate = played.steps / played.seconds if played.seconds else 0.0
     reset = float(np.mean(played.resets_s))
@@ -156,7 +164,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1e3 * seconds:.2g} ms"
 
 
-def _not_finite(obs, reward, step):
+def _not_finite(obs: Any, reward: float, step: int) -> str | None:
     if not np.isfinite(np.asarray(reward, np.float64)).all():
         return f"the reward of step {step} is {reward!r:.40}"
     for name, part in _parts(obs):
@@ -166,7 +174,7 @@ def _not_finite(obs, reward, step):
     return None
 
 
-def _parts(obs, name=""):
+def _parts(obs: Any, name: str = "") -> Iterator:
     if isinstance(obs, dict):
         for key, part in obs.items():
             yield from _parts(part, f"{name}[{key!r}]")
@@ -177,7 +185,7 @@ def _parts(obs, name=""):
         yield name, np.asarray(obs)
 
 
-def _misfit(space: Any, obs):
+def _misfit(space: Any, obs: Any) -> str:
     """Say why ``space`` does not contain ``obs``, as far as that is plain."""
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if isinstance(obs, np.ndarray) and type(space).__name__ == "Box":

@@ -5,8 +5,11 @@ side by side; how many do is decided by the CPUs (and GPUs) that a trial asks fo
 is known of a Ray that is joined: it is taken to be as large as this machine.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.algorithms import table
 from drl_cli.checks import run_time
@@ -18,6 +21,13 @@ from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime import assembly, footprint, machine
 from drl_cli.runtime.footprint import sized
+
+if TYPE_CHECKING:
+    from drl_cli.algorithms.table import Algorithm
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.experiments.search_spec import Search
+    from drl_cli.experiments.spec import ExperimentSpec
+    from drl_cli.policies.policy_spec import PolicySpec
 
 OBJECT_STORE = 256 * 2**20  # of the Ray that a run starts
 LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
@@ -32,7 +42,9 @@ class Trials(NamedTuple):
     trial: int
 
 
-def plan(spec, probe=True, said=lambda text: None, trials=None):
+def plan(
+    spec: ExperimentSpec, probe: bool = True, said: Callable = lambda text: None, trials: Trials | None = None
+) -> dict[str, Any]:
     """Return the plan of an ExperimentSpec as plain data, see ``drl train --plan``.
 
     ``probe``: whether to measure how fast it is. ``said(text)`` is called before that, since it takes a while. ``trials``: the
@@ -74,7 +86,7 @@ def plan(spec, probe=True, said=lambda text: None, trials=None):
     return told
 
 
-def _time(row, spec, probe, trials):
+def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, float], trials: Trials | None) -> dict[str, Any]:
     """Return what ``run_time.expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
     if trials is None:
         return run_time.expected(row, spec.config, spec.stop, probe, machine.cores())
@@ -86,7 +98,13 @@ def _time(row, spec, probe, trials):
     return told | {"seconds": rounds * told["seconds"], "how": f"{rounds} x the time of a trial; {told['how']}"}
 
 
-def _memory(row, spec, policy, processes, trials):
+def _memory(
+    row: Algorithm,
+    spec: ExperimentSpec,
+    policy: PolicySpec,
+    processes: Sequence[Mapping[str, Any]],
+    trials: Trials | None,
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return (dict of bytes, Findings)."""
     config, at_once = spec.config, trials.at_once if trials else 1
     replay = footprint.replay(row, config, policy, spec.stop)
@@ -107,7 +125,7 @@ def _memory(row, spec, policy, processes, trials):
     return told, [*_fits_memory(told), *_fits_shared(store, row, config, policy)]
 
 
-def _fits_memory(told):
+def _fits_memory(told: Mapping[str, Any]) -> list[Finding]:
     if told["of"] is None:
         return [Finding("memory", NOTE, f"about {sized(told['total'])}; how much there is cannot be read here")]
     text = f"about {sized(told['total'])} of {sized(told['of'])}, {sized(told['free'])} of them free now"
@@ -119,12 +137,12 @@ def _fits_memory(told):
     return [Finding("memory", OK, text)]
 
 
-def _smaller(largest):
+def _smaller(largest: str) -> str:
     words = {"replay": "-s buffer_size=…", "processes": "-s num_workers=…", "batches": "-s train_batch_size=…"}
     return f"drl train … {words[largest]}"
 
 
-def _fits_shared(store, row, config, policy):
+def _fits_shared(store: int, row: Algorithm, config: CommonKeys, policy: PolicySpec) -> list[Finding]:
     if not store:
         return []
     total, free = machine.shared_memory()
@@ -142,7 +160,9 @@ def _fits_shared(store, row, config, policy):
     return [Finding("shared memory", OK, f"{sized(store)}{told} for Ray's object store")]
 
 
-def _disk(spec, weights, memory, trials):
+def _disk(
+    spec: ExperimentSpec, weights: int, memory: Mapping[str, Any], trials: Trials | None
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return (dict, Findings): a checkpoint, how many are kept, and room for them."""
     config, iterations, count = spec.config, _iterations(spec), trials.count if trials else 1
     stored = memory["replay"] if getattr(config, "store_buffer_in_checkpoints", False) else 0
@@ -168,7 +188,7 @@ def _disk(spec, weights, memory, trials):
     return told, [_fits_disk(told, spec)]
 
 
-def _fits_disk(told, spec):
+def _fits_disk(told: Mapping[str, Any], spec: ExperimentSpec) -> Finding:
     one = f"{sized(told['checkpoint'])} a checkpoint"
     if told["replay"]:
         one += f", and up to {sized(told['replay'])} for the replay in the newest"
@@ -182,7 +202,7 @@ def _fits_disk(told, spec):
     return Finding("disk", OK, text)
 
 
-def _processors(row, config):
+def _processors(row: Algorithm, config: CommonKeys) -> list[Finding]:
     cores = machine.cores()
     busy = max(1, config.num_workers) + (1 if config.num_workers and row.tensorflow else 0)
     if config.num_workers > cores:
@@ -193,7 +213,7 @@ def _processors(row, config):
     ]
 
 
-def _side_by_side(trials):
+def _side_by_side(trials: Trials) -> list[Finding]:
     cores = machine.cores()
     if trials.at_once < 1:
         return [Finding("CPU", FAIL, "a trial needs more CPUs or GPUs than Ray has", "drl train … -s num_workers=0")]
@@ -201,7 +221,7 @@ def _side_by_side(trials):
     return [Finding("CPU", OK, f"{trials.count} trials, {side}, on {cores} core{'s' if cores > 1 else ''}")]
 
 
-def _iterations(spec):
+def _iterations(spec: ExperimentSpec) -> int | None:
     """Return how many iterations the stop rules allow, None for no bound."""
     bounds = []
     if "training_iteration" in spec.stop:
@@ -211,7 +231,7 @@ def _iterations(spec):
     return min(bounds, default=None)
 
 
-def largest(found):
+def largest(found: Search) -> tuple[ExperimentSpec, Trials]:
     """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiments.search_spec.Search``)."""
     spec = max(found.specs, key=_trial_memory)
     trial = found.specs.index(spec)
@@ -224,7 +244,7 @@ def largest(found):
     return spec, Trials(count, min(count, fit), trial)
 
 
-def _trial_memory(spec):
+def _trial_memory(spec: ExperimentSpec) -> int:
     """Return the bytes of the processes, the replay and the batches of one trial."""
     row, config = table.find(spec.run), spec.config
     policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])

@@ -6,14 +6,21 @@ small replay and
 starts to learn early; what it makes is thrown away.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from drl_cli.algorithms import table
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Trainer
+
+if TYPE_CHECKING:
+    from drl_cli.algorithms.sac import SACConfig
 
 SMALL = {
     "num_workers": 0,
@@ -28,7 +35,7 @@ LONGEST_S = 60.0  # for TensorFlow to be loaded and its graph to be compiled
 LEAST_UPDATES = 3  # calls of the learner that are worth a rate
 
 
-def smaller(config, shape):
+def smaller(config: SACConfig, shape: Sequence[int]) -> SACConfig:
     """Return the config of the probe: ``config`` in one process, with a replay that is soon learnt from.
 
     ``shape``: of an observation.
@@ -43,7 +50,7 @@ def smaller(config, shape):
     return config.model_copy(update=over)
 
 
-def measure(trainer, seconds, clock=time.perf_counter):
+def measure(trainer: Trainer, seconds: float, clock: Callable = time.perf_counter) -> dict[str, float]:
     """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
     loop, began, ready = trainer.loop, clock(), None
     while True:
@@ -77,7 +84,7 @@ def measure(trainer, seconds, clock=time.perf_counter):
     }
 
 
-def main():
+def main() -> None:
     """Answer the question on stdin."""
     began = time.perf_counter()
     asked = json.load(sys.stdin)

@@ -4,7 +4,11 @@ The probe (``checks.run_probe``) is one process. The time to a number of env ste
 or in turn, with no more at once than there are cores.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
 from drl_cli.checks.findings import FAIL, WARN, Finding
@@ -13,13 +17,18 @@ from drl_cli.config.sections.iteration import steps_per_iteration
 from drl_cli.config.sections.replay import intensity
 from drl_cli.runtime import assembly
 
+if TYPE_CHECKING:
+    from drl_cli.algorithms.table import Algorithm
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.experiments.spec import ExperimentSpec
+
 PROBE = "drl_cli.checks.run_probe"
 PROBE_S = 4.0  # of the learner at work, after its start
 PROBE_LIMIT_S = 150.0
 RAY_START_S = 6.0  # measured on two idle cores; TensorFlow is loaded meanwhile
 
 
-def probed(spec):
+def probed(spec: ExperimentSpec) -> tuple[dict[str, float] | None, Finding | None]:
     """Return (what ``checks.run_probe`` measured, None), or (None, the Finding that says why it could not).
 
     A run that is slow fits all the same; one that fails would fail again.
@@ -37,7 +46,9 @@ def probed(spec):
         return None, Finding("probe", FAIL, f"a probe of a few seconds failed: {asked.end()}")
 
 
-def expected(row, config, stop, probe, cores):
+def expected(
+    row: Algorithm, config: CommonKeys, stop: Mapping[str, int], probe: Mapping[str, Any], cores: int
+) -> dict[str, Any]:
     """Return {"seconds", "env_steps", "bound_by", "parts", "how", "is_least"} of a run to its stop rules.
 
     seconds: None where unknown; ``is_least``: learning could not be measured and is not in them. ``probe``: rates, see
@@ -73,7 +84,7 @@ def expected(row, config, stop, probe, cores):
     return told | {"is_least": not probe["updates_per_s"]}
 
 
-def _bound(config, stop):
+def _bound(config: CommonKeys, stop: Mapping[str, int]) -> tuple[str | None, int | None]:
     """Return (stop rule, env steps until it comes), (rule, None) for one of time, (None, None) where none is sure."""
     found = []
     if "timesteps_total" in stop:
@@ -85,18 +96,18 @@ def _bound(config, stop):
     return ("time_total_s" if "time_total_s" in stop else None), None
 
 
-def _start(config, probe):
+def _start(config: CommonKeys, probe: Mapping[str, Any]) -> float:
     start = probe["whole_s"] - probe["seconds"] + probe["start_s"]
     return start + (RAY_START_S if assembly.needs_ray(config) else 0.0)
 
 
-def _updates(row, config, steps, probe):
+def _updates(row: Algorithm, config: CommonKeys, steps: int, probe: Mapping[str, float]) -> float:
     if table.learns_from_replay(row):
         return max(0.0, steps - config.learning_starts) * intensity(config) / config.train_batch_size
     return steps * (probe["updates_per_env_step"] or 0.0)
 
 
-def _evaluating(config, steps, probe):
+def _evaluating(config: CommonKeys, steps: int, probe: Mapping[str, Any]) -> float:
     """Return the seconds of evaluations. Their episodes are taken to be half way between the probe's and the time limit."""
     if not config.evaluation_interval or not probe["episode_len_mean"]:
         return 0.0

@@ -4,6 +4,8 @@ Used for whatever may crash, hang or take its process with it: environments, hea
 all that it started.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import queue
@@ -12,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 SILENT, DEAD = "silent", "dead"  # why there is no answer
 
@@ -19,14 +23,16 @@ SILENT, DEAD = "silent", "dead"  # why there is no answer
 class SubprocessProbe:
     """``python -m module`` (or ``-c code``) that was given ``question`` on stdin. A context manager."""
 
-    def __init__(self, module, question=None, environ=None):
+    def __init__(
+        self, module: str, question: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
         """``module``: dotted name, or code if it holds a line break or a blank. ``environ``: over this process's own."""
         words = ["-c", module] if " " in module or "\n" in module else ["-m", module]
         self._command = [sys.executable, *words]
         self._question, self._environ = json.dumps(question), {**os.environ, **(environ or {})}
         self._lines, self._errors = queue.Queue(), []
 
-    def __enter__(self):
+    def __enter__(self) -> SubprocessProbe:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self._process = subprocess.Popen(
             self._command, text=True, errors="replace", env=self._environ, start_new_session=True, **pipes
@@ -41,22 +47,22 @@ class SubprocessProbe:
             pass  # it has died already: ``next`` says so
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
         self._process.wait()
 
-    def _read(self):
+    def _read(self) -> None:
         for line in self._process.stdout:
             self._lines.put(line)
         self._lines.put(None)
 
-    def _listen(self):
+    def _listen(self) -> None:
         self._errors.extend(self._process.stderr)
 
-    def next(self, limit_s):
+    def next(self, limit_s: float) -> tuple[dict[str, Any] | None, str | None]:
         """Return (answer, None), or (None, SILENT or DEAD) when no line of JSON came within ``limit_s`` seconds."""
         until = time.monotonic() + limit_s
         while True:
@@ -73,7 +79,7 @@ class SubprocessProbe:
             if isinstance(answer, dict):
                 return answer, None
 
-    def end(self):
+    def end(self) -> str:
         """Return how a process that is dead ended, in words: its exit code or signal, and its last words."""
         code = self._process.wait()
         for reader in self._readers:

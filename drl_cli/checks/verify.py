@@ -4,8 +4,10 @@ Used by ``drl checkpoint verify``. What is damaged is told and the rest looked a
 nor Ray.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from drl_cli import checkpoints
 from drl_cli.checkpoints.archive_files import is_archive
@@ -15,6 +17,9 @@ from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runs import retention, unpack
 from drl_cli.runs.run_folder import is_locked
+
+if TYPE_CHECKING:
+    from drl_cli.checkpoints.reader import Checkpoint
 
 
 class Verification(NamedTuple):
@@ -29,7 +34,7 @@ class Verification(NamedTuple):
     note: str | None = None
 
 
-def places(path, every=False):
+def places(path: Path | str, every: bool = False) -> list[Path]:
     """Return the checkpoints (and archives) that ``path`` means: itself, or all of a run.
 
     ``every``: also all of the run that a checkpoint lies in, and all of the runs in a folder. Raises CheckpointError where
@@ -50,11 +55,11 @@ def places(path, every=False):
     return (_checkpoints(found.absolute().parent) or [found]) if every else [found]
 
 
-def _checkpoints(folder):
+def _checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in retention.numbers(folder)]
 
 
-def _refuse_folder_of_runs(path):
+def _refuse_folder_of_runs(path: Path) -> None:
     """Raise CheckpointError for a folder of runs, or of folders of runs: not all of them are meant by chance."""
     runs = {
         found.parent for pattern in ("*/", "*/*/") for found in path.glob(f"{pattern}checkpoint_*") if found.is_dir()
@@ -65,7 +70,7 @@ def _refuse_folder_of_runs(path):
         )
 
 
-def verify(path):
+def verify(path: Path) -> Verification:
     """Look at one checkpoint folder or archive and return its Verification; the replay is hashed too."""
     path = Path(path)
     try:
@@ -76,12 +81,12 @@ def verify(path):
         return Verification(path, f"{error.filename or path}: cannot be read ({error.strerror})")
 
 
-def _archive(path):
+def _archive(path: Path) -> Verification:
     contents = unpack.verify(path)
     return Verification(path, None, contents.files, contents.size, f"{contents.kind} {contents.name}")
 
 
-def _checkpoint(path):
+def _checkpoint(path: Path) -> Verification:
     found = checkpoints.load(path, optional=True)
     for name in found.listing:
         stem, _, kind = name.rpartition(".")
@@ -96,7 +101,7 @@ def _checkpoint(path):
     return Verification(path, None, len(found.listing), size, "; ".join(notes) or None)
 
 
-def _against_policy(found):
+def _against_policy(found: Checkpoint) -> list[str]:
     """Raise CheckpointError unless the weights are what the policy needs, finite and of its shapes.
 
     Returns [] or, where the policy has a network of somebody's own that is not registered here, [why that was not looked at].
@@ -120,7 +125,7 @@ def _against_policy(found):
     return []
 
 
-def best_damage(run):
+def best_damage(run: Path) -> str | None:
     """Return what is wrong with the best.json of a run folder, or None: it names a checkpoint that is there."""
     try:
         name = retention.best_name(run)

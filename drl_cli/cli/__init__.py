@@ -11,8 +11,12 @@ Not here: computation: a command calls what other rooms offer.
 Read first: ``group.py``
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +25,9 @@ import drl_cli.cli.group as group
 import drl_cli.cli.terminal as terminal
 from drl_cli import process
 from drl_cli.version import __version__
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "train": ("drl_cli.cli.train:train", "Train an agent, watch it learn, keep its checkpoints."),
@@ -54,7 +61,7 @@ drl train --resume
 """
 
 
-def _print_version(context, _option, wanted):
+def _print_version(context: click.Context, _option: click.Option, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         click.echo(f"drl {__version__}")
         context.exit()
@@ -78,20 +85,20 @@ def _print_version(context, _option, wanted):
     help="Print the version and exit.",
 )
 @click.pass_context
-def drl(context):
+def drl(context: click.Context) -> None:
     """Train, watch and score deep-reinforcement-learning agents, on one laptop or on a Ray cluster."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``drl`` with ``arguments`` (default: those of the process) and return the exit code; never raises."""
     process.prepare()
     session = terminal.Session(arguments=list(sys.argv[1:] if arguments is None else arguments))
     return endings.exit_code_of(lambda: _run(session), session)
 
 
-def entry():
+def entry() -> int:
     """Run ``drl`` as a process of its own, and end it.
 
     Once interrupted it ends at once: unloading TensorFlow takes seconds, and C++ ends badly where a thread is still busy.
@@ -102,7 +109,7 @@ def entry():
     return code
 
 
-def _run(session):
+def _run(session: Session) -> int | None:
     """Parse and run; click's own ``main`` would answer Ctrl-C and a closed stdout in its own way."""
     if "_DRL_COMPLETE" in os.environ:  # a shell asks for completions
         return drl.main(session.arguments, "drl", obj=session)

@@ -3,8 +3,12 @@
 Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``config.key_rows``.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +16,10 @@ from drl_cli.algorithms import dataflow, table
 from drl_cli.cli import group, options, shell_words, tables, terminal
 from drl_cli.errors import InputError, suggestion
 from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.algorithms.table import Algorithm
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl algorithms
@@ -38,7 +46,9 @@ INDENT = 4
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def algorithms(session, name, wanted, imports, as_json):
+def algorithms(
+    session: Session, name: str | None, wanted: tuple[str, ...], imports: tuple[str, ...], as_json: bool
+) -> None:
     """List the algorithms, or show one (NAME): spaces, dataflow, and every config key with its default, unit, bounds
     and meaning.
 
@@ -62,7 +72,7 @@ def algorithms(session, name, wanted, imports, as_json):
         output.line(line)
 
 
-def summary(row):
+def summary(row: Algorithm) -> dict[str, Any]:
     """Return the facts of a row of the table, without its keys."""
     schema = load(row.config)
     short, _ = dataflow.of(row)
@@ -76,7 +86,7 @@ def summary(row):
     }
 
 
-def details(row, wanted=()):
+def details(row: Algorithm, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the summary of a row with its keys; with ``wanted``, those that have one of these words in their name, or
     that a name of another program stands for.
     """
@@ -98,7 +108,7 @@ def details(row, wanted=()):
     return {**summary(row), "dataflow_text": text, "keys": chosen}
 
 
-def overview(rows, width, color=False):
+def overview(rows: Sequence[Mapping[str, Any]], width: int, color: bool = False) -> list[str]:
     """Return the lines of the table of all algorithms."""
     cells = [[row["name"], _actions(row["actions"]), row["dataflow"], row["about"]] for row in rows]
     lines = tables.grid(["name", "actions", "dataflow", "description"], cells, width, color=color)
@@ -106,7 +116,7 @@ def overview(rows, width, color=False):
     return [*lines, "", *tables.paragraph(more, width)]
 
 
-def sheet(document, width, color=False):
+def sheet(document: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines that show one algorithm."""
     lines = [click.style(document["name"], bold=True) if color else document["name"]]
     lines += [*tables.paragraph(document["about"], width), ""]
@@ -123,7 +133,7 @@ def sheet(document, width, color=False):
     return lines
 
 
-def key_lines(key, width, color=False):
+def key_lines(key: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
     from drl_cli.config.key_description import shown
 
@@ -140,5 +150,5 @@ def key_lines(key, width, color=False):
     return lines
 
 
-def _actions(kinds):
+def _actions(kinds: Sequence[str]) -> str:
     return "any" if len(kinds) == 4 else ", ".join(kinds)

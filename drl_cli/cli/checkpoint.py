@@ -4,9 +4,18 @@ Here are the group, ``info`` and ``verify``; ``checkpoint_out`` has the others. 
 formats need TensorFlow.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from drl_cli.cli import figures, group, options, run_options, shell_words, tables, terminal
+
+if TYPE_CHECKING:
+    from drl_cli.checks.verify import Verification
+    from drl_cli.cli.terminal import Session
 
 TABLE = {
     "info": ("drl_cli.cli.checkpoint:info", "Show what a checkpoint contains and what it can be used for."),
@@ -51,7 +60,7 @@ checkpoint = group.of_commands(
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def info(session, path, latest, imports, arrays, as_json):
+def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], arrays: bool, as_json: bool) -> None:
     """Show what the checkpoint PATH contains: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
@@ -73,7 +82,7 @@ def info(session, path, latest, imports, arrays, as_json):
         output.line(line)
 
 
-def sheet(held, width, arrays=False):
+def sheet(held: Mapping[str, Any], width: int, arrays: bool = False) -> list[str]:
     """Return the lines that show what ``runs.checkpoint_contents`` found."""
     counters, score, policy = held["counters"], held["score"], held["policy"]
     steps = f", {counters['timesteps_total']:,} env steps" if "timesteps_total" in counters else ""
@@ -102,11 +111,11 @@ def sheet(held, width, arrays=False):
     return lines
 
 
-def _versions(versions):
+def _versions(versions: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
-def _of_policy(policy):
+def _of_policy(policy: Mapping[str, Any]) -> Iterator:
     obs, action = policy["obs"], policy["action"]
     seen = "an image " if len(obs["shape"]) == 3 else ""
     seen += f"{_shape(obs['shape'])} {obs['dtype']}"
@@ -121,7 +130,7 @@ def _of_policy(policy):
         yield "net", _net(net)
 
 
-def _acts(action):
+def _acts(action: Mapping[str, Any]) -> str:
     if action["kind"] == "Box":
         clipped = ", clipped" if action["clip"] else ", not clipped"
         return f"Box of {len(action['low'])}, from {_numbers(action['low'])} to {_numbers(action['high'])}{clipped}"
@@ -132,12 +141,12 @@ def _acts(action):
     return f"MultiBinary, {action['n']} binary actions"
 
 
-def _numbers(values, most=8):
+def _numbers(values: tuple[float], most: int = 8) -> str:
     shown = ", ".join(f"{value:g}" for value in values[:most])
     return f"[{shown}{', …' if len(values) > most else ''}]"
 
 
-def _net(net):
+def _net(net: Mapping[str, Any]) -> str:
     convs = [f"{filters} of {kernel}x{kernel}/{stride}" for filters, kernel, stride in net["convs"]]
     lstm = [f"LSTM {net['lstm']}"] if net["lstm"] else []
     inputs = " + ".join(f"{name} {size}" for name, size in net["inputs"].items())
@@ -149,14 +158,14 @@ def _net(net):
     return f"{copies}{net['name']}: {' > '.join(parts)}{kinds}, {net['weights']:,} weights"
 
 
-def _replay(replay):
+def _replay(replay: Mapping[str, Any] | None) -> str:
     if replay is None:
         return "none"
     rows = f"{replay['rows']:,} rows, " if replay["rows"] is not None else ""
     return f"{rows}{figures.size(replay['bytes'])}" + (f" in {replay['shards']} shards" if replay["shards"] > 1 else "")
 
 
-def _of_doing(can):
+def _of_doing(can: Mapping[str, Any]) -> Iterator:
     """The lines about what can be done with a checkpoint, the possible in one."""
     words = {"play": "play it (drl rollout)", "restore": "start a new run from it (drl train --restore)"}
     words["resume"] = "resume its run (drl train --resume)"
@@ -170,7 +179,7 @@ def _of_doing(can):
         yield "cannot", f"{', '.join(names)}: {why}"
 
 
-def _shape(shape):
+def _shape(shape: Sequence[int]) -> str:
     return "[" + ", ".join(str(size) for size in shape) + "]"
 
 
@@ -188,7 +197,9 @@ def _shape(shape):
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def verify(session, paths, every, imports, quiet, as_json):
+def verify(
+    session: Session, paths: tuple[str, ...], every: bool, imports: tuple[str, ...], quiet: bool, as_json: bool
+) -> int:
     """Check that each PATH is intact: a checkpoint, a run folder (all of its checkpoints), or an archive of drl
     checkpoint pack.
 
@@ -225,7 +236,7 @@ def verify(session, paths, every, imports, quiet, as_json):
     return 2 if damaged else 0
 
 
-def _said(verdict):
+def _said(verdict: Verification) -> str:
     if verdict.damage:
         return f"damaged  {verdict.damage}"
     note = f"; {verdict.note}" if verdict.note else ""

@@ -3,13 +3,19 @@
 The work is that of ``export`` and ``runs.pack``, ``runs.unpack``.
 """
 
+from __future__ import annotations
+
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from drl_cli.cli import exports, figures, group, options, run_options, shell_words, terminal, values
 from drl_cli.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 FORMATS = ("savedmodel", "onnx", "tflite")
 BY_ENDING = {".onnx": "onnx", ".tflite": "tflite"}
@@ -29,7 +35,7 @@ drl checkpoint unpack run.zip -o ~/ray_results/from-elsewhere
 WHICH, OUT = "Which", "What comes out"
 
 
-def _by_ending(out):
+def _by_ending(out: str) -> str:
     """Return the format that the ending of ``out`` means; InputError for an ending that only looks like one."""
     ending = Path(out).suffix
     if ending not in BY_ENDING and (near := nearest(ending, BY_ENDING, 1)):
@@ -64,7 +70,16 @@ def _by_ending(out):
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def export(session, path, latest, form, out, imports, quiet, as_json):
+def export(
+    session: Session,
+    path: str,
+    latest: bool,
+    form: str | None,
+    out: str,
+    imports: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Write the greedy policy of the checkpoint PATH as one function: observation in, action in the environment's units
     out.
 
@@ -123,7 +138,7 @@ def export(session, path, latest, form, out, imports, quiet, as_json):
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def pack(session, path, out, with_replay, quiet, as_json):
+def pack(session: Session, path: str, out: str, with_replay: bool, quiet: bool, as_json: bool) -> None:
     """Pack PATH into one file: a checkpoint, or a whole run with its results, log and checkpoints.
 
     The same content always gives the same bytes. Everything is verified first; the file contains a manifest of hashes.
@@ -163,7 +178,7 @@ def pack(session, path, out, with_replay, quiet, as_json):
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def unpack(session, file, out, quiet, as_json):
+def unpack(session: Session, file: str, out: str, quiet: bool, as_json: bool) -> None:
     """Unpack FILE, which drl checkpoint pack made, into a new folder in DIR.
 
     FILE need not be trusted: names, sizes and hashes are checked against its manifest, links and devices are refused, and

@@ -1,7 +1,11 @@
 """``drl compare RUN…``: algorithms over seeds, as tables or as JSON. What is computed is ``analysis.comparison``."""
 
+from __future__ import annotations
+
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,6 +13,11 @@ from drl_cli.analysis import published, run_groups
 from drl_cli.analysis.scores import MEANING
 from drl_cli.cli import figures, group, options, rich_tables, run_options, shell_words, terminal, values
 from drl_cli.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl compare ~/ray_results/sac ~/ray_results/td3
@@ -68,7 +77,18 @@ _compare_options = options.apply(
 @click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_compare_options
 @click.pass_obj
-def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_json):
+def compare(
+    session: Session,
+    words: tuple[str, ...],
+    score: str,
+    at: int | None,
+    goal: float | None,
+    by: str,
+    against: str | None,
+    local_dirs: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Compare algorithms over seeds: mean, interquartile mean, 95 % intervals, probability of improvement.
 
     RUN is an id, a name, a path, or a folder of runs. Runs of one algorithm and environment that differ only in the seed
@@ -102,7 +122,7 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
         terminal.say(line)
 
 
-def _page(document, console, quiet):
+def _page(document: Mapping[str, Any], console: Console, quiet: bool) -> list[str]:
     """Return the lines of all tables, and of what explains them unless ``quiet``."""
     lines = []
     for env in dict.fromkeys(entry["env"] for entry in document["groups"]):
@@ -130,7 +150,7 @@ def _page(document, console, quiet):
     return lines
 
 
-def _scores(document, entries, console):
+def _scores(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], console: Console) -> list[str]:
     pm = terminal.plus_minus(sys.stdout)
     names = ["", "seeds", f"mean {pm} sd", "IQM [95 %]", "steps", "time"]
     names += [f"to {document['goal']:g}"] if document["goal"] is not None else []
@@ -147,7 +167,7 @@ def _scores(document, entries, console):
     return rich_tables.rendered([grid], console)
 
 
-def _reached(entry):
+def _reached(entry: Mapping[str, Any]) -> str:
     goal = entry["goal"]
     share = f"{goal['reached']}/{entry['n']}"
     return (
@@ -158,7 +178,7 @@ def _reached(entry):
 ONE_SEED = "P(X > Y) cannot be estimated from a single run. Train more seeds with --seeds 0..4."
 
 
-def _improvement(pairs, console):
+def _improvement(pairs: Sequence[Mapping[str, Any]], console: Console) -> list[str]:
     told = [pair for pair in pairs if pair["low"] is not None]
     grid = rich_tables.grid(["", "probability", "95 %"], left=[""], folded=[""])
     for pair in told:
@@ -169,7 +189,7 @@ def _improvement(pairs, console):
     return [*lines, *([ONE_SEED] if len(told) < len(pairs) else [])]
 
 
-def _scaled(document, console):
+def _scaled(document: Mapping[str, Any], console: Console) -> list[str]:
     if not document["scaled"]:
         return []
     grid = rich_tables.grid(["", "scaled IQM", "95 %"], left=[""], folded=[""])
@@ -180,7 +200,7 @@ def _scaled(document, console):
     return [*rich_tables.rendered([grid], console), note]
 
 
-def _published(told, env, console):
+def _published(told: Mapping[str, Any], env: str, console: Console) -> list[str]:
     found = sorted((f for f in told["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
     best = [figure for figure in told["best"] if figure["compared_with"] == env and figure not in found]
     if not found and not best:
@@ -205,7 +225,7 @@ def _published(told, env, console):
     return [*lines, *(["* the highest published score, by another algorithm"] if best else [])]
 
 
-def _sources(told, console):
+def _sources(told: Mapping[str, Any], console: Console) -> list[str]:
     lines = []
     for name, facts in told["sources"].items():
         text = f"{name}: {facts['name']}, read {facts['read']}, {facts['url']}. Conditions: {facts['conditions']}."
@@ -213,6 +233,6 @@ def _sources(told, console):
     return lines
 
 
-def _wrapped(text, console, indent=""):
+def _wrapped(text: str, console: Console, indent: str = "") -> list[str]:
     width = min(console.width, 100) - 1
     return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,5 +1,7 @@
 """``drl completion SHELL``: the script that makes a shell complete drl's words. What is completed: ``cli.shell_words``."""
 
+from __future__ import annotations
+
 import click
 from click.shell_completion import get_completion_class
 
@@ -19,7 +21,7 @@ VARIABLE = "_DRL_COMPLETE"  # by which a shell's call for completions is known (
 @click.argument("shell", type=values.OneOf(SHELLS), metavar="|".join(SHELLS))
 @options.speech_options
 @click.pass_context
-def completion(context, shell):
+def completion(context: click.Context, shell: str) -> None:
     """Print a script that completes commands, options, algorithms, environments, tuned files and runs.
 
     The shell has to run it: see the examples, then open a new shell.

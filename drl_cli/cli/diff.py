@@ -1,13 +1,25 @@
 """``drl diff A B``: two runs or files side by side, only what differs. The comparison is ``runs.config_diff``."""
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import figures, group, options, rich_tables, run_options, shell_words, terminal
 from drl_cli.errors import ConfigError, RunFolderError, suggestion
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.cli.terminal import Session
+    from drl_cli.config.where import Where
+    from drl_cli.runs.config_diff import Side
 
 EXAMPLES = """
 drl diff 1a2b3c4d 5e6f7a8b
@@ -29,7 +41,16 @@ drl diff mine.yaml:first mine.yaml:second --json
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
+def diff(
+    session: Session,
+    a: str,
+    b: str,
+    local_dirs: tuple[str, ...],
+    everything: bool,
+    imports: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Show how two experiments differ: algorithm, environment, stop rules, config, versions.
 
     A and B are runs (an id, a name, a path), searches (an id) or experiment files (a path, or the name of a tuned file);
@@ -60,7 +81,7 @@ def diff(session, a, b, local_dirs, everything, imports, quiet, as_json):
         terminal.say(f"{hidden} keys that only one of them has are at their defaults; --all shows them.")
 
 
-def _side(word, roots):
+def _side(word: str, roots: Sequence[Path]) -> Side:
     """Return the Side that ``word`` means: a file of experiments if there is one of that name, else a run."""
     from drl_cli.experiments import experiment_files
     from drl_cli.runs import config_diff, search_folders
@@ -84,7 +105,9 @@ def _side(word, roots):
         raise RunFolderError(f"{error}{shipped and f' Or a tuned file?{shipped}'}") from error
 
 
-def _picked(name, found, experiment):
+def _picked(
+    name: str, found: Sequence[tuple[str, Mapping[str, Any], Where]], experiment: str
+) -> tuple[str, dict[str, Any], Where]:
     """Return the one of ``found`` [(name, mapping, Where)] that is called ``experiment``, or the only one for ""."""
     known = [key for key, _, _ in found]
     if experiment and experiment not in known:
@@ -97,14 +120,16 @@ def _picked(name, found, experiment):
     return found[known.index(experiment) if experiment else 0]
 
 
-def _is_file(name, files):
+def _is_file(name: str, files: ModuleType) -> bool:
     path = Path(name).expanduser()
     if path.suffix in files.SUFFIXES and path.is_file():
         return not (path.parent / "params.json").is_file()
     return not path.exists() and name.removesuffix(".yaml") in files.shipped()
 
 
-def document(left, right, rows, hidden):
+def document(
+    left: Side, right: Side, rows: Sequence[tuple[str, float, float | object | None]], hidden: int
+) -> dict[str, Any]:
     """Return what ``--json`` prints."""
     from drl_cli.runs.config_diff import MISSING
 
@@ -127,7 +152,9 @@ def document(left, right, rows, hidden):
     return {**sides, "differences": told, "hidden": hidden}
 
 
-def table(left, right, rows, console):
+def table(
+    left: Side, right: Side, rows: Sequence[tuple[str, Any, float | object | str]], console: Console
+) -> list[str]:
     """Return the lines of the table of ``rows`` (see ``config_diff.differences``)."""
     from rich.text import Text
 
@@ -143,7 +170,7 @@ def table(left, right, rows, console):
     return rich_tables.rendered([grid], console)
 
 
-def _shown(side, key, value):
+def _shown(side: Side, key: str, value: Any) -> tuple[str, str]:
     """(text, style) of a cell."""
     from drl_cli.runs.config_diff import MISSING
 

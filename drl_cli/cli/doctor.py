@@ -3,14 +3,20 @@
 Imports click and the standard library; everything heavy is tried out in other processes by ``checks``.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from drl_cli.checks import doctor as checks
 from drl_cli.checks.findings import failed
 from drl_cli.cli import group, options, tables, terminal
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl doctor
@@ -27,7 +33,7 @@ drl doctor --json | jq '.findings[] | select(.state == "fail")'
 @options.quiet_option("Print only warnings and failures.")
 @options.speech_options
 @click.pass_obj
-def doctor(session, quick, as_json, quiet):
+def doctor(session: Session, quick: bool, as_json: bool, quiet: bool) -> int:
     """Check Python, packages, TensorFlow, Ray, Box2D, ffmpeg, container limits, /dev/shm, disks and leftovers of Ray.
 
     The exit code is 1 if something that a run needs is broken, else 0; warnings alone give 0. Each heavy library is loaded

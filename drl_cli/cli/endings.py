@@ -4,11 +4,15 @@ Used by ``main`` alone. Codes above 128 mean that trying again makes sense, as c
 Source: the project's failure catalogue; sysexits(3) for 75.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +20,9 @@ import drl_cli.cli.terminal as terminal
 from drl_cli.algorithms import table
 from drl_cli.errors import DrlError, InputError, ResourcesExhausted, nearest
 from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXIT_CODES = {
     0: "finished",
@@ -36,7 +43,7 @@ EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, t
 EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
 
 
-def exit_code_of(call, session):
+def exit_code_of(call: Callable, session: Session) -> int:
     """Run ``call()`` (which returns a code or raises), say what went wrong, and return the exit code of the process."""
     terminal.open_standard_streams(session)
     try:
@@ -51,7 +58,7 @@ def exit_code_of(call, session):
     return code if isinstance(code, int) else 0
 
 
-def _code_of(error, session):
+def _code_of(error: Any, session: Session) -> int:
     """Say what ``error`` is and return its exit code."""
     if isinstance(error, (KeyboardInterrupt, click.Abort, EOFError)):
         terminal.say("Interrupted.")
@@ -75,7 +82,9 @@ def _code_of(error, session):
     return 1
 
 
-def _usage(error, session):
+def _usage(
+    error: click.BadParameter | click.MissingParameter | click.NoSuchOption | click.UsageError, session: Session
+) -> int:
     """Show a mistake in the command line, the most important line last."""
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -88,7 +97,7 @@ def _usage(error, session):
     return 2
 
 
-def _option_hint(typed, command, context):
+def _option_hint(typed: str, command: click.Command, context: click.Context) -> str:
     """Return what is typed in the place of an unknown option: what it is here, or the nearest one the command has."""
     bare = typed.lstrip("-")
     known = [name for option in command.get_params(context) for name in option.opts if name.startswith("--")]
@@ -102,7 +111,7 @@ def _option_hint(typed, command, context):
     return f" Did you mean '--{close[0]}'?" if close else ""
 
 
-def _all_keys():
+def _all_keys() -> dict[str, str]:
     """Return {key of any algorithm's config, in any spelling that is read: the key}."""
     from drl_cli.config.key_description import fields_of
     from drl_cli.config.rllib.aliases import ALIASES
@@ -112,11 +121,11 @@ def _all_keys():
     return {old[0]: ".".join(new) for old, new in aliases if len(old) == 1} | keys
 
 
-def _is_our_stdout(error):
+def _is_our_stdout(error: OSError) -> bool:
     return error.errno in terminal.GONE and error.filename is None and terminal.stdout_has_no_reader()
 
 
-def _as_drl_error(error):
+def _as_drl_error(error: DrlError) -> DrlError:
     """Turn what the operating system refused into the error with its exit code; return anything else as it is."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "drl_cli").split(".")[0] != "drl_cli":
         missing = error.name.split(".")[0]
@@ -134,7 +143,7 @@ def _as_drl_error(error):
     return exhausted
 
 
-def _keep_traceback(error, session):
+def _keep_traceback(error: BaseException, session: Session) -> str:
     """Append the traceback to the log of the run that is going on, else to a new temporary file; return its path."""
     text = "".join(traceback.format_exception(error))
     if session.run_folder:

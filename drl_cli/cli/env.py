@@ -3,13 +3,20 @@
 The findings are those of ``checks.env_check``, made in another process; the interval is ``analysis.reward_statistics``'s.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.checks.findings import failed
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal, values
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 TABLE = {"check": ("drl_cli.cli.env:check", "Check an environment: seeding, spaces, episode ends, speed.")}
 CHECK_EXAMPLES = """
@@ -49,7 +56,15 @@ env = group.of_commands(
 @options.quiet_option("Print only warnings and failures.")
 @options.speech_options
 @click.pass_obj
-def check(session, env_id, config, imports, as_json, quiet, **how):
+def check(
+    session: Session,
+    env_id: str,
+    config: str | None,
+    imports: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **how: float,
+) -> int:
     """Check the environment ID. The exit code is 1 if something is broken, else 0.
 
     Checked are the interface; that equal seeds give equal episodes in two new instances, in a used one, and in another
@@ -88,7 +103,7 @@ def check(session, env_id, config, imports, as_json, quiet, **how):
     return int(is_broken)
 
 
-def sheet(report, width, color=False, quiet=False):
+def sheet(report: Mapping[str, Any], width: int, color: bool = False, quiet: bool = False) -> list[str]:
     """Return the lines of a report."""
     lines = []
     text = report.get("text")
@@ -105,7 +120,7 @@ def sheet(report, width, color=False, quiet=False):
     return [*lines, "", f"{report['id']}: {verdict}{f', {len(warned)} to look at' if warned else ''}."]
 
 
-def _score(score):
+def _score(score: Mapping[str, float]) -> str:
     pm = terminal.plus_minus(sys.stdout)
     low, high = score.get("iqm_low"), score.get("iqm_high")
     interval = "" if low is None else f" [{figures.reward(low)}, {figures.reward(high)}]"

@@ -3,13 +3,20 @@
 They are made one by one in another process by ``checks.env_catalogue``; an id alone costs nothing.
 """
 
+from __future__ import annotations
+
 import json
 import string
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import group, options, shell_words, tables, terminal
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl envs
@@ -35,7 +42,9 @@ drl envs --import my_package my_package/ --json
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def envs(session, pattern, only_ids, every, imports, as_json):
+def envs(
+    session: Session, pattern: str | None, only_ids: bool, every: bool, imports: tuple[str, ...], as_json: bool
+) -> None:
     """List the environments whose id contains PATTERN, or matches it if written as 'Lunar*' (without PATTERN, all but
     Atari games).
 
@@ -68,7 +77,7 @@ def envs(session, pattern, only_ids, every, imports, as_json):
         output.line(line)
 
 
-def listing(found, width, color=False):
+def listing(found: Sequence[Mapping[str, Any]], width: int, color: bool = False) -> list[str]:
     """Return the lines for the entries of ``checks.env_catalogue``: those that work and what fits, then those that fail."""
     good, bad = [one for one in found if "error" not in one], [one for one in found if "error" in one]
     lines = []
@@ -94,7 +103,7 @@ def listing(found, width, color=False):
     return lines[1:] if lines[:1] == [""] else lines
 
 
-def _about(one):
+def _about(one: Mapping[str, Any]) -> tuple[str, str, str, str]:
     limit, solved = one["max_episode_steps"], one["reward_threshold"]
     spaces = one["spaces"]
     return (
@@ -105,7 +114,7 @@ def _about(one):
     )
 
 
-def _space(space):
+def _space(space: Mapping[str, Any]) -> str:
     kind = space["kind"]
     if kind == "Box":
         size = "x".join(map(str, space["shape"]))

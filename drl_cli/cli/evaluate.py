@@ -5,8 +5,12 @@ stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are playe
 summarised by ``analysis.reward_statistics``.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +26,12 @@ from drl_cli.cli import (
     terminal,
 )
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.runs.demands import Demand
 
 EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
@@ -94,7 +104,13 @@ _evaluate_options = options.apply(
 @click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_evaluate_options
 @click.pass_context
-def evaluate(context, checkpoints, imports, as_json, **asked):
+def evaluate(
+    context: click.Context,
+    checkpoints: tuple[str, ...],
+    imports: tuple[str, ...],
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """Evaluate each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     All checkpoints play the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval after it
@@ -154,7 +170,7 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     _hold(demands, rows)
 
 
-def _demands(texts):
+def _demands(texts: tuple[str, ...]) -> list[Demand]:
     """Return the Demands of ``--assert``. Raises ConfigError."""
     from drl_cli.runs import demands
 
@@ -167,7 +183,7 @@ def _demands(texts):
     return found
 
 
-def _hold(demands, rows):
+def _hold(demands: Sequence[Demand], rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise CriterionMissed, which names each missed criterion, unless every greedy score meets ``demands``."""
     from drl_cli.runs.demands import missed
 
@@ -176,7 +192,7 @@ def _hold(demands, rows):
         raise CriterionMissed("\n  ".join(lines))
 
 
-def _facts(subject):
+def _facts(subject: Subject) -> dict[str, Any]:
     counters = subject.facts["counters"]
     return {
         "path": str(subject.path),
@@ -187,7 +203,7 @@ def _facts(subject):
     }
 
 
-def _cut(score):
+def _cut(score: Mapping[str, float]) -> str:
     cut, longest = score["cut"], max(score["lengths"])
     return (
         f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps; their "
@@ -195,7 +211,7 @@ def _cut(score):
     )
 
 
-def _score(subject, seeds, explore, max_steps):
+def _score(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int | None) -> dict[str, Any]:
     from drl_cli.actors import tester
     from drl_cli.analysis import reward_statistics
 
@@ -216,7 +232,7 @@ def _score(subject, seeds, explore, max_steps):
     return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 
 
-def table(document, console):
+def table(document: Mapping[str, Any], console: Console) -> list[str]:
     """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
     rows, seeds = document["checkpoints"], document["seeds"]
     pm = terminal.plus_minus(console.file)
@@ -237,7 +253,7 @@ def table(document, console):
     return rich_tables.rendered([*heads, about, grid], console)
 
 
-def _cells(score, pm):
+def _cells(score: Mapping[str, Any], pm: str) -> tuple[str, ...]:
     interval = f" {figures.interval(score['iqm_low'], score['iqm_high'])}".rstrip()
     return (
         f"{figures.score(score['mean'])} {pm} {figures.score(score['sd'])}",

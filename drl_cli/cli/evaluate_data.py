@@ -1,12 +1,22 @@
 """``drl evaluate --data``: estimates from recorded experience on the screen and as JSON. Used by ``cli.evaluate``."""
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import figures, group, rich_tables, terminal, values
 from drl_cli.cli.options import typed_object
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.analysis.checkpoint_estimates import Candidate
+    from drl_cli.cli.terminal import Session
 
 PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
 """Options of ``drl evaluate`` that only apply where episodes are played."""
@@ -41,7 +51,7 @@ ROWS = (
 )
 
 
-def expect_fitting(context, with_data):
+def expect_fitting(context: click.Context, with_data: bool) -> None:
     """Refuse options that have no effect with, or without, ``--data``."""
     for name in PLAYING if with_data else RECORDED:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
@@ -50,7 +60,7 @@ def expect_fitting(context, with_data):
             raise click.UsageError(text, context)
 
 
-def run(session, checkpoints, asked, as_json):
+def run(session: Session, checkpoints: Sequence[str], asked: Mapping[str, Any], as_json: bool) -> None:
     """Estimate the policy of each of ``checkpoints`` and print the table, or one JSON document."""
     from drl_cli import confidence
     from drl_cli.analysis import checkpoint_estimates
@@ -79,7 +89,7 @@ def run(session, checkpoints, asked, as_json):
         output.line(line)
 
 
-def _facts(candidate):
+def _facts(candidate: Candidate) -> dict[str, Any]:
     counters = candidate.facts["counters"]
     return {
         "path": str(candidate.path),
@@ -90,7 +100,7 @@ def _facts(candidate):
     }
 
 
-def table(document, console):
+def table(document: Mapping[str, Any], console: Console) -> list[str]:
     """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
     grid = rich_tables.ruled(("", "estimate", "return", "95 %", "gain"), ["estimate"], (1, 1), console)
     for number, row in enumerate(document["checkpoints"], 1):
@@ -101,7 +111,7 @@ def table(document, console):
     return rich_tables.rendered([*heads, grid], console)
 
 
-def _lines(number, row):
+def _lines(number: int, row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     left = f", {row['incomplete']:,} more are incomplete" if row["incomplete"] else ""
     return (
         f"{number}  {row['path']}",
@@ -112,7 +122,7 @@ def _lines(number, row):
     )
 
 
-def _cells(row, at):
+def _cells(row: Mapping[str, Any], at: tuple[str, ...]) -> tuple[str, str, str]:
     told = row
     for name in at:
         told = told[name]
@@ -122,7 +132,7 @@ def _cells(row, at):
     return _short(mean), between, gain
 
 
-def _short(value):
+def _short(value: float) -> str:
     if value is None:
         return "-"
     size = abs(value)

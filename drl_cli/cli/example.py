@@ -4,8 +4,12 @@ What is known of them is read from their headers by ``experiments.tuned_files``;
 every option of ``drl train``.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +17,10 @@ from drl_cli.algorithms import table
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal
 from drl_cli.cli.train import train
 from drl_cli.errors import suggestion
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
+    from drl_cli.experiments.tuned_files import Example
 
 TABLE = {
     "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and how long they took."),
@@ -63,7 +71,7 @@ example = group.of_commands(
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def list_examples(session, words, run, env, as_json):
+def list_examples(session: Session, words: tuple[str, ...], run: str | None, env: str | None, as_json: bool) -> None:
     """List the tuned files; with WORDs, those that contain every one of them in name, algorithm or environment.
 
     took: median over seeds, from the start of the process until fresh episodes confirmed the goal; - where not measured.
@@ -90,7 +98,7 @@ def list_examples(session, words, run, env, as_json):
         output.line(line)
 
 
-def listing(found, width, color=False):
+def listing(found: Sequence[Example], width: int, color: bool = False) -> list[str]:
     """Return the lines of the table of ``found`` (Examples)."""
     is_wide = width >= WIDE
     headings = ["name", *(["algorithm", "environment"] if is_wide else []), "goal", "took", "worst", "steps", "workers"]
@@ -103,7 +111,7 @@ def listing(found, width, color=False):
     return tables.grid(headings, rows, width, right, color)
 
 
-def _workers(one):
+def _workers(one: Example) -> int | str:
     return "-" if one.workers is None else one.workers
 
 
@@ -112,7 +120,7 @@ def _workers(one):
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def show_example(session, name, as_json):
+def show_example(session: Session, name: str, as_json: bool) -> None:
     """Show the tuned file NAME: its purpose, its measurements, its settings.
 
     JSON: one entry of drl example list --json, and "text", the whole file.
@@ -130,7 +138,7 @@ def show_example(session, name, as_json):
         output.line(line)
 
 
-def sheet(one, text, width):
+def sheet(one: Example, text: str, width: int) -> list[str]:
     """Return the lines that show an Example whose file holds ``text``."""
     dot = " - " if not terminal.is_unicode(sys.stdout) else " · "
     lines = [f"{one.name}{dot}{one.run} on {one.env}", "", *tables.paragraph(one.about, width), ""]
@@ -143,18 +151,18 @@ def sheet(one, text, width):
     return [*lines, "", *settings, "", f"Run it   drl example run {one.name}"]
 
 
-def _seconds(value):
+def _seconds(value: float) -> str:
     return "-" if value is None else f"{value:,.1f} s"
 
 
-def _short(value):
+def _short(value: float) -> str:
     return "-" if value is None else f"{value:,g}"
 
 
 @click.command("run", cls=group.Command, examples=RUN_EXAMPLES)
 @click.argument("name", shell_complete=shell_words.tuned_files)
 @click.pass_context
-def run_example(context, name, **asked):
+def run_example(context: click.Context, name: str, **asked: Any) -> int:
     """Train with the tuned file NAME; options override its settings, as with drl train -f."""
     from drl_cli.experiments import tuned_files
 

@@ -3,14 +3,22 @@
 The values are ``experiments.provenance``'s; needs neither TensorFlow nor Ray.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import group, options, run_options, shell_words, tables, terminal
 from drl_cli.errors import InputError, RunFolderError, suggestion
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl explain cartpole-ppo
@@ -35,7 +43,15 @@ WHICH, OVER = "Which values", "Over a file"
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def explain(session, target, given, wanted, as_json, imports, **over):
+def explain(
+    session: Session,
+    target: str,
+    given: bool,
+    wanted: tuple[str, ...],
+    as_json: bool,
+    imports: tuple[str, ...],
+    **over: Any,
+) -> None:
     """Show for each setting of RUN (a run folder), or of what FILE would run, where it comes from.
 
     FILE is a path or the name of a tuned file. Sources are file:line, a flag, another spelling that was read as the key, or
@@ -72,7 +88,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
             output.line(line)
 
 
-def _by_id(word, unknown):
+def _by_id(word: str, unknown: InputError) -> Path:
     """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where there is none."""
     from drl_cli.runs import find
 
@@ -84,7 +100,7 @@ def _by_id(word, unknown):
     return find.find_run(word, roots)
 
 
-def chosen(rows, given, wanted):
+def chosen(rows: Sequence[Mapping[str, Any]], given: bool, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the rows to show. Raises InputError for a word that no key has in it."""
     for word in wanted:
         if not any(word.lower() in row["key"].lower() for row in rows):
@@ -98,7 +114,7 @@ def chosen(rows, given, wanted):
     ]
 
 
-def lines_of(one, session):
+def lines_of(one: Mapping[str, Any], session: Session) -> list[str]:
     """Return the lines of one experiment: what was given first, then the defaults."""
     width, color = terminal.width(), terminal.use_color(sys.stdout, session)
     lines = [f"{one['run']} on {one['env']}" + (f", {one['trials']} trials" if "trials" in one else "")]
@@ -117,12 +133,12 @@ def lines_of(one, session):
     return lines
 
 
-def _folder(place):
+def _folder(place: str | None) -> str:
     """Return the folder of a place in a file, an empty string for any other."""
     return os.path.dirname(place.partition(", as ")[0]) if place and not place.startswith("-") else ""
 
 
-def whence(row, is_short=False):
+def whence(row: Mapping[str, Any], is_short: bool = False) -> str:
     """Return in words where the value of a row came from; ``is_short``: without the folder of the file."""
     from drl_cli.config.key_description import shown
 
@@ -137,7 +153,7 @@ def whence(row, is_short=False):
     return told
 
 
-def _value(row):
+def _value(row: Mapping[str, Any]) -> str:
     from drl_cli.config.key_description import shown
 
     text = shown(row["value"])

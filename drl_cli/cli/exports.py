@@ -4,14 +4,32 @@ At the end of a run its best policy goes into the run's folder. A failure is rai
 run is whole without it.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import process
 from drl_cli.cli import terminal
 from drl_cli.errors import DrlError
 
+if TYPE_CHECKING:
+    from drl_cli.experiments.run import Outcome
+    from drl_cli.export.export_policy import Exported
+    from drl_cli.export.parity import Comparison
+    from drl_cli.policies.numpy_policy import NumpyPolicy
 
-def exported(exporting, policy, facts, form, out, replace=False):
+
+def exported(
+    exporting: ModuleType,
+    policy: NumpyPolicy,
+    facts: Mapping[str, Any],
+    form: str,
+    out: str,
+    replace: bool = False,
+) -> Exported:
     """Export quietly: what TensorFlow and its converter write to stderr says nothing; the errors of ours are raised."""
     process.prepare_tensorflow(1, 1, 0, "ERROR")
     diversion = terminal.Diversion()
@@ -22,7 +40,7 @@ def exported(exporting, policy, facts, form, out, replace=False):
         diversion.end()
 
 
-def ports(about):
+def ports(about: Mapping[str, Any]) -> list[str]:
     """Return a line for each input and output of an exported policy."""
     named = [(way, port) for way, side in (("in", "inputs"), ("out", "outputs")) for port in about[side]]
     width = max(len(port["name"]) for _, port in named)
@@ -33,7 +51,7 @@ def ports(about):
     return lines
 
 
-def comparison(found):
+def comparison(found: Comparison) -> str:
     """Return in words how far an exported policy is from the original (``export.parity.Comparison``)."""
     samples = f"{found.samples:,} sampled observations"
     if found.difference is not None:
@@ -48,7 +66,7 @@ def comparison(found):
 class Exports:
     """The exports of one run, made when this is."""
 
-    def __init__(self, formats, outcome):
+    def __init__(self, formats: tuple[str, ...], outcome: Outcome) -> None:
         """``formats``: those of ``drl checkpoint export``; ``outcome``: an ``experiments.run.Outcome``."""
         self._formats, self._done, self._failure, self._why_not = formats, [], None, None
         checkpoint = outcome.best or outcome.final
@@ -68,17 +86,17 @@ class Exports:
         except DrlError as error:
             self._failure = error
 
-    def lines(self):
+    def lines(self) -> list[str]:
         """Return the lines about them that follow the summary of the run."""
         if self._why_not:
             return [f"  Exported  nothing, because {self._why_not}; use drl checkpoint export instead"]
         return [f"  Exported  {done.path.name} ({form}; {comparison(done.comparison)})" for form, done in self._done]
 
-    def paths(self):
+    def paths(self) -> dict[str, list[str]]:
         """Return their part of the last line of ``--json``: {"exported": [path, …]}, {} where none was requested."""
         return {"exported": [str(done.path) for _, done in self._done]} if self._formats else {}
 
-    def raise_failure(self):
+    def raise_failure(self) -> None:
         """Raise what kept an export from being made, if anything did."""
         if self._failure is not None:
             raise self._failure

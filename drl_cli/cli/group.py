@@ -3,6 +3,11 @@
 ``CommandTable`` is the root group; ``Command`` and ``option`` are what the files of this folder build commands from.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -10,11 +15,14 @@ import drl_cli.cli.preferences as preferences
 from drl_cli.errors import suggestion
 from drl_cli.extras import load
 
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
+
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 LAST_GROUP = "Output"  # where an option without a heading stands, --help among them
 
 
-def _write_examples(formatter, examples):
+def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
     lines = [line for line in (examples or "").strip().splitlines() if line]
     if lines:
         with formatter.section("Examples"):
@@ -25,21 +33,27 @@ def _write_examples(formatter, examples):
 class GroupedOption(click.Option):
     """An option that knows under which heading of the help it stands."""
 
-    def __init__(self, *arguments, group=LAST_GROUP, **keywords):
+    def __init__(self, *arguments: tuple[str, ...], group: str = LAST_GROUP, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self.group = group
 
-    def get_help_extra(self, context):
+    def get_help_extra(self, context: click.Context) -> dict[str, str]:
         """Leave the range out of the help: a message names it when it matters."""
         return {name: value for name, value in super().get_help_extra(context).items() if name != "range"}
 
 
-def option(*names, group=LAST_GROUP, **keywords):
+def option(*names: str, group: str = LAST_GROUP, **keywords: Any) -> Callable:
     """``click.option`` with the heading ``group`` under which the help shows it."""
     return click.option(*names, cls=GroupedOption, group=group, **keywords)
 
 
-def _with_preferences(command, info_name, args, parent, extra):
+def _with_preferences(
+    command: click.Command,
+    info_name: str,
+    args: Sequence[str],
+    parent: click.Context | None,
+    extra: Mapping[str, Session],
+) -> dict[str, Any]:
     """Return ``extra`` with the user's own defaults for a command below the root, unless help is requested."""
     if parent is None or {"-h", "--help"} & set(args) or extra.get("resilient_parsing"):
         return extra
@@ -51,18 +65,20 @@ def _with_preferences(command, info_name, args, parent, extra):
 class Command(click.Command):
     """A click command whose help shows ``examples`` (one a line) first and its options under their headings."""
 
-    def __init__(self, *arguments, examples="", **keywords):
+    def __init__(self, *arguments: Any, examples: str = "", **keywords: Any) -> None:
         keywords.setdefault("context_settings", CONTEXT_SETTINGS)
         super().__init__(*arguments, **keywords)
         self.examples = examples
 
-    def make_context(self, info_name, args, parent=None, **extra):
+    def make_context(
+        self, info_name: str, args: Sequence[str], parent: click.Context | None = None, **extra: Session
+    ) -> click.Context:
         """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
         return super().make_context(
             info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
         )
 
-    def format_options(self, context, formatter):
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then one section for each group of options, in the order of their first option."""
         _write_examples(formatter, self.examples)
         sections = {}
@@ -82,27 +98,36 @@ class CommandTable(click.Group):
     A command is imported when it is typed, not when help lists it. ``closing`` is printed under everything, as it is.
     """
 
-    def __init__(self, *arguments, table=None, examples="", closing="", **keywords):
+    def __init__(
+        self,
+        *arguments: Any,
+        table: Mapping[str, tuple[str, str]] | None = None,
+        examples: str = "",
+        closing: str = "",
+        **keywords: Any,
+    ) -> None:
         super().__init__(*arguments, **keywords)
         self.table = table or {}
         self.examples = examples
         self.closing = closing
 
-    def make_context(self, info_name, args, parent=None, **extra):
+    def make_context(
+        self, info_name: str, args: Sequence[str], parent: click.Context | None = None, **extra: Session
+    ) -> click.Context:
         """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
         return super().make_context(
             info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
         )
 
-    def list_commands(self, _context):
+    def list_commands(self, _context: click.Context) -> list[str]:
         """Return the names in the table's order."""
         return list(self.table)
 
-    def get_command(self, _context, name):
+    def get_command(self, _context: click.Context | None, name: str) -> click.Command | None:
         """Import and return the command ``name``, or None."""
         return load(self.table[name][0]) if name in self.table else None
 
-    def resolve_command(self, context, arguments):
+    def resolve_command(self, context: click.Context, arguments: Sequence[str]) -> tuple[str, Any, list[str]]:
         """Find the command that ``arguments`` start with; an unknown one is refused with the nearest name."""
         name = arguments[0]
         if name not in self.table and not name.startswith("-"):
@@ -110,12 +135,12 @@ class CommandTable(click.Group):
             context.fail(f"No such command '{name}'.{suggestion(name, self.table)} Commands: {known}.")
         return super().resolve_command(context, arguments)
 
-    def shell_complete(self, context, begun):
+    def shell_complete(self, context: click.Context, begun: str) -> list[CompletionItem]:
         """Return what a shell may complete: the commands, from the table, without importing any; then the options."""
         found = [CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(begun)]
         return found + click.Command.shell_complete(self, context, begun)
 
-    def format_options(self, context, formatter):
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples, commands, options."""
         _write_examples(formatter, self.examples)
         with formatter.section("Commands"):
@@ -124,14 +149,14 @@ class CommandTable(click.Group):
         with formatter.section("Options"):
             formatter.write_dl([record for record in records if record])
 
-    def format_epilog(self, _context, formatter):
+    def format_epilog(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the closing text."""
         if self.closing:
             formatter.write_paragraph()
             formatter.write(self.closing)
 
 
-def of_commands(name, table, examples, text):
+def of_commands(name: str, table: Mapping[str, tuple[str, str]], examples: str, text: str) -> CommandTable:
     """Return the group ``name`` of the commands in ``table`` (see ``CommandTable``); without a command it prints its help."""
 
     @click.group(
@@ -144,7 +169,7 @@ def of_commands(name, table, examples, text):
         context_settings=CONTEXT_SETTINGS,
     )
     @click.pass_context
-    def shown(context):
+    def shown(context: click.Context) -> None:
         if context.invoked_subcommand is None:
             click.echo(context.get_help())
 

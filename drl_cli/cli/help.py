@@ -14,7 +14,7 @@ drl help checkpoint export
 @click.command("help", cls=group.Command, examples=EXAMPLES)
 @click.argument("words", metavar="[COMMAND]...", nargs=-1)
 @click.pass_context
-def help_(context: click.Context, words: tuple) -> None:
+def help_(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the help of drl, or of one of its commands."""
     shown = context.find_root()
     for word in words:

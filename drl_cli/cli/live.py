@@ -3,9 +3,12 @@
 Used for a run (``screen.picture``) and for a search (``search_table.picture``).
 """
 
+from __future__ import annotations
+
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleRenderable, RenderableType
 from rich.control import Control
@@ -17,6 +20,11 @@ from rich.text import Text
 from drl_cli.cli import terminal
 from drl_cli.process import seconds_since_start
 
+if TYPE_CHECKING:
+    from rich.constrain import Constrain
+
+    from drl_cli.cli.view import RunView
+
 REFRESHES_PER_SECOND = 4
 
 
@@ -26,7 +34,9 @@ class LiveScreen:
     ``picture(view, seconds, rich_console, spinner, interrupted)`` returns what rich can print; ``clock`` the seconds now.
     """
 
-    def __init__(self, rich_console, view, picture, clock=seconds_since_start):
+    def __init__(
+        self, rich_console: Console, view: RunView, picture: Callable, clock: Callable = seconds_since_start
+    ) -> None:
         self.view = view
         self._console, self._picture, self._clock = rich_console, picture, clock
         self._interrupted = False
@@ -35,7 +45,7 @@ class LiveScreen:
         self._live = _Resizable(rich_console, self._render)
         self._live.start()
 
-    def __call__(self, kind, fields, seconds=None):
+    def __call__(self, kind: str, fields: Mapping[str, str], seconds: float | None = None) -> None:
         """Take one event of now, or of ``seconds`` on this screen's clock.
 
         A phase is drawn at once, since what follows may keep the interpreter busy.
@@ -45,20 +55,20 @@ class LiveScreen:
         if kind in ("phase", "learner", "stopping"):
             self._live.refresh()
 
-    def interrupt(self, _number):
+    def interrupt(self, _number: int | None) -> None:
         """Acknowledge the first Ctrl-C: the next redraw shows it."""
         self._interrupted = True
 
-    def abandon(self, _number=None):
+    def abandon(self, _number: int | None = None) -> None:
         """Leave the last picture and give the cursor back before the process ends at once."""
         self._live.stop()
         terminal.write_raw(self._console.file, "\x1b[?25h\n")
 
-    def close(self):
+    def close(self) -> None:
         """Draw the last state and leave it on the terminal."""
         self._live.stop()
 
-    def _render(self):
+    def _render(self) -> Constrain:
         with self._lock:
             return self._picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
 
@@ -90,7 +100,7 @@ class _Resizable(Live):
         self._coming = [_stripped(line) for line in lines]
         return SegmentLines(self._coming, new_lines=True)
 
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+    def process_renderables(self, renderables: Sequence[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """Return what erases the picture, ``renderables``, which stay above it, and the new picture."""
         with self._lock:
             columns, lines = terminal.size(self.console.file) or self.console.size
@@ -105,7 +115,7 @@ class _Resizable(Live):
             return [erased, *beyond, *renderables, self._live_render]
 
 
-def _stripped(line: list[Segment]) -> list[Segment]:
+def _stripped(line: Sequence[Segment]) -> list[Segment]:
     """Return ``line`` without the blanks at its end: a terminal that becomes narrower would wrap them."""
     while line and not line[-1].text.strip():
         line = line[:-1]

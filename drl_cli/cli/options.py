@@ -1,21 +1,29 @@
 """The options that commands share, and what is done with their values."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
 from drl_cli.cli import group, shell_words, terminal, values
 from drl_cli.errors import InputError
+
+if TYPE_CHECKING:
+    import click
+
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.cli.group import GroupedOption
 
 Decorator = Callable[[Any], Any]  # what click.option returns
 COUNT = values.Whole(min=0)
 POSITIVE = values.Whole(min=1)
 
 
-def apply(options):
+def apply(options: Sequence[Callable]) -> Callable:
     """Return a decorator that adds ``options`` to a command, so that help shows them in the order of the list."""
 
-    def decorate(function):
+    def decorate(function: Callable) -> Callable:
         for add in reversed(options):
             function = add(function)
         return function
@@ -23,12 +31,12 @@ def apply(options):
     return decorate
 
 
-def _set_debug(context, _option, wanted):
+def _set_debug(context: click.Context, _option: GroupedOption, wanted: bool) -> None:
     if wanted:
         context.find_object(terminal.Session).debug = True
 
 
-def _set_no_color(context, _option, wanted):
+def _set_no_color(context: click.Context, _option: GroupedOption, wanted: bool) -> None:
     if wanted:
         context.find_object(terminal.Session).color = False
 
@@ -55,7 +63,7 @@ speech_options = apply(
 )
 
 
-def run_option(heading):
+def run_option(heading: str) -> Callable:
     """``--run NAME`` of commands that read a checkpoint, which records its algorithm; RLlib's commands required it."""
     return group.option(
         "--run",
@@ -68,7 +76,7 @@ def run_option(heading):
     )
 
 
-def max_steps_option(heading):
+def max_steps_option(heading: str) -> Callable:
     """``--max-steps N`` of commands that play whole episodes."""
     return group.option(
         "--max-steps",
@@ -80,7 +88,7 @@ def max_steps_option(heading):
     )
 
 
-def check_run(run, subjects):
+def check_run(run: str | None, subjects: Sequence[Subject]) -> None:
     """Raise InputError unless each Subject was trained by the algorithm that ``run`` names (None: any)."""
     if run is None:
         return
@@ -107,7 +115,7 @@ def latest_option(heading: str) -> Decorator:
     )
 
 
-def import_option(heading):
+def import_option(heading: str) -> Callable:
     """``--import MODULE``, under the heading of the command that takes it."""
     return group.option(
         "--import",
@@ -119,7 +127,7 @@ def import_option(heading):
     )
 
 
-def import_modules(names):
+def import_modules(names: tuple[str, ...]) -> None:
     """Import the modules of ``--import``, also from the current folder: what they register is known from then on."""
     for name in names:
         from drl_cli.envs.make import import_module
@@ -127,7 +135,7 @@ def import_modules(names):
         import_module(name)
 
 
-def typed_object(text, flag):
+def typed_object(text: str | None, flag: str) -> dict[str, Any]:
     """Return the mapping given to the option ``flag`` (an object or ``@file``), or an empty one."""
     if not text:
         return {}

@@ -3,12 +3,22 @@
 ``option`` is added to ``drl train``, ``show`` does the rest; the figures are ``checks.run_plan``'s.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks.findings import Finding
 from drl_cli.cli import figures, group, tables, terminal, train_options
 from drl_cli.errors import ResourcesExhausted
+
+if TYPE_CHECKING:
+    from drl_cli.checks.run_plan import Trials
+    from drl_cli.cli.terminal import Session
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.experiments.spec import ExperimentSpec
 
 LABEL = 11
 EXIT_CODE = ResourcesExhausted.exit_code
@@ -21,7 +31,9 @@ option = group.option(
 )
 
 
-def show(session, spec, trials=None, as_json=False, quiet=False):
+def show(
+    session: Session, spec: ExperimentSpec, trials: Trials | None = None, as_json: bool = False, quiet: bool = False
+) -> int:
     """Show the plan of an ExperimentSpec, or of a search by one of its ``trials``; return the exit code: 0, or 5: cannot fit.
 
     JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "processes": [{"what", "count",
@@ -43,7 +55,7 @@ def show(session, spec, trials=None, as_json=False, quiet=False):
     return 0 if told["fits"] else EXIT_CODE
 
 
-def changed(config):
+def changed(config: CommonKeys) -> list[str]:
     """Return the dotted keys of a config that differ from its defaults."""
     from drl_cli.config import key_rows
 
@@ -55,7 +67,7 @@ def changed(config):
     ]
 
 
-def sheet(told, width, color=False):
+def sheet(told: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines of one plan."""
     from drl_cli.config.key_description import shown
     from drl_cli.config.key_rows import value_at
@@ -87,7 +99,7 @@ def sheet(told, width, color=False):
     return [*lines, "It fits." if told["fits"] else "It does not fit."]
 
 
-def _time(told):
+def _time(told: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows about time."""
     rows, time = [], told["time"]
     if time is not None:

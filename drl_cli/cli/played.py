@@ -3,10 +3,19 @@
 Used by ``cli.rollout``, whose help lists the keys.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.cli import terminal
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.analysis.play import Episode
+    from drl_cli.cli.terminal import Stdout
 
 SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
 NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete episode
@@ -15,16 +24,16 @@ NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete
 class EpisodeLines:
     """Episodes and summary as lines for people; on stderr while stdout takes transitions."""
 
-    def __init__(self, output, on_stderr):
+    def __init__(self, output: Stdout, on_stderr: bool) -> None:
         """``output``: a terminal.Stdout."""
         self._line = terminal.say if on_stderr else output.line
 
-    def add(self, episode):
+    def add(self, episode: Episode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
         cut = f" (cut after {episode.length} steps)" if episode.is_cut or not episode.complete else ""
         self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
 
-    def end(self, complete):
+    def end(self, complete: Sequence[Episode]) -> None:
         """Show the summary of the episodes that came to an end."""
         self._line(summary(_described(complete)))
         cut = [episode.length for episode in complete if episode.is_cut]
@@ -35,17 +44,17 @@ class EpisodeLines:
 class EpisodeJson:
     """Episodes and summary as JSON lines."""
 
-    def __init__(self, output, subject, explore):
+    def __init__(self, output: Stdout, subject: Subject, explore: bool) -> None:
         """``output``: a terminal.Stdout; ``subject``: what plays; ``explore``: whether it explores."""
         self._line, self._subject, self._explore = output.line, subject, explore
 
-    def add(self, episode):
+    def add(self, episode: Episode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
         told = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
         told |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
         self._line(json.dumps(told, allow_nan=False))
 
-    def end(self, complete):
+    def end(self, complete: Sequence[Episode]) -> None:
         """Show the summary of the episodes that came to an end."""
         subject = self._subject
         facts = {
@@ -58,7 +67,7 @@ class EpisodeJson:
         self._line(json.dumps({"summary": facts | (_described(complete) or NOTHING)}, allow_nan=False))
 
 
-def _described(episodes):
+def _described(episodes: Sequence[Episode]) -> dict[str, Any] | None:
     """Return the statistics of complete episodes (``analysis.reward_statistics.describe``), None where there are none."""
     from drl_cli.analysis import reward_statistics
 
@@ -67,7 +76,7 @@ def _described(episodes):
     return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes])
 
 
-def summary(told):
+def summary(told: Mapping[str, Any] | None) -> str:
     """Return the line that sums up episodes by their statistics, or by None."""
     if told is None:
         return "No episode was completed."

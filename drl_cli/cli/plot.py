@@ -3,11 +3,15 @@
 Points, smoothing and bands are ``analysis.curves``; matplotlib and plotext are loaded only when something is drawn.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +20,12 @@ from drl_cli.cli import group, options, run_options, shell_words, terminal, valu
 from drl_cli.cli.view import GOALS
 from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.curves import Panel
+    from drl_cli.analysis.run_groups import Group
+    from drl_cli.cli.terminal import Session
+    from drl_cli.runs.run_summary import Run
 
 EXAMPLES = """
 drl plot RUN --terminal
@@ -116,7 +126,15 @@ _plot_options = options.apply(
 @click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_plot_options
 @click.pass_obj
-def plot(session, words, out, file_format, in_terminal, as_json, **asked):
+def plot(
+    session: Session,
+    words: tuple[str, ...],
+    out: str | None,
+    file_format: str | None,
+    in_terminal: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """Plot the learning curves of runs: the smoothed mean over seeds with its interval, and single runs as thin lines.
 
     RUN is an id, a name, a path, or a folder of runs. Runs that differ only in the seed form one curve; each environment
@@ -141,7 +159,7 @@ def plot(session, words, out, file_format, in_terminal, as_json, **asked):
         _draw(session, panels, labels)
 
 
-def _target(out, file_format, as_json, in_terminal):
+def _target(out: str | None, file_format: str | None, as_json: bool, in_terminal: bool) -> tuple[str, str] | None:
     """Return (path or "-", format), or None without a picture to write. Raises ConfigError for one that cannot be."""
     if out is None:
         if file_format:
@@ -160,7 +178,7 @@ def _target(out, file_format, as_json, in_terminal):
     return out, file_format or suffix
 
 
-def _groups(words, asked):
+def _groups(words: tuple[str, ...], asked: Mapping[str, Any]) -> list[Group]:
     if not is_number_field(asked["field"]):
         hint = suggestion(asked["field"], NUMBER_FIELDS)
         raise ConfigError(f"--field: {asked['field'][:100]!r} is not a numeric field of a result.{hint}")
@@ -168,7 +186,7 @@ def _groups(words, asked):
     return run_groups.group(runs, asked["by"], _given_labels(words, asked))
 
 
-def _given_labels(words: tuple, asked: dict) -> dict | None:
+def _given_labels(words: tuple[str, ...], asked: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return {path of a run: what --label calls it}, None without --label. Raises ConfigError unless each RUN has one."""
     labels = asked["labels"]
     if not labels:
@@ -182,7 +200,7 @@ def _given_labels(words: tuple, asked: dict) -> dict | None:
     return named
 
 
-def _panels(groups, asked):
+def _panels(groups: Sequence[Group], asked: Mapping[str, Any]) -> list[Panel]:
     from drl_cli.analysis import curves
     from drl_cli.runs.loggers.truncate_tables import read_rows
 
@@ -211,13 +229,13 @@ def _panels(groups, asked):
     return made
 
 
-def _goal(run, field):
+def _goal(run: Run, field: str) -> float | None:
     stop = run.params.get("stop") or {}
     goals = (stop.get(name) for name in GOALS) if field in GOALS else ()
     return next((goal for goal in goals if isinstance(goal, (int, float))), None)
 
 
-def _labels(asked):
+def _labels(asked: Mapping[str, Any]) -> dict[str, str]:
     from drl_cli.analysis import curves
 
     band = curves.BANDS[asked["band"]]
@@ -231,7 +249,7 @@ def _labels(asked):
     }
 
 
-def _write(target, panels, labels, raw):
+def _write(target: tuple[str, str], panels: Sequence[Panel], labels: Mapping[str, str], raw: bool) -> None:
     """Write the picture to stdout, or to a file that is put in place only when it is whole."""
     from drl_cli.analysis import plots
 
@@ -253,7 +271,7 @@ def _write(target, panels, labels, raw):
         raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
 
 
-def _draw(session, panels, labels):
+def _draw(session: Session, panels: Sequence[Panel], labels: Mapping[str, str]) -> None:
     from drl_cli.analysis import terminal_plots
 
     lines = terminal.lines()
@@ -265,7 +283,7 @@ def _draw(session, panels, labels):
             output.line(line)
 
 
-def _document(panels, groups, asked):
+def _document(panels: Sequence[Panel], groups: Sequence[Group], asked: Mapping[str, Any]) -> dict[str, Any]:
     algorithms = {(one.env, one.label): one.algorithm for one in groups}
     told = []
     for panel in panels:

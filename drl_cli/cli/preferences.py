@@ -13,13 +13,20 @@ Variables are named alike: ``DRL_LOCAL_DIR``, ``DRL_TRAIN_CHECKPOINT_FREQ``. Opt
 --run or --resume, have no defaults. Sources: XDG Base Directory Specification 0.8; clig.dev on configuration.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import drl_cli.cli.terminal as terminal
 from drl_cli.errors import ConfigError, nearest, suggestion
+
+if TYPE_CHECKING:
+    from drl_cli.config.where import Where
 
 EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug", "log-format")
 """Options that may be set for all commands at once."""
@@ -34,7 +41,12 @@ NEVER = ("run", "env", "config", "help", "assert")
 NAMES = ("config.yaml", "config.yml", "config.json")
 
 
-def of(command, words, table, environ=os.environ):
+def of(
+    command: click.Command,
+    words: Sequence[str],
+    table: Mapping[str, tuple[str, str]],
+    environ: Mapping[str, str] = os.environ,
+) -> dict[str, Any]:
     """Return {name of a parameter: value} of a click ``command`` whose full name are ``words`` (without ``drl``).
 
     ``table``: the names of all commands. Raises ConfigError with file and key, or variable, for what cannot be a default.
@@ -53,7 +65,7 @@ def of(command, words, table, environ=os.environ):
     return found
 
 
-def file_of(environ=os.environ):
+def file_of(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the path of the user's file, None where there is none. Raises ConfigError where there are two."""
     home = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "drl"
     there = [home / name for name in NAMES if (home / name).is_file()]
@@ -62,7 +74,7 @@ def file_of(environ=os.environ):
     return there[0] if there else None
 
 
-def _options(command):
+def _options(command: click.Command) -> dict[str, Any]:
     """Return {long name without dashes: option} of the options of ``command`` that may have defaults."""
     found = {}
     for option in command.params:
@@ -75,7 +87,12 @@ def _options(command):
     return found
 
 
-def _of_file(words, options, tables, environ):
+def _of_file(
+    words: Sequence[str],
+    options: Mapping[str, Any],
+    tables: tuple[Mapping[str, Any], Mapping[str, Any]],
+    environ: Mapping[str, str],
+) -> Iterator:
     """Yield (option's name, value, place) of the file: what holds for all commands first.
 
     ``tables``: the names of all commands, and those of the commands below this one.
@@ -101,14 +118,18 @@ def _of_file(words, options, tables, environ):
             yield _dashed(key), value, f"{where.place((*at, key))}: {'.'.join(at)}"
 
 
-def _unknown_at_the_top(name, options, words, table):
+def _unknown_at_the_top(
+    name: str, options: Mapping[str, Any], words: Sequence[str], table: Mapping[str, tuple[str, str]]
+) -> str:
     if name in options:
         return f"this option belongs to a command. Write {' '.join(words)}: {{{name}: …}}."
     known = suggestion(name, (*EVERYWHERE, *table))
     return f"neither a command nor an option that all commands share.{known} Shared are {', '.join(EVERYWHERE)}."
 
 
-def _of_variables(words, options, below, environ):
+def _of_variables(
+    words: Sequence[str], options: Mapping[str, Any], below: Mapping[str, tuple[str, str]], environ: Mapping[str, str]
+) -> Iterator:
     """Yield (option's name, value, place) of the variables: those for all commands first."""
     others = tuple(_variable("", name) + "_" for name in below)
     prefix = "DRL_" + "_".join(words).upper().replace("-", "_") + "_"
@@ -124,12 +145,12 @@ def _of_variables(words, options, below, environ):
     _warn_of_misspelt(environ)
 
 
-def _parts(option, text):
+def _parts(option: click.Option | None, text: str) -> str | list[str]:
     """Several values of one option are separated by ``:``, as in PATH."""
     return text.split(os.pathsep) if option is not None and option.multiple else text
 
 
-def _warn_of_misspelt(environ):
+def _warn_of_misspelt(environ: Mapping[str, str]) -> None:
     """Warn of variables that look like a misspelt one for all commands."""
     known = {_variable("DRL_", name) for name in EVERYWHERE}
     for variable in sorted(environ):
@@ -138,11 +159,11 @@ def _warn_of_misspelt(environ):
             terminal.say(f"Warning: {variable} is not a variable that drl reads. Did you mean {close[0]}?")
 
 
-def _variable(prefix, name):
+def _variable(prefix: str, name: str) -> str:
     return prefix + name.upper().replace("-", "_")
 
 
-def _refusal(name, command, words, options):
+def _refusal(name: str, command: click.Command, words: Sequence[str], options: Mapping[str, Any]) -> str:
     called = f"drl {' '.join(words)}"
     names = {word.removeprefix("--") for option in command.params for word in option.opts if word.startswith("--")}
     if name in names:
@@ -150,7 +171,9 @@ def _refusal(name, command, words, options):
     return f"{name[:60]} is not an option of {called}.{suggestion(name, options)}"
 
 
-def _value(option, command, value, place):
+def _value(
+    option: click.Option, command: click.Command, value: int | str | Sequence[int | str] | None, place: str
+) -> float | str | list[str]:
     """Return ``value`` as the option's own type. Raises ConfigError."""
     context = click.Context(command, **command.context_settings)
     given = value if isinstance(value, list) else [value]
@@ -167,11 +190,11 @@ def _value(option, command, value, place):
     return read if option.multiple else read[0]
 
 
-def _dashed(key):
+def _dashed(key: str) -> str:
     return key.replace("_", "-")
 
 
-def _read(path):
+def _read(path: Path) -> tuple[dict[str, Any], Where | None]:
     from drl_cli.config import assignments
 
     text = assignments.read_text(path)

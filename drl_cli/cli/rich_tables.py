@@ -3,6 +3,8 @@
 Imports rich only where a table is made. Tables without rich, which wrap their last column, are ``cli.tables``.
 """
 
+from __future__ import annotations
+
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,12 +16,14 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from drl_cli.cli.terminal import Session
+
 UNLIMITED = 10_000  # columns of a table that is not cut
 
 
 def grid(
     names: Sequence[str], left: Sequence[str] = (), folded: Sequence[str] = (), padding: tuple[int, int] = (0, 2)
-) -> "Table":
+) -> Table:
     """Return a Table without rules: bold headings, the columns in ``left`` set flush left and the others right.
 
     ``folded``: columns whose cells may take several lines. ``padding``: blanks before and after each cell.
@@ -39,7 +43,7 @@ def grid(
     return made
 
 
-def ruled(names: Sequence[str], left: Sequence[str], padding: tuple[int, int], console: "Console") -> "Table":
+def ruled(names: Sequence[str], left: Sequence[str], padding: tuple[int, int], console: Console) -> Table:
     """Return such a Table with a rule below its headings, where ``console`` can show one."""
     from rich import box
 
@@ -48,13 +52,13 @@ def ruled(names: Sequence[str], left: Sequence[str], padding: tuple[int, int], c
     return made
 
 
-def widen(console: "Console", table: "Table") -> None:
+def widen(console: Console, table: Table) -> None:
     """Give ``console`` the columns that ``table`` needs: a line that is too long is better than a number that is cut."""
     widest = table.__rich_measure__(console, console.options.update(max_width=UNLIMITED)).maximum
     console.width = max(console.width, widest)
 
 
-def console(session):
+def console(session: Session) -> Console:
     """Return a rich Console on stdout: as wide as the terminal or COLUMNS; without either, nothing is cut."""
     made = terminal.rich_console(sys.stdout, session)
     if shutil.get_terminal_size((0, 0)).columns == 0 and not terminal.is_terminal(sys.stdout):
@@ -62,7 +66,7 @@ def console(session):
     return made
 
 
-def rendered(parts: Iterable["RenderableType"], rich_console: "Console") -> list[str]:
+def rendered(parts: Iterable[RenderableType], rich_console: Console) -> list[str]:
     """Return the lines of what rich prints for each of ``parts``, without the blanks at their ends."""
     with rich_console.capture() as capture:
         for part in parts:

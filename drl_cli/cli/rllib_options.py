@@ -5,14 +5,20 @@ for happens anyway; the others are refused with what to type instead. They are n
 them all. Source: RLlib 0.8 to 2.3.
 """
 
+from __future__ import annotations
+
 import shlex
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from drl_cli.cli import group, terminal
 from drl_cli.config.rllib.ignored_keys import GRAPHS, IDLE
 from drl_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from drl_cli.cli.group import GroupedOption
 
 
 class Old(NamedTuple):
@@ -87,10 +93,10 @@ TABLES = {"train": TRAIN, "rollout": ROLLOUT, "evaluate": EVALUATE}
 """Command → option → Old."""
 
 
-def of(command):
+def of(command: str) -> Callable:
     """Return a decorator that adds the options of ``TABLES[command]`` to a command, hidden from its help."""
 
-    def decorate(function):
+    def decorate(function: Callable) -> Callable:
         for name, old in TABLES[command].items():
             function = _option(name, old)(function)
         return function
@@ -98,13 +104,13 @@ def of(command):
     return decorate
 
 
-def _option(name, old):
+def _option(name: str, old: Old) -> Callable:
     kind = {"is_flag": True} if old.takes is None else {"metavar": old.takes}
     return group.option(name, expose_value=False, hidden=True, callback=_answer(name, old), **kind)
 
 
-def _answer(name, old):
-    def answer(context, _option, value):
+def _answer(name: str, old: Old) -> Callable:
+    def answer(context: click.Context, _option: GroupedOption, value: bool | None) -> None:
         if value is None or value is False or context.resilient_parsing:
             return
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)

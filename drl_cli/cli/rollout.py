@@ -4,16 +4,30 @@ Rewards and the summary go to stdout (to stderr while ``--out -`` writes transit
 neither Ray nor TensorFlow. The loop is ``analysis.play``.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import re
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.analysis.progress_file import ProgressFile
 from drl_cli.cli import group, options, played, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import EnvError, InputError
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.episode_file import BatchFile
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.analysis.play import EpisodeFile
+    from drl_cli.cli.played import EpisodeJson, EpisodeLines
+    from drl_cli.cli.terminal import Session, Stdout
+    from drl_cli.envs.video import Video
 
 EXAMPLES = """
 drl rollout ~/ray_results/default/RUN
@@ -111,7 +125,7 @@ _rollout_options = options.apply(
 @click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=shell_words.runs)
 @_rollout_options
 @click.pass_obj
-def rollout(session, checkpoint, imports, **asked):
+def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **asked: Any) -> None:
     """Play CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     A line of --out is {"format": "drl-episodes-1", "env", "episode", "seed", "obs", "action", "reward", "terminated",
@@ -165,7 +179,7 @@ def rollout(session, checkpoint, imports, **asked):
     _play(player.play(limits, seed), [taker for taker in (kept, progress) if taker], told)
 
 
-def _check_output(asked):
+def _check_output(asked: Mapping[str, Any]) -> None:
     """Raise InputError for output options that cannot be combined."""
     for name in ("save_info", "track_progress"):
         if asked[name] and not asked["out"]:
@@ -179,11 +193,11 @@ def _check_output(asked):
         raise InputError("--save-info: RLlib's sample batches hold no infos. Give --out a name that ends in .jsonl.")
 
 
-def _is_batches(out):
+def _is_batches(out: str) -> bool:
     return bool(out) and out.lower().endswith(".json")
 
 
-def _kept(out, playing, subject, output):
+def _kept(out: str, playing: ModuleType, subject: Subject, output: Stdout) -> BatchFile | EpisodeFile:
     """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
     if _is_batches(out):
         from drl_cli.analysis import episode_file
@@ -192,14 +206,14 @@ def _kept(out, playing, subject, output):
     return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
-def _to_keep(asked, playing):
+def _to_keep(asked: Mapping[str, Any], playing: ModuleType) -> str:
     """Return what of each episode the file of --out takes."""
     if _is_batches(asked["out"]):
         return playing.CHOICES
     return playing.INFOS if asked["save_info"] else playing.STEPS
 
 
-def _say_what_plays(subject, explore, seed):
+def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
     if subject.notice:
         terminal.say(subject.notice)
     acting = "exploring" if explore else "greedy"
@@ -208,7 +222,9 @@ def _say_what_plays(subject, explore, seed):
     )
 
 
-def _play(episodes, takers, told):
+def _play(
+    episodes: Iterator, takers: Sequence[BatchFile | EpisodeFile | ProgressFile], told: EpisodeLines | EpisodeJson
+) -> None:
     """Go through the episodes, hand each on, and end with the summary, also when Ctrl-C cuts it short."""
     complete = []
     try:
@@ -228,7 +244,7 @@ def _play(episodes, takers, told):
     told.end(complete)
 
 
-def _render_mode(render, video_dir):
+def _render_mode(render: bool, video_dir: str | None) -> str | None:
     """Return gymnasium's render mode for the options. Raises InputError where a window cannot open."""
     if render and video_dir:
         raise InputError("--render and --video-dir cannot be combined: an environment renders in one mode at a time.")
@@ -245,26 +261,26 @@ def _render_mode(render, video_dir):
     return "human" if render else "rgb_array" if video_dir else None
 
 
-def _check_render_mode(subject, mode):
+def _check_render_mode(subject: Subject, mode: str | None) -> None:
     if mode is not None and mode not in subject.render_modes:
         raise EnvError(
             f"{subject.env} cannot render as {mode}; it supports: {', '.join(subject.render_modes) or 'nothing'}."
         )
 
 
-def _recorder(video_dir, subject, seed, quiet):
+def _recorder(video_dir: str, subject: Subject, seed: int, quiet: bool) -> Callable:
     """Return the function that opens the video of an episode by its number."""
     from drl_cli.envs import video
 
     folder = video.video_folder(video_dir)
     name = re.sub(r"[^\w.-]+", "_", subject.env)
 
-    def record(number):
+    def record(number: int) -> Video:
         path = folder / f"{name}-seed{seed}-episode{number:04d}.mp4"
         return video.Video(path, subject.frames_per_second, on_done=None if quiet else _say_video)
 
     return record
 
 
-def _say_video(path):
+def _say_video(path: Path) -> None:
     terminal.say(f"Video: {path}")

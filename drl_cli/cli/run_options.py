@@ -1,13 +1,22 @@
 """What the commands about runs share: where to look for them, filters, and how RUN arguments are resolved."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.cli import group, options, shell_words, values
+
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
+    from drl_cli.runs.select import Wanted
 
 WHICH = "Which runs"
 
 
-def local_dir_option(heading=WHICH):
+def local_dir_option(heading: str = WHICH) -> Callable:
     """``--local-dir DIR``, repeatable: the folders of results."""
     return group.option(
         "--local-dir",
@@ -19,7 +28,7 @@ def local_dir_option(heading=WHICH):
     )
 
 
-def roots(local_dirs):
+def roots(local_dirs: Sequence[None]) -> list[Path]:
     """Return the requested folders of results as absolute paths, or the default one."""
     from drl_cli.runs.run_folder import results_folder
 
@@ -87,28 +96,28 @@ filter_options = options.apply(
 )
 
 
-def wanted(**filters):
+def wanted(**filters: Any) -> Wanted:
     """Return the filters that were typed, by the names that ``runs.select.Wanted`` has."""
     from drl_cli.runs.select import Wanted
 
     return Wanted(**filters)
 
 
-def open_runs(words, local_dirs):
+def open_runs(words: Sequence[str], local_dirs: tuple[str, ...]) -> list[Run]:
     """Return the Run objects that ``words`` name."""
     from drl_cli.runs import find, run_summary
 
     return [run_summary.read(path) for path in find.find_runs(words, roots(local_dirs))]
 
 
-def open_run(word, roots):
+def open_run(word: str, roots: Sequence[Path]) -> Run:
     """Return the one Run that ``word`` names."""
     from drl_cli.runs import find, run_summary
 
     return run_summary.read(find.find_run(word, roots))
 
 
-def place(word, local_dirs=()):
+def place(word: str | None, local_dirs: Sequence[str | None] | tuple[str, ...] = ()) -> str | None:
     """Return a path as it is, and for the id or the name of a run its folder. None stays None. Raises RunFolderError."""
     if word is None or os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
         return word

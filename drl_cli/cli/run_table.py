@@ -1,15 +1,25 @@
 """Runs and searches as rows of a table, and as the plain data of ``--json``. Used by ``drl runs`` and ``drl runs rm``."""
 
+from __future__ import annotations
+
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.cli import figures, rich_tables, terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.runs.run_summary import Run
+    from drl_cli.runs.search_folders import Search
 
 STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "failed": "red", "died": "red"}
 SHORTEST_ENV = 12
 
 
-def search_facts(search):
+def search_facts(search: Search) -> dict[str, str]:
     """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
     told = (
         "id",
@@ -34,7 +44,7 @@ def search_facts(search):
     }
 
 
-def facts(run):
+def facts(run: Run) -> dict[str, Any]:
     """Return a Run as the plain data of ``--json``."""
     return {
         "path": str(run.path),
@@ -62,7 +72,7 @@ def facts(run):
     }
 
 
-def table(chosen, console, now=None):
+def table(chosen: Sequence[Run | Search], console: Console, now: float | None = None) -> list[str]:
     """Return the lines of the table of ``chosen`` (Runs), as many columns as fit the console's width."""
     from rich.text import Text
 
@@ -90,10 +100,10 @@ def table(chosen, console, now=None):
     return rich_tables.rendered([grid], console)
 
 
-def _columns(chosen, now):
+def _columns(chosen: Sequence[Run | Search], now: float) -> dict[str, Any]:
     """{heading: (rank, justify, cells)}; columns of rank 0 always show, the others in the order of their ranks."""
 
-    def cells(show):
+    def cells(show: Callable) -> list[str]:
         return [show(run) for run in chosen]
 
     trials = cells(lambda run: f"{run.over}/{run.trials}" if hasattr(run, "trials") else "")

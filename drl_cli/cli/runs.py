@@ -3,10 +3,20 @@
 Reading and removing are ``runs/``; here they are shown. Loads neither TensorFlow nor Ray.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from drl_cli.cli import figures, group, options, rich_tables, run_options, run_table, terminal, values
 from drl_cli.errors import suggestion
+
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
+    from drl_cli.runs.search_folders import Search
 
 EXAMPLES = """
 drl runs
@@ -27,11 +37,11 @@ ORDER = "Order and output"
 class _RunsGroup(group.CommandTable):
     """``drl runs`` lists by itself; its help shows its own options, then the commands below it."""
 
-    def parse_args(self, context: click.Context, args: list) -> list:
+    def parse_args(self, context: click.Context, args: list[Any]) -> list[Any]:
         """Parse ``args``; ``drl runs list`` and ``drl runs ls`` are ``drl runs``."""
         return super().parse_args(context, args[1:] if args[:1] in (["list"], ["ls"]) else args)
 
-    def format_options(self, context, formatter):
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, the options under their headings, and the commands."""
         group.Command.format_options(self, context, formatter)
         with formatter.section("Commands"):
@@ -62,7 +72,17 @@ class _RunsGroup(group.CommandTable):
 @options.json_option
 @options.speech_options
 @click.pass_context
-def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **filters):
+def runs(
+    context: click.Context,
+    sort: str,
+    unfolded: bool,
+    reverse: bool,
+    limit: int | None,
+    quiet: bool,
+    as_json: bool,
+    local_dirs: tuple[str, ...],
+    **filters: Any,
+) -> None:
     """List runs, newest first: what they are, whether they are still running, their scores and progress. drl runs list
     and drl runs ls do the same.
 
@@ -112,7 +132,7 @@ def runs(context, sort, unfolded, reverse, limit, quiet, as_json, local_dirs, **
         terminal.say(f"The trials of a search, a line each: drl runs --search {searches[0]}")
 
 
-def _refuse_misplaced(context):
+def _refuse_misplaced(context: click.Context) -> None:
     """``drl runs --state failed rm`` would remove everything if the options before rm were dropped in silence."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name)
@@ -121,7 +141,9 @@ def _refuse_misplaced(context):
             context.fail(f"{name} stands before {below}. Options of {below} come after it: drl runs {below} {name} …")
 
 
-def _summary(rows, found, roots, filters):
+def _summary(
+    rows: Sequence[Run | Search], found: Sequence[Run], roots: Sequence[Path], filters: Mapping[str, Any]
+) -> str:
     where = ", ".join(str(root) for root in roots)
     if not found:
         return f"No runs in {where}. Start one: drl train -f lunarlander-continuous-sac"
@@ -133,7 +155,7 @@ def _summary(rows, found, roots, filters):
     return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}."
 
 
-def _meant(found, filters):
+def _meant(found: Sequence[Run], filters: Mapping[str, Any]) -> str:
     """Return the nearest of what there is to the first filter that no run passes for its spelling."""
     from drl_cli.runs.search_folders import trial_of
 
@@ -147,7 +169,7 @@ def _meant(found, filters):
     return next((text for word, there in typed if (text := suggestion(word, there))), "")
 
 
-def _trial(run):
+def _trial(run: Run) -> dict[str, Any]:
     from drl_cli.runs.search_folders import trial_of
 
     search, number = trial_of(run.path) or (None, None)

@@ -1,11 +1,21 @@
 """``drl runs rm``: list what would be removed, ask for confirmation, remove. The removal itself is ``runs.remove``."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import figures, group, options, run_options, run_table, shell_words, terminal
 from drl_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
+    from drl_cli.runs.run_summary import Run
+    from drl_cli.runs.select import Wanted
 
 EXAMPLES = """
 drl runs rm 1a2b3c4d
@@ -32,7 +42,17 @@ HOW = "How"
 @options.json_option
 @options.speech_options
 @click.pass_obj
-def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **filters):
+def rm(
+    session: Session,
+    words: tuple[str, ...],
+    keep_best: int | None,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+    as_json: bool,
+    local_dirs: tuple[str, ...],
+    **filters: Any,
+) -> None:
     """Remove runs with everything in them: those named, or all that match the filters, or both.
 
     RUN is an id, a name, a path, or a folder of runs. Nothing outside the folder of results is touched, nothing that is not
@@ -67,7 +87,9 @@ def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **fi
         terminal.Stdout(session, keep_going=True).line(f"{verb} {figures.size(freed)} of {runs}.")
 
 
-def _choose(words, wanted, roots, keep_best):
+def _choose(
+    words: tuple[str, ...], wanted: Wanted, roots: Sequence[Path], keep_best: int | None
+) -> tuple[list[Run], list[tuple[Any, Any]]]:
     """Return (runs to remove, [(run, why it is spared)]). Raises InputError for a named run that may not be removed."""
     from drl_cli.runs import find, remove, run_summary, select
 
@@ -90,7 +112,7 @@ def _choose(words, wanted, roots, keep_best):
     return doomed, spared
 
 
-def _is_agreed(doomed):
+def _is_agreed(doomed: Sequence[Run]) -> bool:
     """Ask whether ``doomed`` may be removed. Raises InputError where stdin is not a terminal."""
     size = figures.size(sum(run.size for run in doomed))
     text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
@@ -99,7 +121,7 @@ def _is_agreed(doomed):
     return click.confirm(text, err=True)
 
 
-def _remove(run, roots):
+def _remove(run: Run, roots: Sequence[Path]) -> int:
     from drl_cli.runs import remove
 
     return remove.remove(run, roots)

@@ -5,7 +5,11 @@ and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At
 the chart more lines, and axes. From 120 columns on it stands at the left of the figures.
 """
 
+from __future__ import annotations
+
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.constrain import Constrain
@@ -14,6 +18,10 @@ from rich.text import Text
 
 from drl_cli.cli import budget, figures, terminal
 from drl_cli.cli.view import STOPPING, RunView
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.spinner import Spinner
 
 WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
 # Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
@@ -27,7 +35,9 @@ Part = str | tuple[str, str]  # a string, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
 
-def picture(view, seconds, rich_console, spinner=None, interrupted=False):
+def picture(
+    view: RunView, seconds: float, rich_console: Console, spinner: Spinner | None = None, interrupted: bool = False
+) -> Constrain:
     """Return the renderable for ``view`` at ``seconds`` since the start, fitted to the console's width and height."""
     plain = not terminal.is_unicode(rich_console.file)
     width, height = min(rich_console.width, WIDEST) - 1, rich_console.height
@@ -49,7 +59,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
 
 
 def _body(
-    learning: list[Text], numbers: list[Text], columns: tuple[int, int] | None, gaps: int
+    learning: Sequence[Text], numbers: Sequence[Text], columns: tuple[int, int] | None, gaps: int
 ) -> list[RenderableType]:
     """Return what is learnt and the figures, side by side in two ``columns`` or one below the other."""
     gap = [Text("")] * (gaps > 0)
@@ -62,7 +72,7 @@ def _body(
     return [*gap, body]
 
 
-def _title(view, seconds, width, plain):
+def _title(view: RunView, seconds: float, width: int, plain: bool) -> Group:
     dot = " - " if plain else " · "
     workers = view.progress.get("workers")
     names = [view.algorithm, view.env]
@@ -76,7 +86,7 @@ def _title(view, seconds, width, plain):
     return Group(head, folder)
 
 
-def _row(name, *parts):
+def _row(name: str, *parts: str | tuple[str, str]) -> Text:
     line = Text(no_wrap=True)
     line.append(f"{name:<{LABEL}}", style="dim")
     for part in parts:
@@ -85,7 +95,7 @@ def _row(name, *parts):
     return line
 
 
-def _learning(view, seconds, width):
+def _learning(view: RunView, seconds: float, width: int) -> list[Text]:
     """Return the rows on rewards: training, evaluation and best each in a line of its own."""
     rows = [] if view.only_reads else [_row("training", *_training(view))]
     rows += [_row("evaluation", *_evaluation(view, seconds)), _row("best", *_best(view))]
@@ -126,7 +136,7 @@ def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
     return rows
 
 
-def _evaluation(view, seconds):
+def _evaluation(view: RunView, seconds: float) -> list[str | tuple[str, str]]:
     if view.evaluation is None:
         return [("not measured yet", "dim")]
     done = view.evaluation
@@ -151,7 +161,7 @@ def _best(view: RunView) -> list[Part]:
     return [(f"{figures.reward(value):>8}", "green" if reached else ""), at, *goal]
 
 
-def _figures(view, seconds, width, plain, advice=2):
+def _figures(view: RunView, seconds: float, width: int, plain: bool, advice: int = 2) -> list[Text]:
     """Return the rows of counters; ``advice``: the most lines that what the run waits for may take."""
     now = view.progress
     steps = _counter(now.get("env_steps"), now.get("env_steps_per_s"))
@@ -181,13 +191,13 @@ def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text
     return [_row("budget", *bar, text)]
 
 
-def _slowest(now, width, plain, most):
+def _slowest(now: Mapping[str, Any], width: int, plain: bool, most: int) -> list[Text]:
     """Return the rows, at most ``most``, that name the bottleneck."""
     told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
     return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
 
 
-def _episodes(view, now):
+def _episodes(view: RunView, now: Mapping[str, Any]) -> list[str | tuple[str, str]]:
     iteration = (f"   iteration {view.iteration}", "dim")
     if not view.only_reads:
         return [f"{figures.count(now.get('episodes')):>8}", iteration]
@@ -198,24 +208,24 @@ def _episodes(view, now):
     return [f"{figures.count(read['num_steps_read']):>8}", (what, ""), iteration]
 
 
-def _counter(value, per_second):
+def _counter(value: int | None, per_second: float | None) -> list[str | tuple[str, str]]:
     speed = "" if per_second is None else f"{figures.count(per_second):>10} /s"
     return [f"{figures.count(value):>8}", (speed, "dim")]
 
 
-def _learner(view):
+def _learner(view: RunView) -> list[tuple[str, str]]:
     state = view.compiling or view.progress.get("learner") or ""
     return [] if state in ("", "learning") else [(f"   {state}", "yellow")]
 
 
-def _replay(now, width, plain):
+def _replay(now: Mapping[str, Any], width: int, plain: bool) -> list[str | tuple[str, str]]:
     size, capacity = now.get("replay_size"), now.get("replay_capacity")
     text = f"  {figures.count(size)} of {figures.count(capacity)}"
     room = max(4, min(30, width - LABEL - len(text) - 1))
     return [(figures.bar((size or 0) / capacity, room, plain), "cyan"), text]
 
 
-def _weights(now):
+def _weights(now: Mapping[str, Any]) -> list[str | tuple[str, str]]:
     version = now.get("weight_version")
     if version is None:
         return [("not pushed yet", "dim")]
@@ -225,7 +235,7 @@ def _weights(now):
     return [f"version {figures.count(version)}", (age, "dim")]
 
 
-def _checkpoint(view, seconds):
+def _checkpoint(view: RunView, seconds: float) -> list[str | tuple[str, str]]:
     coming = view.next_checkpoint()
     after = f"next at iteration {coming}" if coming else "next when the best improves"
     if view.checkpoint is None:
@@ -235,7 +245,7 @@ def _checkpoint(view, seconds):
     return [f"iteration {done['training_iteration']}", (f" ({done['reason']}) {since} ago, {after}", "dim")]
 
 
-def _now(view, spinner, interrupted):
+def _now(view: RunView, spinner: Spinner | None, interrupted: bool) -> Spinner | Text:
     if view.finished:
         good = view.finished.get("state") == "finished"
         return Text(view.finished.get("state", ""), style="bold green" if good else "bold yellow")
@@ -248,7 +258,7 @@ def _now(view, spinner, interrupted):
     return Text(STOPPING if interrupted else " ", style="yellow")
 
 
-def _notices(view, width, space, plain):
+def _notices(view: RunView, width: int, space: int, plain: bool) -> list[Text]:
     """Return the lines of the newest notices that fit into ``space``, each wrapped to at most ``NOTICE_LINES``."""
     lines = []
     for seconds, text, kind in reversed(view.notices):
@@ -263,7 +273,7 @@ def _notices(view, width, space, plain):
     return lines
 
 
-def _wrapped(text, width, most, plain):
+def _wrapped(text: str, width: int, most: int, plain: bool) -> list[str]:
     """Return ``text`` in at most ``most`` lines of ``width``; what is too long loses its middle."""
     lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
     if len(lines) <= most:

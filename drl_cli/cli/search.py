@@ -4,17 +4,30 @@ Computes nothing: ``experiments.search_spec`` reads what was asked for, ``search
 shows it. The table of the end, or JSON lines, go to stdout, all else to stderr.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import events, process
 from drl_cli.cli import console, figures, search_screen, search_view, terminal
 from drl_cli.cli.summary import command, word_of
 from drl_cli.config.secrets import redact_command
 from drl_cli.errors import ConfigError, RunFolderError
+
+if TYPE_CHECKING:
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.search_screen import SearchLines
+    from drl_cli.cli.search_view import SearchView
+    from drl_cli.cli.terminal import Session
+    from drl_cli.experiments.search_spec import Search
+    from drl_cli.search.run_search import Outcome
+    from drl_cli.search.search_record import Record
 
 MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
@@ -32,7 +45,13 @@ KEPT = (
 )  # flags that may stand beside --resume
 
 
-def run(session, config_file, flags, wishes, output):
+def run(
+    session: Session,
+    config_file: str | None,
+    flags: Mapping[str, Any],
+    wishes: Mapping[str, Any],
+    output: tuple[bool, bool, bool],
+) -> int:
     """Run the requested search and return its exit code; None where a single run is requested.
 
     ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
@@ -49,7 +68,7 @@ def run(session, config_file, flags, wishes, output):
     return None if found is None else SearchRun(session, *output).start(found)
 
 
-def to_resume(flags, wishes):
+def to_resume(flags: Mapping[str, Any], wishes: Mapping[str, Any]) -> Path | None:
     """Return the record of the search that ``--resume`` means, or None where it means a run or is not there.
 
     Without a name it is what was started last, of the experiment's unfinished searches and runs. Raises InputError.
@@ -68,7 +87,7 @@ def to_resume(flags, wishes):
     return path
 
 
-def _newest(flags):
+def _newest(flags: Mapping[str, Any]) -> Path | None:
     from drl_cli.runs.folder import find_unfinished
     from drl_cli.runs.run_folder import results_folder
     from drl_cli.search import search_record
@@ -89,18 +108,18 @@ def _newest(flags):
 class SearchRun:
     """One search and how it is shown."""
 
-    def __init__(self, session, as_json, quiet, verbose):
+    def __init__(self, session: Session, as_json: bool, quiet: bool, verbose: bool) -> None:
         self._session, self._as_json, self._quiet, self._plain = session, as_json, quiet, verbose
         self._output, self._stdout = terminal.Stdout(session, keep_going=True), sys.stdout
         self._diversion = terminal.Diversion()
 
-    def start(self, found):
+    def start(self, found: Search) -> int:
         """Run a new search (``experiments.search_spec.Search``); returns the exit code."""
         from drl_cli.search.search_record import Record
 
         return self._run(Record.new(found.data), found.notices)
 
-    def resume(self, path):
+    def resume(self, path: Path) -> int:
         """Go on with the search of a record; returns the exit code."""
         from drl_cli.search.search_record import Record
 
@@ -111,7 +130,7 @@ class SearchRun:
             notices.append(f"{name} starts from scratch: what it had compared so far was not recorded.")
         return self._run(record, notices)
 
-    def _run(self, record, notices):
+    def _run(self, record: Record, notices: list[Any]) -> int:
         from drl_cli.search import run_search
 
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))
@@ -137,21 +156,21 @@ class SearchRun:
         self._close(outcome, record, view)
         return outcome.exit_code
 
-    def _last_word(self, watcher, record, view):
+    def _last_word(self, watcher: LiveScreen | SearchLines, record: Record, view: SearchView) -> None:
         """Say how far the search came, right before the process ends without coming back to ``_run``."""
         watcher.abandon()
         self._diversion.end()
         terminal.say(f"Interrupted: {view.title}: {view.counts()}")
         terminal.say(f"Resume with: {command('train', '--resume', record.path)}")
 
-    def _listen(self, kind, fields):
+    def _listen(self, kind: str, fields: Mapping[str, Any]) -> None:
         if kind == "trial" and self._as_json and fields["state"] != "pending":
             told = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
             told |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
             with contextlib.redirect_stdout(self._stdout):
                 self._output.json_line(told)
 
-    def _close(self, outcome, record, view):
+    def _close(self, outcome: Outcome, record: Record, view: SearchView) -> None:
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
         for number, trial in list(failed.items())[:BEST]:
             terminal.say(f"Error: trial {number} failed: {trial.get('text')}", self._session, "red")
@@ -166,7 +185,7 @@ class SearchRun:
                 self._output.line(line)
 
 
-def summary(outcome, record, view):
+def summary(outcome: Outcome, record: Record, view: SearchView) -> list[str]:
     """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
     from drl_cli.search import trial_ranks
 
@@ -192,13 +211,13 @@ def summary(outcome, record, view):
     return lines
 
 
-def _best(record, number: int, word: str) -> str:
+def _best(record: Record, number: int, word: str) -> str:
     """The best trial, what the other commands call its run, and its score."""
     metric, result = record.data["metric"], record.trials[number].get("result") or {}
     return f"trial {number}: {word}  ({metric} {figures.reward(result.get(metric))})"
 
 
-def _groups(record):
+def _groups(record: Record) -> list[list[int]]:
     """Return the trials that have a run, best first, in a list for each experiment: other environments' scores say nothing."""
     from drl_cli.search import trial_ranks
 
@@ -211,7 +230,7 @@ def _groups(record):
     return [groups[index] for index in sorted(groups)]
 
 
-def _table(view, numbers):
+def _table(view: SearchView, numbers: Sequence[int]) -> list[str]:
     cells = {number: line for number, _, line in view.rows()}
     header, rows = view.header(), [cells[number] for number in numbers]
     chosen = search_view.fitting(header, rows, max(terminal.width(), console.MIN_SCREEN[0]) - 2)
@@ -223,7 +242,7 @@ def _table(view, numbers):
     ]
 
 
-def _title(data):
+def _title(data: Mapping[str, Any]) -> str:
     first = data["experiments"][0]["mapping"]
     names = [str(first.get(name)) for name in ("run", "env") if not isinstance(first.get(name), dict)]
     if len(data["experiments"]) > 1:
@@ -232,7 +251,7 @@ def _title(data):
     return " · ".join([*names, f"{data['num_trials']} trials", *([how] if how != "FIFO" else [])])
 
 
-def _told(outcome, record):
+def _told(outcome: Outcome, record: Record) -> dict[str, Any]:
     """Return what ``--json`` says of the end."""
     from drl_cli.search import trial_ranks
 

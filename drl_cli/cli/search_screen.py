@@ -1,6 +1,10 @@
 """How a search is watched: a live table on a terminal, plain lines elsewhere; both on stderr."""
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -8,11 +12,18 @@ from drl_cli.cli import console, figures, terminal
 from drl_cli.cli.search_view import SHOWN_STATE, STOPPING, short
 from drl_cli.process import seconds_since_start
 
+if TYPE_CHECKING:
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.search_view import SearchView
+    from drl_cli.cli.terminal import Forgiving, Session
+
 QUIET_S = 10.0  # between two plain lines that only report progress
 COLORS = {"failed": "red", "finished": "green"}
 
 
-def open_watcher(view, session, plain=False, quiet=False):
+def open_watcher(
+    view: SearchView, session: Session, plain: bool = False, quiet: bool = False
+) -> LiveScreen | SearchLines:
     """Return a live table when stderr is a terminal to draw on, else plain lines; quiet ones only show failures."""
     stream = terminal.private_stderr()
     if plain or quiet or not console.fits_screen(stream) or terminal.in_ci():
@@ -26,13 +37,20 @@ def open_watcher(view, session, plain=False, quiet=False):
 class SearchLines:
     """One line for each change of a trial's state, and how far all is every ten seconds."""
 
-    def __init__(self, stream, view, quiet=False, color=False, clock=seconds_since_start):
+    def __init__(
+        self,
+        stream: Forgiving | TextIO,
+        view: SearchView,
+        quiet: bool = False,
+        color: bool = False,
+        clock: Callable = seconds_since_start,
+    ) -> None:
         self.view = view
         self._stream, self._quiet, self._color, self._clock = stream, quiet, color, clock
         self._states, self._told = {}, clock()
         self._lock = threading.Lock()
 
-    def __call__(self, kind, fields):
+    def __call__(self, kind: str, fields: Mapping[str, Any]) -> None:
         """Take one event and write its line, if it has one."""
         seconds = self._clock()
         with self._lock:
@@ -44,17 +62,17 @@ class SearchLines:
             elif kind in ("phase", "notice"):
                 self._write(fields["text"], seconds)
 
-    def interrupt(self, _number):
+    def interrupt(self, _number: int | None) -> None:
         """Acknowledge the first Ctrl-C. Called in a signal handler."""
         terminal.write_raw(self._stream, f"\n{STOPPING}\n")
 
-    def abandon(self, _number=None):
+    def abandon(self, _number: int | None = None) -> None:
         """Nothing to put back."""
 
-    def close(self):
+    def close(self) -> None:
         """Nothing was held back."""
 
-    def _trial(self, fields, seconds):
+    def _trial(self, fields: Mapping[str, Any], seconds: float) -> None:
         number, state = fields["trial"], fields["state"]
         before = self._states.get(number, "pending")
         self._states[number] = state
@@ -63,7 +81,7 @@ class SearchLines:
         elif seconds - self._told > QUIET_S:
             self._write(self.view.counts(), seconds)
 
-    def _line(self, number, fields):
+    def _line(self, number: int, fields: Mapping[str, Any]) -> str:
         values = ", ".join(f"{name}={short(value)}" for name, value in fields["point"]["values"].items())
         text = f"trial {number} {SHOWN_STATE.get(fields['state'], fields['state'])}"
         result = fields.get("result") or {}
@@ -74,7 +92,7 @@ class SearchLines:
         why = f" ({fields['text']})" if fields.get("text") else ""
         return f"{text}: {score} after {figures.count(result.get('timesteps_total'))} steps{why}"
 
-    def _write(self, text, seconds, color=None, urgent=False):
+    def _write(self, text: str, seconds: float, color: str | None = None, urgent: bool = False) -> None:
         self._told = seconds
         if self._quiet and not urgent:
             return

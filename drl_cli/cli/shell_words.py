@@ -6,9 +6,12 @@ own file of registrations and the games that ale_py brings, without importing ei
 line, and plug-ins that are installed, are imported: what they register is known only then.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +28,7 @@ from drl_cli.process import results_folder
 from drl_cli.runs.run_names import RUN_FOLDER
 
 MOST_RUNS = 30
+Words = list[str | CompletionItem]
 OWN_ENVS = ("drl/StatelessCartPole-v1",)  # acting.envs registers them
 _GAMES = re.compile(r"legacy_games = \[(.*?)\]", re.DOTALL)  # those for one player
 _WORD = re.compile(r'"(\w+)"')
@@ -32,35 +36,35 @@ _RECORD = re.compile(r"search_.*_[0-9a-f]{5}\.json")
 _REGISTERED = re.compile(r'\bid="([^"]+)"')
 
 
-def algorithms(context, _option, begun):
+def algorithms(context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """Names for --run, in any case."""
     _import(context)
     return [name for name in table.names() if name.casefold().startswith(begun.casefold())]
 
 
-def environments(context, _option, begun):
+def environments(context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """Ids for --env; games only where something of their name is typed."""
     known = [*OWN_ENVS, *_ids_of_gymnasium(), *(_games() if begun else ()), *_import(context)]
     return sorted({name for name in known if name.casefold().startswith(begun.casefold())})
 
 
-def tuned_files(_context, _option, begun):
+def tuned_files(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """Names of tuned files."""
     return [name for name in shipped() if name.startswith(begun)]
 
 
-def runs_and_files(context, option, begun):
+def runs_and_files(context: click.Context, option: click.Parameter, begun: str) -> Words:
     """Runs, and names of tuned files where something of one is typed."""
     return [*(tuned_files(context, option, begun) if begun else ()), *runs(context, option, begun)]
 
 
-def fields(_context, _option, begun):
+def fields(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """Fields of a result, also after ``min-``."""
     sign = "min-" if begun.startswith("min-") else ""
     return [sign + name for name in NUMBER_FIELDS if name.startswith(begun.removeprefix("min-"))]
 
 
-def settings(context: click.Context, _option: click.Parameter, begun: str) -> list:
+def settings(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Keys for -s, each with its ``=``: of the algorithm that --run names, or that the tuned file of -f runs."""
     if "=" in begun:
         return []
@@ -68,7 +72,7 @@ def settings(context: click.Context, _option: click.Parameter, begun: str) -> li
     return [CompletionItem(f"{key}=", help=meaning) for key, meaning in _keys(context, name) if key.startswith(begun)]
 
 
-def keys(context: click.Context, _option: click.Parameter, begun: str) -> list:
+def keys(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Keys for --key of drl algorithms NAME."""
     # Where an option still lacks its value, click leaves the argument before it among the rest.
     name = context.params.get("name") or next(iter(context.args), None)
@@ -76,7 +80,7 @@ def keys(context: click.Context, _option: click.Parameter, begun: str) -> list:
     return [CompletionItem(key, help=meaning) for key, meaning in found if begun.casefold() in key.casefold()]
 
 
-def _keys(context: click.Context, name: str | None) -> list:
+def _keys(context: click.Context, name: str | None) -> list[tuple[str, str]]:
     """(key, meaning) of each key of the algorithm ``name``, of PPO's and SAC's common ones without a name."""
     from drl_cli.config import key_rows
 
@@ -96,12 +100,12 @@ def _run_of_tuned_file(name: str | None) -> str | None:
     return run_and_env(_text(path))[0] if path else None
 
 
-def one_of(words):
+def one_of(words: tuple[str, ...]) -> Callable:
     """Return what completes one of ``words``."""
     return lambda _context, _option, begun: [word for word in words if word.casefold().startswith(begun.casefold())]
 
 
-def searches(context, _option, begun):
+def searches(context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """Ids of searches, from the names of their records."""
     home = results_folder(context.params.get("local_dir"))
     names = [name for folder in _folders(home) for name in os.listdir(folder.path)]
@@ -109,13 +113,13 @@ def searches(context, _option, begun):
     return [search for search in ids if search.startswith(begun)]
 
 
-def experiment_files(_context, _option, begun):
+def experiment_files(_context: click.Context, _option: click.Parameter, begun: str) -> Words:
     """Names of tuned files for -f, and files."""
     names = [name for name in shipped() if name.startswith(begun)]
     return names or [CompletionItem(begun, type="file")]
 
 
-def runs(context, _option, begun):
+def runs(context: click.Context, _option: click.Parameter, begun: str) -> Words:
     """Runs, the newest first, for arguments and options that take a run or a checkpoint; and files.
 
     As paths, and where the beginning of an id is typed, as ids.
@@ -136,17 +140,17 @@ def runs(context, _option, begun):
     return newest or [CompletionItem(begun, type="file")]
 
 
-def folders(_context, _option, begun):
+def folders(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Folders."""
     return [CompletionItem(begun, type="dir")]
 
 
-def files(_context, _option, begun):
+def files(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Files."""
     return [CompletionItem(begun, type="file")]
 
 
-def _import(context):
+def _import(context: click.Context) -> list[str]:
     """Import the modules of ``--import`` in the line; returns the names of environments that are registered then."""
     for name in (context.params.get("imports") if context else None) or ():
         with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stdout(None):
@@ -156,7 +160,7 @@ def _import(context):
     return list(plugins.ENVIRONMENTS.all())
 
 
-def _folders(home):
+def _folders(home: Path) -> list[Path]:
     try:
         with os.scandir(home) as entries:
             return [entry for entry in entries if entry.is_dir()]
@@ -164,24 +168,24 @@ def _folders(home):
         return []
 
 
-def _ids_of_gymnasium():
+def _ids_of_gymnasium() -> list[str]:
     place = _folder_of("gymnasium")
     return _REGISTERED.findall(_text(place / "envs" / "__init__.py")) if place else []
 
 
-def _games():
+def _games() -> list[str]:
     place = _folder_of("ale_py")
     listed = _GAMES.search(_text(place / "registration.py")) if place else None
     names = [name.title().replace("_", "") for name in _WORD.findall(listed[1])] if listed else []
     return [shown for name in names for shown in (f"ALE/{name}-v5", f"{name}NoFrameskip-v4")]
 
 
-def _folder_of(package):
+def _folder_of(package: str) -> Path:
     spec = find_spec(package)
     return Path(spec.submodule_search_locations[0]) if spec else None
 
 
-def _text(path):
+def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

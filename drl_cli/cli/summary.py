@@ -3,17 +3,25 @@
 Used by ``drl train`` and ``drl watch``; ``drl train`` as a search takes its commands from here too.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.cli import figures, run_options
 from drl_cli.cli.view import GOALS
 from drl_cli.errors import InputError
 from drl_cli.experiments import next_steps
 
+if TYPE_CHECKING:
+    from drl_cli.cli.view import RunView
+    from drl_cli.experiments.run import Outcome
 
-def summary(outcome, view, imports=()):
+
+def summary(outcome: Outcome, view: RunView, imports: tuple[str, ...] = ()) -> list[str]:
     """Return the lines that end a run: what it reached, where it is, and the commands that come next.
 
     ``imports``: modules of ``--import``, which the next commands need too.
@@ -41,7 +49,7 @@ def summary(outcome, view, imports=()):
     return lines
 
 
-def _score(best: dict | None) -> str:
+def _score(best: Mapping[str, Any] | None) -> str:
     """The score of the best checkpoint as best.json holds it, which is what ``drl runs`` shows."""
     if best is None or best.get("value") is None:
         return ""
@@ -59,6 +67,6 @@ def word_of(run_folder: os.PathLike | str) -> str:
     return path.name.rpartition("_")[2] if Path(found) == path else str(path)
 
 
-def command(*words):
+def command(*words: Path | str) -> str:
     """Return ``drl`` and ``words`` as they can be pasted into a shell."""
     return shlex.join(["drl", *(str(word) for word in words)])

@@ -3,6 +3,8 @@
 Used by every command. Sources: no-color.org, force-color.org, clig.dev.
 """
 
+from __future__ import annotations
+
 import errno
 import json
 import math
@@ -10,9 +12,14 @@ import os
 import select
 import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MIN_WIDTH = 20
 GONE = (errno.EPIPE, errno.EBADF, errno.ENOSPC, errno.EIO, errno.ENXIO, errno.ESHUTDOWN)
@@ -39,7 +46,7 @@ class Session:
     arguments: list = field(default_factory=list)
 
 
-def open_standard_streams(session):
+def open_standard_streams(session: Session) -> None:
     """Give descriptors 0 to 2 that are closed a harmless target, and let no character of ours fail to encode.
 
     A closed descriptor would otherwise be handed to the next file that is opened: a checkpoint on descriptor 1.
@@ -58,7 +65,7 @@ def open_standard_streams(session):
             stream.reconfigure(errors="replace")
 
 
-def stdout_has_no_reader():
+def stdout_has_no_reader() -> bool:
     """True when stdout is a pipe or socket whose other end is closed, or a device that takes nothing (/dev/full)."""
     try:
         number = sys.stdout.fileno()
@@ -75,7 +82,7 @@ def stdout_has_no_reader():
     return False
 
 
-def forget_stdout(session):
+def forget_stdout(session: Session) -> None:
     """Point stdout at nothing, so that neither a later write nor the flush at exit fails."""
     session.stdout_gone = True
     try:
@@ -89,15 +96,15 @@ def forget_stdout(session):
 class Stdout:
     """Stdout, for results. When its reader leaves, a read-only command ends, one with ``keep_going`` goes on mute."""
 
-    def __init__(self, session, keep_going=False):
+    def __init__(self, session: Session, keep_going: bool = False) -> None:
         self._session = session
         self._keep_going = keep_going
 
-    def json_line(self, value):
+    def json_line(self, value: Mapping[str, Any]) -> None:
         """Write ``value`` as one line of strict JSON; see ``line``."""
         self.line(json_line(value))
 
-    def line(self, text=""):
+    def line(self, text: str = "") -> None:
         """Write ``text`` and a line break, and flush. Raises ReaderGone unless ``keep_going``."""
         if not self._session.stdout_gone:
             try:
@@ -112,12 +119,14 @@ class Stdout:
             raise ReaderGone
 
 
-def json_line(value):
+def json_line(value: Mapping[str, Any]) -> str:
     """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
     return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
-def _finite(value):
+def _finite(
+    value: float | str | Mapping[str, Any] | Sequence[Any] | None,
+) -> float | str | dict[str, Any] | list[Any] | None:
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -125,14 +134,14 @@ def _finite(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def say(text, session=None, color=None):
+def say(text: str, session: Session | None = None, color: str | None = None) -> None:
     """Write a line to stderr; a stderr that cannot be written is ignored."""
     stream = Forgiving(sys.stderr)
     stream.write((click.style(text, fg=color) if color and use_color(stream, session) else text) + "\n")
     stream.flush()
 
 
-def write_raw(stream, text):
+def write_raw(stream: Forgiving | TextIO, text: str) -> None:
     """Write ``text`` to the descriptor of ``stream`` in one call: no lock, no buffer, safe in a signal handler."""
     try:
         os.write(stream.fileno(), text.encode("ascii", "replace"))
@@ -143,29 +152,29 @@ def write_raw(stream, text):
 class Forgiving:
     """A text stream around another one that goes silent when that one breaks: a terminal that is gone, a full disk."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable:
         return getattr(self._stream, name)
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         """Write ``text`` if that is possible; returns its length."""
         self._guarded(lambda: self._stream.write(text))
         return len(text)
 
-    def flush(self):
+    def flush(self) -> None:
         """Flush if that is possible."""
         self._guarded(self._stream.flush)
 
-    def _guarded(self, call):
+    def _guarded(self, call: Callable) -> None:
         try:
             call()
         except (OSError, ValueError):  # ValueError: the stream was closed
             return
 
 
-def private_stderr():
+def private_stderr() -> Forgiving:
     """Return a forgiving text stream on a copy of stderr's descriptor.
 
     A screen drawn on it survives, and stays clean, when the run turns descriptor 2 over to its log.
@@ -181,10 +190,10 @@ def private_stderr():
 class Diversion:
     """Descriptor 2 turned over to a log: what TensorFlow, XLA and Ray write there does not disturb the screen."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._kept = None
 
-    def into(self, path):
+    def into(self, path: str) -> None:
         """Append everything written to descriptor 2 to ``path`` from now on; nothing happens when it cannot be opened."""
         if self._kept is not None:
             return
@@ -197,7 +206,7 @@ class Diversion:
         os.dup2(log, 2)
         os.close(log)
 
-    def end(self):
+    def end(self) -> None:
         """Give descriptor 2 back."""
         if self._kept is not None:
             sys.stderr.flush()
@@ -206,7 +215,7 @@ class Diversion:
             self._kept = None
 
 
-def is_terminal(stream):
+def is_terminal(stream: Forgiving) -> bool:
     """True when ``stream`` is a terminal that can be drawn on."""
     try:
         return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
@@ -214,12 +223,12 @@ def is_terminal(stream):
         return False
 
 
-def in_ci():
+def in_ci() -> bool:
     """True when the variable CI says that a machine reads along."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def use_color(stream, session=None):
+def use_color(stream: Forgiving, session: Session | None = None) -> bool:
     """--no-color, then NO_COLOR, then FORCE_COLOR, then whether ``stream`` is a terminal."""
     if session is not None and session.color is not None:
         return session.color
@@ -230,7 +239,7 @@ def use_color(stream, session=None):
     return is_terminal(stream)
 
 
-def size(stream):
+def size(stream: Forgiving | TextIO) -> tuple[int, int] | None:
     """Columns and lines of the terminal that ``stream`` writes to, COLUMNS and LINES first; None when it is none."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
@@ -241,27 +250,27 @@ def size(stream):
     return asked[0] or columns, asked[1] or lines
 
 
-def width():
+def width() -> int:
     """Columns to write in: COLUMNS, else the terminal's, else 80; never below 20."""
     return max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)
 
 
-def lines():
+def lines() -> int:
     """Lines to draw in: LINES, else the terminal's, else 24."""
     return shutil.get_terminal_size((80, 24)).lines
 
 
-def is_unicode(stream):
+def is_unicode(stream: TextIO) -> bool:
     """True when ``stream`` can carry block characters."""
     return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
 
 
-def plus_minus(stream):
+def plus_minus(stream: TextIO) -> str:
     """Return the sign for a standard deviation that ``stream`` can carry."""
     return "±" if is_unicode(stream) else "+/-"
 
 
-def rich_console(stream, session):
+def rich_console(stream: TextIO, session: Session | None) -> Console:
     """Return a rich Console on ``stream`` under this session's colours and width."""
     from rich.console import Console
 

@@ -5,8 +5,12 @@ Reads nothing of configs itself: ``experiments.spec`` turns flags and files into
 stdout leaves, training goes on.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +30,14 @@ from drl_cli.cli.summary import command, summary, word_of
 from drl_cli.cli.view import GOALS, RunView
 from drl_cli.experiments import next_steps
 
+if TYPE_CHECKING:
+    from drl_cli.cli.console import PlainConsole
+    from drl_cli.cli.exports import Exports
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.terminal import Session
+    from drl_cli.experiments.run import Outcome
+    from drl_cli.experiments.spec import ExperimentSpec
+
 EXAMPLES = """
 drl train -f lunarlander-continuous-sac
 drl train --run SAC --env Pendulum-v1 --stop evaluation/episode_reward_mean=-200
@@ -40,7 +52,7 @@ drl train --resume
 class TrainCommand(group.Command):
     """``drl train``, which reads ``drl train file FILE``, as RLlib 2 spells it, as ``drl train -f FILE``."""
 
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, context: click.Context, args: Sequence[str]) -> list[str]:
         """Parse ``args``."""
         return super().parse_args(context, ["-f", *args[1:]] if args[:1] == ["file"] and len(args) > 1 else args)
 
@@ -49,7 +61,13 @@ class TrainCommand(group.Command):
 @train_options.train_options
 @plan.option
 @click.pass_obj
-def train(session, config_file, imports, as_json, **flags):
+def train(
+    session: Session,
+    config_file: str | None,
+    imports: tuple[str, ...],
+    as_json: bool,
+    **flags: Any,
+) -> int:
     """Train an agent until a stop rule is met or Ctrl-C is pressed, and keep its best and its final checkpoint.
 
     Exit codes are listed by drl --help; with --assert, 4 means that a score was missed.
@@ -70,7 +88,13 @@ def train(session, config_file, imports, as_json, **flags):
     return Show(session, as_json, quiet, verbose, imports).run(spec, told)
 
 
-def _plan(session, config_file, flags, wishes, output):
+def _plan(
+    session: Session,
+    config_file: str | None,
+    flags: Mapping[str, Any],
+    wishes: Mapping[str, Any],
+    output: tuple[bool, bool],
+) -> int:
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
     from drl_cli.checks import run_plan
     from drl_cli.experiments import search_spec
@@ -87,7 +111,7 @@ def _plan(session, config_file, flags, wishes, output):
     return plan.show(session, spec, trials, *output)
 
 
-def _typed(flags):
+def _typed(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the flags as ``experiments.spec`` lists them."""
     seed = flags.pop("seed")
     if seed is not None:
@@ -98,7 +122,7 @@ def _typed(flags):
     return flags
 
 
-def _resumed(word, local_dirs):
+def _resumed(word: str | None, local_dirs: Sequence[str | None]) -> str | None:
     """Return the record of the search, or the folder of the run, that is meant by an id or a name."""
     if not word:
         return None
@@ -108,7 +132,7 @@ def _resumed(word, local_dirs):
     return str(record) if record else run_options.place(word, local_dirs)
 
 
-def _spec(config_file, flags):
+def _spec(config_file: str | None, flags: Mapping[str, Any]) -> tuple[ExperimentSpec, list[tuple[Any, Any]]]:
     """Return the requested spec and the events reported while it was read. Several specs would be a search."""
     told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
@@ -123,7 +147,9 @@ def _spec(config_file, flags):
 class Show:
     """Runs specs and shows them: a watcher on stderr, results on stdout."""
 
-    def __init__(self, session, as_json, quiet, verbose, imports=()):
+    def __init__(
+        self, session: Session, as_json: bool, quiet: bool, verbose: bool, imports: tuple[str, ...] = ()
+    ) -> None:
         self._session = session
         self._imports = imports
         self._as_json = as_json
@@ -133,7 +159,7 @@ class Show:
         self._diversion = terminal.Diversion()
         self._finished = None  # fields of that event
 
-    def run(self, spec, told=()):
+    def run(self, spec: ExperimentSpec, told: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> int:
         """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
         view = _view_of(spec)
         if spec.log_format == "json":  # what libraries write is not JSON
@@ -163,7 +189,7 @@ class Show:
         made.raise_failure()
         return outcome.exit_code
 
-    def _listen(self, kind, fields):
+    def _listen(self, kind: str, fields: Mapping[str, Any]) -> None:
         if fields.get("run"):
             self._session.run_folder = str(fields["run"])
         if kind == "run":
@@ -173,7 +199,7 @@ class Show:
         if kind == "result" and self._as_json:
             self._output.json_line(fields["result"])
 
-    def _last_word(self, watcher):
+    def _last_word(self, watcher: LiveScreen | PlainConsole) -> None:
         """Say how the run ended, right before the process ends without coming back to ``run``."""
         watcher.abandon()
         self._diversion.end()
@@ -183,7 +209,7 @@ class Show:
             names = ("state", "exit_code", "text", "run", "final", "best")
             self._output.json_line({"finished": {name: told[name] for name in names}})
 
-    def _close(self, outcome, view, made):
+    def _close(self, outcome: Outcome, view: RunView, made: Exports) -> None:
         if outcome.exit_code and outcome.exit_code not in endings.INTERRUPTED:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
@@ -195,21 +221,21 @@ class Show:
             for line in [*summary(outcome, view, self._imports), *made.lines()]:
                 self._output.line(line)
 
-    def _after_failure(self, view):
+    def _after_failure(self, view: RunView) -> None:
         if view.run_folder and view.checkpoint and not self._quiet:
             terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
             extra = next_steps.needed(self._imports, view.env)
             terminal.say(f"Resume with:     {command('train', '--resume', word_of(view.run_folder), *extra)}")
 
 
-def _given(value):
+def _given(value: int | str | tuple[str, ...] | None) -> int | str | list[str] | None:
     """Return what was typed, as plain data: None for a flag or a repeatable option that was left out."""
     if isinstance(value, tuple):
         return list(value) or None
     return None if value is False else value
 
 
-def _view_of(spec):
+def _view_of(spec: ExperimentSpec) -> RunView:
     """Return the RunView of a spec before anything happened."""
     return RunView(
         algorithm=spec.run,

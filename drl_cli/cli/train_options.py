@@ -4,6 +4,8 @@ They follow RLlib's spelling and meaning where it has them. What is typed for ``
 here.
 """
 
+from __future__ import annotations
+
 import click
 from click.core import ParameterSource
 
@@ -284,7 +286,7 @@ train_options = options.apply(
 )
 
 
-def preset():
+def preset() -> list[str]:
     """Return the names of the parameters of the running command that were not typed, but have a person's own default."""
     context = click.get_current_context()
     mine = ParameterSource.DEFAULT_MAP

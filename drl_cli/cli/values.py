@@ -1,11 +1,17 @@
 """Types of values that options take: what does not fit is refused in a sentence, a misspelt word with the nearest one."""
 
+from __future__ import annotations
+
 import math
 import re
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.errors import suggestion
+
+if TYPE_CHECKING:
+    from drl_cli.cli.group import GroupedOption
 
 SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -13,7 +19,7 @@ SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 class OneOf(click.Choice):
     """One of a few words."""
 
-    def convert(self, value, param, context):
+    def convert(self, value: str, param: GroupedOption | click.Argument, context: click.Context) -> str:
         """Return the word, or say which ones there are."""
         try:
             return super().convert(value, param, context)
@@ -21,11 +27,11 @@ class OneOf(click.Choice):
             hint = suggestion(value, self.choices)
             return self.fail(f"{str(value)[:60]!r} is not known.{hint} It takes {self._listed()}.", param, context)
 
-    def get_missing_message(self, *_arguments, **_keywords):
+    def get_missing_message(self, *_arguments: object, **_keywords: Any) -> str:
         """Return what follows "Missing argument …"."""
         return f"It takes {self._listed()}."
 
-    def _listed(self):
+    def _listed(self) -> str:
         words = list(map(str, self.choices))
         return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 
@@ -33,7 +39,7 @@ class OneOf(click.Choice):
 class Whole(click.IntRange):
     """A whole number, with bounds."""
 
-    def convert(self, value, param, context):
+    def convert(self, value: int | str, param: GroupedOption, context: click.Context) -> int:
         """Return the number, or say what is allowed."""
         try:
             return super().convert(value, param, context)
@@ -44,7 +50,7 @@ class Whole(click.IntRange):
 class Number(click.FloatRange):
     """A finite number, with bounds."""
 
-    def convert(self, value, param, context):
+    def convert(self, value: float | str, param: GroupedOption, context: click.Context) -> float:
         """Return the number, or say what is allowed."""
         try:
             number = super().convert(value, param, context)
@@ -58,7 +64,7 @@ class Span(click.ParamType):
 
     name = "span"
 
-    def convert(self, value, param, context):
+    def convert(self, value: str, param: GroupedOption, context: click.Context) -> float:
         """Return the seconds in ``value``."""
         if isinstance(value, float):
             return value
@@ -68,7 +74,7 @@ class Span(click.ParamType):
         return float(match[1]) * SECONDS[match[2]]
 
 
-def _is_not(value, what, bounds):
+def _is_not(value: int | str, what: str, bounds: Number | Whole) -> str:
     low, high = bounds.min, bounds.max
     if low is not None and high is not None:
         what += f" from {low:g} to {high:g}"

@@ -3,8 +3,12 @@
 The events come from ``runs.follow``, the screen is the one of ``drl train``. Changes nothing in the run.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +16,12 @@ from drl_cli.cli import console, group, options, run_options, shell_words, termi
 from drl_cli.cli.endings import INTERRUPTED
 from drl_cli.cli.summary import command, summary
 from drl_cli.cli.view import GOALS, RunView
+
+if TYPE_CHECKING:
+    from drl_cli.cli.console import PlainConsole
+    from drl_cli.cli.terminal import Session
+    from drl_cli.runs.follow import Follower
+    from drl_cli.runs.run_summary import Run
 
 EXAMPLES = """
 drl watch
@@ -32,7 +42,15 @@ FAILED = 3
 @group.option("--json", "as_json", is_flag=True, help="Print the lines of drl train --json, past ones first.")
 @options.speech_options
 @click.pass_obj
-def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
+def watch(
+    session: Session,
+    word: str | None,
+    local_dirs: tuple[str, ...],
+    exit_status: bool,
+    verbose: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
     """Watch RUN from another terminal until it ends; without RUN, the newest one that is running.
 
     RUN is an id, a name or a path. Ctrl-C stops watching, not the run. Of a run that has ended, the last screen is shown.
@@ -66,7 +84,7 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
     return _exit_code(ended) if exit_status else 0
 
 
-def view_of(run):
+def view_of(run: Run) -> RunView:
     """Return the RunView of a Run before any of its events."""
     stop, freq = run.params.get("stop") or {}, run.params.get("checkpoint_freq")
     best = {"checkpoint": run.best_checkpoint, "metric": run.best_metric, "value": run.best}
@@ -86,22 +104,24 @@ def view_of(run):
 class _Clock:
     """Seconds since the run began; stands still at the run's end."""
 
-    def __init__(self, follower):
+    def __init__(self, follower: Follower) -> None:
         self._follower, self._ended = follower, None
 
-    def __call__(self):
+    def __call__(self) -> float:
         if self._ended is not None:
             return self._ended
         if self._follower.last_seconds is not None:
             return self._follower.last_seconds
         return max(0.0, time.time() - (self._follower.started or time.time()))
 
-    def stop(self):
+    def stop(self) -> None:
         """Stand still."""
         self._ended = self()
 
 
-def _follow(follower, events, watcher, listen):
+def _follow(
+    follower: Follower, events: Sequence[tuple[str, Mapping[str, Any], float]], watcher: PlainConsole, listen: Callable
+) -> dict[str, Any]:
     """Show ``events`` and those that follow until the run is over; return the fields of the last one."""
     while True:
         for kind, fields, seconds in events:
@@ -113,17 +133,17 @@ def _follow(follower, events, watcher, listen):
         events = follower.poll()
 
 
-def _listener(session, as_json):
+def _listener(session: Session, as_json: bool) -> Callable:
     output = terminal.Stdout(session)
 
-    def listen(kind, fields):
+    def listen(kind: str, fields: Mapping[str, Any]) -> None:
         if as_json and kind == "result":
             output.json_line(fields["result"])
 
     return listen
 
 
-def _close(session, run, ended, as_json):
+def _close(session: Session, run: Run, ended: Mapping[str, Any], as_json: bool) -> None:
     from drl_cli.runs import run_summary
 
     run = run_summary.read(run.path)
@@ -145,7 +165,7 @@ def _close(session, run, ended, as_json):
         output.line(line)
 
 
-def _exit_code(ended):
+def _exit_code(ended: Mapping[str, Any]) -> int:
     code = ended.get("exit_code")
     if isinstance(code, int):
         return code
