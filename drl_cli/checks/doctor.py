@@ -8,6 +8,7 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from drl_cli.checks import leftovers, library_probes, machine_probes, package_versions
 from drl_cli.checks.findings import FAIL, NOTE, Finding
@@ -57,12 +58,13 @@ def _libraries(said: Callable[[str], object]) -> list[Finding]:
         for trial, call in calls:
             said(trial.name)
             findings += isolated(trial.name, lambda call=call: [call.result()[0]])
-        gpus = next((call for trial, call in calls if trial.name == "TensorFlow"), None)
-        findings += isolated("GPU", lambda: _gpu(gpus.result()[1]))
+        for trial, call in calls:
+            if trial.name == "TensorFlow":
+                findings += isolated("GPU", lambda call=call: _gpu(call.result()[1]))
     return findings
 
 
-def _gpu(answer: Mapping[str, int], driver: Path = Path("/proc/driver/nvidia/version")) -> list[Finding]:
+def _gpu(answer: Mapping[str, Any] | None, driver: Path = Path("/proc/driver/nvidia/version")) -> list[Finding]:
     """Return a Finding where there is a GPU that TensorFlow does not see."""
     if answer is None or answer.get("gpus") or not driver.exists():
         return []

@@ -28,9 +28,9 @@ def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[
         if ":" not in env_id:
             make.resolve(env_id)  # registers it where it is a game
         # As most algorithms see it by default: the sections of images are the same for all that have one.
-        plan = preprocessors.plan(DQNConfig(env_config=env_config or {}), env_id)
+        plan = preprocessors.plan(DQNConfig(env_config=dict(env_config or {})), env_id)
         with contextlib.redirect_stdout(io.StringIO()):
-            env = make.make(env_id, env_config or {}, preprocessing=plan)
+            env = make.make(env_id, dict(env_config or {}), preprocessing=plan)
             spaces = make.describe(env) | {"frames": preprocessors.frames_of(plan)}
             raw = {"obs": str(env.unwrapped.observation_space), "action": str(env.unwrapped.action_space)}
             env.close()

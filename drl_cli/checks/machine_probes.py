@@ -63,7 +63,7 @@ def processors() -> list[Finding]:
 def memory() -> list[Finding]:
     """Memory that is free, within the container's limit."""
     total, free, limit = machine.memory_total(), machine.memory_free(), machine.memory_limit()
-    if free is None:
+    if free is None or total is None:
         return [Finding("memory", NOTE, "cannot be read here")]
     text = f"{_size(free)} free of {_size(total)}{', a limit of the container' if limit == total else ''}"
     if free < LEAST_MEMORY:
@@ -80,7 +80,7 @@ def memory() -> list[Finding]:
 def shared_memory() -> list[Finding]:
     """/dev/shm, in which Ray keeps what processes hand one another."""
     total, free = machine.shared_memory()
-    if total is None:
+    if total is None or free is None:
         return [
             Finding(
                 "/dev/shm", WARN, "is missing: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"

@@ -38,12 +38,12 @@ def python_window() -> str:
     if parser is not None:
         return parser.get("options", "python_requires", fallback="")
     try:
-        return importlib.metadata.metadata("drl-cli").get("Requires-Python", "")
+        return importlib.metadata.metadata("drl-cli")["Requires-Python"] or ""
     except importlib.metadata.PackageNotFoundError:
         return ""
 
 
-def _setup() -> configparser.ConfigParser:
+def _setup() -> configparser.ConfigParser | None:
     path = Path(drl_cli.__file__).resolve().parent.parent / "setup.cfg"
     parser = configparser.ConfigParser(interpolation=None)
     try:

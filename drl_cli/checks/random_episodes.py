@@ -6,7 +6,7 @@ Used by ``checks.env_check``; the environment is as its package made it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from drl_cli.envs.carry_over import action_for, stepped
 if TYPE_CHECKING:
     import gymnasium
 
-    from drl_cli.actors.tester import Episode
 
 SAME_LENGTH = 5  # episodes that terminate at one length before that looks like a time limit
 LEAST_LENGTH = 30  # shorter ones may well be of one length for another reason
@@ -33,12 +32,12 @@ class Played(NamedTuple):
     not finite, or None. ``resets_s``: seconds of each reset. ``longest``: steps of the longest episode, a cut one counted.
     """
 
-    episodes: list
+    episodes: list[tuple[float, int, str]]
     steps: int
     seconds: float
-    outside: tuple
+    outside: tuple[str | None, int]
     broken: str | None
-    resets_s: list
+    resets_s: list[float]
     longest: int
 
     def score(self, making: float) -> dict[str, Any]:
@@ -69,7 +68,7 @@ class _Looking:
                 self.first = f"at step {step}: {_misfit(self._space, obs)}"
 
 
-def play(env: Mapping[str, Any], seed: int, episodes: int, seconds: float) -> list[Episode]:
+def play(env: gymnasium.Env, seed: int, episodes: int, seconds: float) -> Played:
     """Play up to ``episodes`` with actions drawn from the action space, for ``seconds`` at most; returns Played."""
     looking, ended, resets = _Looking(env.observation_space), [], []
     began, stepping, steps, longest = time.perf_counter(), 0.0, 0, 0
@@ -108,7 +107,7 @@ def _finite(played: Played) -> Finding:
     return Finding("numbers", OK, f"observations and rewards of {played.steps:,} steps are finite")
 
 
-def _inside(played: Played, space: gymnasium.Space) -> bool:
+def _inside(played: Played, space: gymnasium.Space) -> Finding:
     first, count = played.outside
     if first is None:
         return Finding("spaces", OK, "every observation is in the observation space")
@@ -117,7 +116,7 @@ def _inside(played: Played, space: gymnasium.Space) -> bool:
     return Finding("spaces", WARN, f"{text}. drl passes them on as they are")
 
 
-def _ends(played: Played, limit: int | None) -> dict[str, np.ndarray]:
+def _ends(played: Played, limit: int | None) -> list[Finding]:
     """Return what the ends of the episodes say."""
     ends = [episode[2] for episode in played.episodes]
     lengths = [episode[1] for episode in played.episodes]
@@ -174,7 +173,7 @@ def _not_finite(obs: Any, reward: float, step: int) -> str | None:
     return None
 
 
-def _parts(obs: Any, name: str = "") -> Iterator:
+def _parts(obs: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
     if isinstance(obs, dict):
         for key, part in obs.items():
             yield from _parts(part, f"{name}[{key!r}]")
@@ -187,12 +186,11 @@ def _parts(obs: Any, name: str = "") -> Iterator:
 
 def _misfit(space: Any, obs: Any) -> str:
     """Say why ``space`` does not contain ``obs``, as far as that is plain."""
-    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if isinstance(obs, np.ndarray) and type(space).__name__ == "Box":
-        if obs.shape != shape:
-            return f"its shape is {obs.shape}, not {shape}"
-        if not np.can_cast(obs.dtype, dtype):
-            return f"it is {obs.dtype}, not {dtype}"
+        if obs.shape != space.shape:
+            return f"its shape is {obs.shape}, not {space.shape}"
+        if not np.can_cast(obs.dtype, space.dtype):
+            return f"it is {obs.dtype}, not {space.dtype}"
         off = np.flatnonzero((obs < space.low) | (obs > space.high))
         if len(off):
             i = int(off[0])

@@ -7,9 +7,11 @@ is known of a Ray that is joined: it is taken to be as large as this machine.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
 from drl_cli.checks import run_time
@@ -34,7 +36,8 @@ LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
 LOGS = 40 * 2**20  # drl.log with its older parts, TensorBoard's file
 
 
-class Trials(NamedTuple):
+@dataclass(frozen=True)
+class Trials:
     """The trials of a search: how many there are, how many run side by side, which of them is planned."""
 
     count: int
@@ -64,7 +67,7 @@ def plan(
             {"what": what, "count": count, "bytes_each": size}
             for what, count, size in footprint.processes(row, config, spec.ray, trials and trials.at_once)
         ],
-        "trials": trials and trials._asdict(),
+        "trials": trials and dataclasses.asdict(trials),
     }
     told["memory"], findings = _memory(row, spec, policy, told["processes"], trials)
     told["disk"], more = _disk(spec, weights, told["memory"], trials)
@@ -74,13 +77,14 @@ def plan(
         findings.append(Finding("time", NOTE, "is not estimated for offline data"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
         said("measuring its speed for a few seconds")
-        told["probe"], problem = run_time.probed(spec)
+        measured, problem = run_time.probed(spec)
+        told["probe"] = measured
         if problem:
             findings.append(problem)
-        else:
+        elif measured is not None:
             limits = [config.horizon, make.time_limit(spec.env)]
-            told["probe"]["episode_limit"] = min((limit for limit in limits if limit), default=None)
-            told["time"] = _time(row, spec, told["probe"], trials)
+            measured["episode_limit"] = min((limit for limit in limits if limit), default=None)
+            told["time"] = _time(row, spec, measured, trials)
     told["findings"] = [one._asdict() for one in findings]
     told["fits"] = all(one.state != FAIL for one in findings)
     return told

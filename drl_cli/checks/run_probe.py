@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
 from drl_cli.envs import make
@@ -50,7 +50,7 @@ def smaller(config: SACConfig, shape: Sequence[int]) -> SACConfig:
     return config.model_copy(update=over)
 
 
-def measure(trainer: Trainer, seconds: float, clock: Callable = time.perf_counter) -> dict[str, float]:
+def measure(trainer: Trainer, seconds: float, clock: Callable = time.perf_counter) -> dict[str, Any]:
     """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
     loop, began, ready = trainer.loop, clock(), None
     while True:

@@ -14,7 +14,7 @@ from drl_cli.algorithms import table
 from drl_cli.checks.findings import FAIL, WARN, Finding
 from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.config.sections.iteration import steps_per_iteration
-from drl_cli.config.sections.replay import intensity
+from drl_cli.config.sections.replay import BufferKeys, intensity
 from drl_cli.runtime import assembly
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PROBE_LIMIT_S = 150.0
 RAY_START_S = 6.0  # measured on two idle cores; TensorFlow is loaded meanwhile
 
 
-def probed(spec: ExperimentSpec) -> tuple[dict[str, float] | None, Finding | None]:
+def probed(spec: ExperimentSpec) -> tuple[dict[str, Any] | None, Finding | None]:
     """Return (what ``checks.run_probe`` measured, None), or (None, the Finding that says why it could not).
 
     A run that is slow fits all the same; one that fails would fail again.
@@ -102,7 +102,7 @@ def _start(config: CommonKeys, probe: Mapping[str, Any]) -> float:
 
 
 def _updates(row: Algorithm, config: CommonKeys, steps: int, probe: Mapping[str, float]) -> float:
-    if table.learns_from_replay(row):
+    if table.learns_from_replay(row) and isinstance(config, BufferKeys):
         return max(0.0, steps - config.learning_starts) * intensity(config) / config.train_batch_size
     return steps * (probe["updates_per_env_step"] or 0.0)
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 SILENT, DEAD = "silent", "dead"  # why there is no answer
 
@@ -30,19 +30,29 @@ class SubprocessProbe:
         words = ["-c", module] if " " in module or "\n" in module else ["-m", module]
         self._command = [sys.executable, *words]
         self._question, self._environ = json.dumps(question), {**os.environ, **(environ or {})}
-        self._lines, self._errors = queue.Queue(), []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._errors: list[str] = []
 
     def __enter__(self) -> SubprocessProbe:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._process = subprocess.Popen(
-            self._command, text=True, errors="replace", env=self._environ, start_new_session=True, **pipes
+        self._process = process = subprocess.Popen(
+            self._command,
+            text=True,
+            errors="replace",
+            env=self._environ,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._listen)]
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise OSError("a process was started without its pipes")
+        reads = ((self._read, process.stdout), (self._listen, process.stderr))
+        self._readers = [threading.Thread(target=read, args=(pipe,), daemon=True) for read, pipe in reads]
         for reader in self._readers:
             reader.start()
         try:
-            self._process.stdin.write(self._question)
-            self._process.stdin.close()
+            process.stdin.write(self._question)
+            process.stdin.close()
         except OSError:
             pass  # it has died already: ``next`` says so
         return self
@@ -54,13 +64,13 @@ class SubprocessProbe:
             pass
         self._process.wait()
 
-    def _read(self) -> None:
-        for line in self._process.stdout:
+    def _read(self, stdout: IO[str]) -> None:
+        for line in stdout:
             self._lines.put(line)
         self._lines.put(None)
 
-    def _listen(self) -> None:
-        self._errors.extend(self._process.stderr)
+    def _listen(self, stderr: IO[str]) -> None:
+        self._errors.extend(stderr)
 
     def next(self, limit_s: float) -> tuple[dict[str, Any] | None, str | None]:
         """Return (answer, None), or (None, SILENT or DEAD) when no line of JSON came within ``limit_s`` seconds."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -20,6 +20,7 @@ from drl_cli.extras import load
 if TYPE_CHECKING:
     from drl_cli.algorithms.table import Algorithm
     from drl_cli.cli.terminal import Session
+    from drl_cli.config.schema import Section
 
 EXAMPLES = """
 drl algorithms
@@ -93,7 +94,7 @@ def details(row: Algorithm, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     from drl_cli.config import key_rows
     from drl_cli.config.rllib import other_libraries
 
-    schema = load(row.config)
+    schema = cast("type[Section]", load(row.config))
     keys, words = key_rows.keys(schema), []
     for word in wanted:
         meant = [word.lower()]

@@ -26,7 +26,10 @@ def completion(context: click.Context, shell: str) -> None:
 
     The shell has to run it: see the examples, then open a new shell.
     """
-    made = get_completion_class(shell)(context.find_root().command, {}, "drl", VARIABLE)
+    completer = get_completion_class(shell)
+    if completer is None:
+        raise InputError(f"click cannot complete words in {shell}.")
+    made = completer(context.find_root().command, {}, "drl", VARIABLE)
     try:
         script = made.source()
     except RuntimeError as error:  # an old bash, or none

@@ -11,7 +11,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,7 @@ from drl_cli.process import seconds_since_start
 if TYPE_CHECKING:
     from drl_cli.cli.budget import Budget
     from drl_cli.cli.live import LiveScreen
-    from drl_cli.cli.terminal import Forgiving, Session
+    from drl_cli.cli.terminal import Session
     from drl_cli.cli.view import RunView
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
@@ -53,7 +53,7 @@ def open_watcher(
     return LiveScreen(terminal.rich_console(stream, session), view, picture, clock)
 
 
-def fits_screen(stream: TextIO) -> bool:
+def fits_screen(stream: terminal.Stream) -> bool:
     """Whether ``stream`` is a terminal that is large enough to be drawn on."""
     columns, lines = (terminal.is_terminal(stream) and terminal.size(stream)) or (0, 0)
     return columns >= MIN_SCREEN[0] and lines >= MIN_SCREEN[1]
@@ -68,7 +68,7 @@ class PlainConsole:
 
     def __init__(
         self,
-        stream: Forgiving | TextIO,
+        stream: terminal.Stream,
         view: RunView,
         clock: Callable[[], float] = seconds_since_start,
         quiet: bool = False,

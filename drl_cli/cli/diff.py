@@ -107,7 +107,7 @@ def _side(word: str, roots: Sequence[Path]) -> Side:
 
 def _picked(
     name: str, found: Sequence[tuple[str, Mapping[str, Any], Where]], experiment: str
-) -> tuple[str, dict[str, Any], Where]:
+) -> tuple[str, Mapping[str, Any], Where]:
     """Return the one of ``found`` [(name, mapping, Where)] that is called ``experiment``, or the only one for ""."""
     known = [key for key, _, _ in found]
     if experiment and experiment not in known:

@@ -82,9 +82,7 @@ def _code_of(error: Any, session: Session) -> int:
     return 1
 
 
-def _usage(
-    error: click.BadParameter | click.MissingParameter | click.NoSuchOption | click.UsageError, session: Session
-) -> int:
+def _usage(error: click.ClickException, session: Session) -> int:
     """Show a mistake in the command line, the most important line last."""
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -125,10 +123,10 @@ def _is_our_stdout(error: OSError) -> bool:
     return error.errno in terminal.GONE and error.filename is None and terminal.stdout_has_no_reader()
 
 
-def _as_drl_error(error: DrlError) -> DrlError:
+def _as_drl_error(error: BaseException) -> BaseException:
     """Turn what the operating system refused into the error with its exit code; return anything else as it is."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "drl_cli").split(".")[0] != "drl_cli":
-        missing = error.name.split(".")[0]
+        missing = (error.name or "").split(".")[0]
         return InputError(f"drl needs the package {missing}, which is not installed. Run: pip install {missing}")
     if isinstance(error, MemoryError):
         reason = "memory"
@@ -136,7 +134,8 @@ def _as_drl_error(error: DrlError) -> DrlError:
         reason = EXHAUSTED[error.errno]
     else:
         return error
-    where = f" ({error.filename})" if getattr(error, "filename", None) else ""
+    name = getattr(error, "filename", None)
+    where = f" ({name})" if name else ""
     detail = f": {error}" if str(error) else "."
     exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}{detail}")
     exhausted.__cause__ = error

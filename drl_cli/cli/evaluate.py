@@ -131,17 +131,17 @@ def evaluate(
     MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
     session, demands = context.obj, _demands(asked["asserts"])
-    checkpoints = [run_options.place(word) for word in checkpoints]
+    paths = [run_options.place(word) for word in checkpoints]
     evaluate_data.expect_fitting(context, bool(asked["data"]))
     options.import_modules(imports)
     if asked["data"]:
-        evaluate_data.run(session, checkpoints, asked, as_json)
+        evaluate_data.run(session, paths, asked, as_json)
         return
     from drl_cli.analysis.loaded_checkpoint import open_subject
     from drl_cli.confidence import CONFIDENCE
 
     overrides = options.typed_object(asked["config"], "--config")
-    subjects = [open_subject(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
+    subjects = [open_subject(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in paths]
     options.check_run(asked["run"], subjects)
     say = (lambda text: None) if asked["quiet"] else terminal.say
     seeds = list(range(asked["seed"], asked["seed"] + asked["episodes"]))
@@ -203,11 +203,11 @@ def _facts(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _cut(score: Mapping[str, float]) -> str:
+def _cut(score: Mapping[str, Any]) -> str:
     cut, longest = score["cut"], max(score["lengths"])
     return (
-        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps; their "
-        "rewards up to that step count. --max-steps sets the limit."
+        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps; "
+        "their rewards up to then are counted. --max-steps sets the limit."
     )
 
 

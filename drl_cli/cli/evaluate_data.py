@@ -132,7 +132,7 @@ def _cells(row: Mapping[str, Any], at: tuple[str, ...]) -> tuple[str, str, str]:
     return _short(mean), between, gain
 
 
-def _short(value: float) -> str:
+def _short(value: float | None) -> str:
     if value is None:
         return "-"
     size = abs(value)

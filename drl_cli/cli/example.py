@@ -151,11 +151,11 @@ def sheet(one: Example, text: str, width: int) -> list[str]:
     return [*lines, "", *settings, "", f"Run it   drl example run {one.name}"]
 
 
-def _seconds(value: float) -> str:
+def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f} s"
 
 
-def _short(value: float) -> str:
+def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:,g}"
 
 

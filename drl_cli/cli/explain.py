@@ -100,7 +100,7 @@ def _by_id(word: str, unknown: InputError) -> Path:
     return find.find_run(word, roots)
 
 
-def chosen(rows: Sequence[Mapping[str, Any]], given: bool, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
+def chosen(rows: Sequence[Mapping[str, Any]], given: bool, wanted: tuple[str, ...]) -> list[Mapping[str, Any]]:
     """Return the rows to show. Raises InputError for a word that no key has in it."""
     for word in wanted:
         if not any(word.lower() in row["key"].lower() for row in rows):

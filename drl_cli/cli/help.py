@@ -21,5 +21,7 @@ def help_(context: click.Context, words: tuple[str, ...]) -> None:
         if not isinstance(shown.command, group.CommandTable):
             context.fail(f"{shown.command_path} has no commands below it. Its help: drl help {shown.command_path[4:]}")
         name, command, _ = shown.command.resolve_command(shown, [word])
+        if command is None:
+            context.fail(f"No such command '{word}'.")
         shown = click.Context(command, info_name=name, parent=shown, **command.context_settings)
     terminal.Stdout(context.obj).line(shown.get_help())

@@ -21,8 +21,8 @@ from drl_cli.cli import terminal
 from drl_cli.process import seconds_since_start
 
 if TYPE_CHECKING:
-    from rich.constrain import Constrain
 
+    from drl_cli.cli.search_view import SearchView
     from drl_cli.cli.view import RunView
 
 REFRESHES_PER_SECOND = 4
@@ -35,7 +35,11 @@ class LiveScreen:
     """
 
     def __init__(
-        self, rich_console: Console, view: RunView, picture: Callable, clock: Callable = seconds_since_start
+        self,
+        rich_console: Console,
+        view: RunView | SearchView,
+        picture: Callable[..., RenderableType],
+        clock: Callable[[], float] = seconds_since_start,
     ) -> None:
         self.view = view
         self._console, self._picture, self._clock = rich_console, picture, clock
@@ -68,7 +72,7 @@ class LiveScreen:
         """Draw the last state and leave it on the terminal."""
         self._live.stop()
 
-    def _render(self) -> Constrain:
+    def _render(self) -> RenderableType:
         with self._lock:
             return self._picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
 
@@ -115,7 +119,7 @@ class _Resizable(Live):
             return [erased, *beyond, *renderables, self._live_render]
 
 
-def _stripped(line: Sequence[Segment]) -> list[Segment]:
+def _stripped(line: list[Segment]) -> list[Segment]:
     """Return ``line`` without the blanks at its end: a terminal that becomes narrower would wrap them."""
     while line and not line[-1].text.strip():
         line = line[:-1]

@@ -33,12 +33,12 @@ def apply(options: Sequence[Callable]) -> Callable:
 
 def _set_debug(context: click.Context, _option: GroupedOption, wanted: bool) -> None:
     if wanted:
-        context.find_object(terminal.Session).debug = True
+        context.ensure_object(terminal.Session).debug = True
 
 
 def _set_no_color(context: click.Context, _option: GroupedOption, wanted: bool) -> None:
     if wanted:
-        context.find_object(terminal.Session).color = False
+        context.ensure_object(terminal.Session).color = False
 
 
 speech_options = apply(

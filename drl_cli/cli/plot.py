@@ -235,7 +235,7 @@ def _goal(run: Run, field: str) -> float | None:
     return next((goal for goal in goals if isinstance(goal, (int, float))), None)
 
 
-def _labels(asked: Mapping[str, Any]) -> dict[str, str]:
+def _labels(asked: Mapping[str, Any]) -> dict[str, Any]:
     from drl_cli.analysis import curves
 
     band = curves.BANDS[asked["band"]]

@@ -99,6 +99,8 @@ def _of_file(
     """
     path, (table, below) = file_of(environ), tables
     data, where = _read(path) if path else ({}, None)
+    if where is None:
+        return
     sections = [name for name in data if name in table and isinstance(data[name], dict)]
     for key, value in data.items():
         name, place = _dashed(key), f"{where.place((key,))}"

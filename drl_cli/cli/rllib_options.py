@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,7 +29,7 @@ class Old(NamedTuple):
 
     text: str
     takes: str | None = None
-    fits: tuple | None = None
+    fits: tuple[str, ...] | None = None
     said: bool = False
 
 
@@ -105,7 +105,7 @@ def of(command: str) -> Callable:
 
 
 def _option(name: str, old: Old) -> Callable:
-    kind = {"is_flag": True} if old.takes is None else {"metavar": old.takes}
+    kind: dict[str, Any] = {"is_flag": True} if old.takes is None else {"metavar": old.takes}
     return group.option(name, expose_value=False, hidden=True, callback=_answer(name, old), **kind)
 
 
@@ -116,7 +116,7 @@ def _answer(name: str, old: Old) -> Callable:
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)
         if not is_accepted:
             if old.said:
-                raise InputError(f"{name}: {value!r} is not one of {', '.join(old.fits)}.")
+                raise InputError(f"{name}: {value!r} is not one of {', '.join(old.fits or ())}.")
             raise InputError(f"{name}: {old.text.replace('{rollout}', _as_rollout(context))}")
         if old.takes is None or old.said:
             terminal.say(f"{name}: {old.text}")
@@ -126,5 +126,5 @@ def _answer(name: str, old: Old) -> Callable:
 
 def _as_rollout(context: click.Context) -> str:
     """Return the command that is running as it was typed, with ``rollout`` in the place of its own name."""
-    words = [word for word in context.find_object(terminal.Session).arguments if word != context.info_name]
+    words = [word for word in context.ensure_object(terminal.Session).arguments if word != context.info_name]
     return shlex.join(["drl", "rollout", *words])

@@ -10,7 +10,7 @@ import os
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from drl_cli.cli import group, options, played, rllib_options, run_options, shel
 from drl_cli.errors import EnvError, InputError
 
 if TYPE_CHECKING:
+    from drl_cli.analysis.play import Episode
     from drl_cli.analysis.episode_file import BatchFile
     from drl_cli.analysis.loaded_checkpoint import Subject
     from drl_cli.analysis.play import EpisodeFile
@@ -223,7 +224,7 @@ def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
 
 
 def _play(
-    episodes: Iterator, takers: Sequence[BatchFile | EpisodeFile | ProgressFile], told: EpisodeLines | EpisodeJson
+    episodes: Generator[Episode, None, None], takers: Sequence[BatchFile | EpisodeFile | ProgressFile], told: EpisodeLines | EpisodeJson
 ) -> None:
     """Go through the episodes, hand each on, and end with the summary, also when Ctrl-C cuts it short."""
     complete = []

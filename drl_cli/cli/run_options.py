@@ -28,7 +28,7 @@ def local_dir_option(heading: str = WHICH) -> Callable:
     )
 
 
-def roots(local_dirs: Sequence[None]) -> list[Path]:
+def roots(local_dirs: Sequence[str | None]) -> list[Path]:
     """Return the requested folders of results as absolute paths, or the default one."""
     from drl_cli.runs.run_folder import results_folder
 
@@ -117,9 +117,9 @@ def open_run(word: str, roots: Sequence[Path]) -> Run:
     return run_summary.read(find.find_run(word, roots))
 
 
-def place(word: str | None, local_dirs: Sequence[str | None] | tuple[str, ...] = ()) -> str | None:
-    """Return a path as it is, and for the id or the name of a run its folder. None stays None. Raises RunFolderError."""
-    if word is None or os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
+def place(word: str, local_dirs: Sequence[str | None] = ()) -> str:
+    """Return a path as it is, and for the id or the name of a run its folder. Raises RunFolderError."""
+    if os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
         return word
     from drl_cli.runs.find import find_run
 

@@ -37,13 +37,13 @@ ORDER = "Order and output"
 class _RunsGroup(group.CommandTable):
     """``drl runs`` lists by itself; its help shows its own options, then the commands below it."""
 
-    def parse_args(self, context: click.Context, args: list[Any]) -> list[Any]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse ``args``; ``drl runs list`` and ``drl runs ls`` are ``drl runs``."""
-        return super().parse_args(context, args[1:] if args[:1] in (["list"], ["ls"]) else args)
+        return super().parse_args(ctx, args[1:] if args[:1] in (["list"], ["ls"]) else args)
 
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, the options under their headings, and the commands."""
-        group.Command.format_options(self, context, formatter)
+        group.write_options(self, self.examples, ctx, formatter)
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 

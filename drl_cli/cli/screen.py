@@ -121,7 +121,7 @@ def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
     labels = [""] * lines
     if axes:
         low, high = min(values), max(values)
-        known = [low, high] + [view.goal] * (view.goal is not None)
+        known = [low, high, *([] if view.goal is None else [view.goal])]
         labels[0], labels[-1] = figures.reward(max(known)), figures.reward(min(known))
         if view.goal is not None:
             labels[figures.level(view.goal, known, lines)] = f"goal {view.goal:g}"
@@ -136,11 +136,11 @@ def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
     return rows
 
 
-def _evaluation(view: RunView, seconds: float) -> list[str | tuple[str, str]]:
+def _evaluation(view: RunView, seconds: float) -> list[Part]:
     if view.evaluation is None:
         return [("not measured yet", "dim")]
     done = view.evaluation
-    parts = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
+    parts: list[Part] = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
     parts.append((f"   {done.get('episodes')} episodes, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim"))
     if done.get("confirmed") is not None:
         value = done["confirmed"]
@@ -197,7 +197,7 @@ def _slowest(now: Mapping[str, Any], width: int, plain: bool, most: int) -> list
     return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
 
 
-def _episodes(view: RunView, now: Mapping[str, Any]) -> list[str | tuple[str, str]]:
+def _episodes(view: RunView, now: Mapping[str, Any]) -> list[Part]:
     iteration = (f"   iteration {view.iteration}", "dim")
     if not view.only_reads:
         return [f"{figures.count(now.get('episodes')):>8}", iteration]
@@ -208,7 +208,7 @@ def _episodes(view: RunView, now: Mapping[str, Any]) -> list[str | tuple[str, st
     return [f"{figures.count(read['num_steps_read']):>8}", (what, ""), iteration]
 
 
-def _counter(value: int | None, per_second: float | None) -> list[str | tuple[str, str]]:
+def _counter(value: int | None, per_second: float | None) -> list[Part]:
     speed = "" if per_second is None else f"{figures.count(per_second):>10} /s"
     return [f"{figures.count(value):>8}", (speed, "dim")]
 
@@ -218,14 +218,14 @@ def _learner(view: RunView) -> list[tuple[str, str]]:
     return [] if state in ("", "learning") else [(f"   {state}", "yellow")]
 
 
-def _replay(now: Mapping[str, Any], width: int, plain: bool) -> list[str | tuple[str, str]]:
+def _replay(now: Mapping[str, Any], width: int, plain: bool) -> list[Part]:
     size, capacity = now.get("replay_size"), now.get("replay_capacity")
     text = f"  {figures.count(size)} of {figures.count(capacity)}"
     room = max(4, min(30, width - LABEL - len(text) - 1))
-    return [(figures.bar((size or 0) / capacity, room, plain), "cyan"), text]
+    return [(figures.bar((size or 0) / (capacity or 1), room, plain), "cyan"), text]
 
 
-def _weights(now: Mapping[str, Any]) -> list[str | tuple[str, str]]:
+def _weights(now: Mapping[str, Any]) -> list[Part]:
     version = now.get("weight_version")
     if version is None:
         return [("not pushed yet", "dim")]
@@ -235,7 +235,7 @@ def _weights(now: Mapping[str, Any]) -> list[str | tuple[str, str]]:
     return [f"version {figures.count(version)}", (age, "dim")]
 
 
-def _checkpoint(view: RunView, seconds: float) -> list[str | tuple[str, str]]:
+def _checkpoint(view: RunView, seconds: float) -> list[Part]:
     coming = view.next_checkpoint()
     after = f"next at iteration {coming}" if coming else "next when the best improves"
     if view.checkpoint is None:

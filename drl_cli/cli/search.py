@@ -51,7 +51,7 @@ def run(
     flags: Mapping[str, Any],
     wishes: Mapping[str, Any],
     output: tuple[bool, bool, bool],
-) -> int:
+) -> int | None:
     """Run the requested search and return its exit code; None where a single run is requested.
 
     ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from drl_cli.process import seconds_since_start
 if TYPE_CHECKING:
     from drl_cli.cli.live import LiveScreen
     from drl_cli.cli.search_view import SearchView
-    from drl_cli.cli.terminal import Forgiving, Session
+    from drl_cli.cli.terminal import Session
 
 QUIET_S = 10.0  # between two plain lines that only report progress
 COLORS = {"failed": "red", "finished": "green"}
@@ -39,7 +39,7 @@ class SearchLines:
 
     def __init__(
         self,
-        stream: Forgiving | TextIO,
+        stream: terminal.Stream,
         view: SearchView,
         quiet: bool = False,
         color: bool = False,

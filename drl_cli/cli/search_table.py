@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -42,7 +42,7 @@ def picture(
     notices = _notices(view, width, plain)
     room = max(3, rich_console.height - AROUND - len(notices))
     shown = view.rows(room)
-    rows = [
+    rows: list[RenderableType] = [
         head,
         Text(figures.shorten(figures.with_tilde(view.record), width, plain), style="dim", no_wrap=True),
         Text(""),
@@ -70,7 +70,7 @@ def _table(view: SearchView, shown: Sequence[tuple[int, str, Sequence[Any]]], wi
     return table
 
 
-def _now(view: SearchView, spinner: Spinner | None, interrupted: bool) -> Text:
+def _now(view: SearchView, spinner: Spinner | None, interrupted: bool) -> Text | Spinner:
     text = search_view.STOPPING if interrupted else view.phase
     if not text or spinner is None:
         return Text(text or " ", style="yellow" if interrupted else "")

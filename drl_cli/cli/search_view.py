@@ -58,7 +58,7 @@ class SearchView:
         last = ["iter", "steps", "time", score]
         return ["trial", *several, "state", *(name.rpartition(".")[2] for name in self.names()), "seed", *last]
 
-    def best(self) -> int:
+    def best(self) -> int | None:
         """Return the number of the best trial so far, or None."""
         from drl_cli.search import trial_ranks
 
@@ -89,7 +89,7 @@ class SearchView:
         point, result = trial["point"], trial.get("result") or {}
         several = len(self.data["experiments"]) > 1
         label = f"{number}" if "rescore" not in point else f"{number} ({point['rescore']})"
-        state = SHOWN_STATE.get(trial["state"], trial["state"])
+        state: str = SHOWN_STATE.get(trial["state"], trial["state"])
         if trial.get("failures"):
             state += f" x{trial['failures'] + 1}"
         values = [short(point["values"].get(name)) for name in self.names()]

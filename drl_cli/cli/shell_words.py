@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from drl_cli.process import results_folder
 from drl_cli.runs.run_names import RUN_FOLDER
 
 MOST_RUNS = 30
-Words = list[str | CompletionItem]
+Words = Sequence[str | CompletionItem]
 OWN_ENVS = ("drl/StatelessCartPole-v1",)  # acting.envs registers them
 _GAMES = re.compile(r"legacy_games = \[(.*?)\]", re.DOTALL)  # those for one player
 _WORD = re.compile(r'"(\w+)"')
@@ -127,12 +127,11 @@ def runs(context: click.Context, _option: click.Parameter, begun: str) -> Words:
     if any(begun.startswith(sign) for sign in ("/", ".", "~")):
         return [CompletionItem(begun, type="file")]
     home = results_folder(context.params.get("local_dir"))
-    is_run = RUN_FOLDER.fullmatch
     there = [
-        (is_run(run)[1], os.path.join(experiment.path, run), run.rpartition("_")[2])
+        (match[1], os.path.join(experiment.path, run), run.rpartition("_")[2])
         for experiment in _folders(home)
         for run in os.listdir(experiment.path)
-        if is_run(run)
+        if (match := RUN_FOLDER.fullmatch(run))
     ]
     found = [(when, path, None) for when, path, _ in there if os.path.basename(path).startswith(begun)]
     found += [(when, short, os.path.basename(path)) for when, path, short in there if begun and short.startswith(begun)]
@@ -160,7 +159,7 @@ def _import(context: click.Context) -> list[str]:
     return list(plugins.ENVIRONMENTS.all())
 
 
-def _folders(home: Path) -> list[Path]:
+def _folders(home: Path | str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(home) as entries:
             return [entry for entry in entries if entry.is_dir()]
@@ -180,9 +179,9 @@ def _games() -> list[str]:
     return [shown for name in names for shown in (f"ALE/{name}-v5", f"{name}NoFrameskip-v4")]
 
 
-def _folder_of(package: str) -> Path:
+def _folder_of(package: str) -> Path | None:
     spec = find_spec(package)
-    return Path(spec.submodule_search_locations[0]) if spec else None
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.cli import figures, run_options
 from drl_cli.cli.view import GOALS
@@ -18,30 +18,39 @@ from drl_cli.experiments import next_steps
 
 if TYPE_CHECKING:
     from drl_cli.cli.view import RunView
-    from drl_cli.experiments.run import Outcome
 
 
-def summary(outcome: Outcome, view: RunView, imports: tuple[str, ...] = ()) -> list[str]:
+class RunEnding(NamedTuple):
+    """How a run ended: its state, why, its folder, and the paths of its final and its best checkpoint, or None."""
+
+    state: str
+    text: str
+    run_folder: str
+    final: str | None
+    best: str | None
+
+
+def summary(ending: RunEnding, view: RunView, imports: tuple[str, ...] = ()) -> list[str]:
     """Return the lines that end a run: what it reached, where it is, and the commands that come next.
 
     ``imports``: modules of ``--import``, which the next commands need too.
     """
     extra = next_steps.needed(imports, view.env)
-    why = f": {outcome.text}" if outcome.state == "finished" else "."  # an error has been printed already
+    why = f": {ending.text}" if ending.state == "finished" else "."  # an error has been printed already
     lines = [
         "",
-        f"{view.algorithm} on {view.env} {outcome.state}{why}",
-        f"  Results   {figures.with_tilde(str(outcome.run_folder))}",
+        f"{view.algorithm} on {view.env} {ending.state}{why}",
+        f"  Results   {figures.with_tilde(str(ending.run_folder))}",
     ]
-    if outcome.best:
-        lines.append(f"  Best      {os.path.basename(str(outcome.best))}{_score(view.best)}")
-    if outcome.final:
-        lines.append(f"  Final     {os.path.basename(str(outcome.final))}")
-    if outcome.best or outcome.final:
-        run = word_of(outcome.run_folder)
+    if ending.best:
+        lines.append(f"  Best      {os.path.basename(str(ending.best))}{_score(view.best)}")
+    if ending.final:
+        lines.append(f"  Final     {os.path.basename(str(ending.final))}")
+    if ending.best or ending.final:
+        run = word_of(ending.run_folder)
         play, score = command("rollout", run, *extra), command("evaluate", run, *extra)
         lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
-        if outcome.state != "finished" and outcome.final:
+        if ending.state != "finished" and ending.final:
             lines += [f"  Resume    {command('train', '--resume', run, *extra)}"]
     if modules := next_steps.modules_of_this_folder(imports, view.env):
         where = shlex.quote(os.getcwd())

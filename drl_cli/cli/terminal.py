@@ -12,9 +12,9 @@ import os
 import select
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
@@ -124,9 +124,7 @@ def json_line(value: Mapping[str, Any]) -> str:
     return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
-def _finite(
-    value: float | str | Mapping[str, Any] | Sequence[Any] | None,
-) -> float | str | dict[str, Any] | list[Any] | None:
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -141,7 +139,7 @@ def say(text: str, session: Session | None = None, color: str | None = None) -> 
     stream.flush()
 
 
-def write_raw(stream: Forgiving | TextIO, text: str) -> None:
+def write_raw(stream: Stream, text: str) -> None:
     """Write ``text`` to the descriptor of ``stream`` in one call: no lock, no buffer, safe in a signal handler."""
     try:
         os.write(stream.fileno(), text.encode("ascii", "replace"))
@@ -152,7 +150,7 @@ def write_raw(stream: Forgiving | TextIO, text: str) -> None:
 class Forgiving:
     """A text stream around another one that goes silent when that one breaks: a terminal that is gone, a full disk."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def __getattr__(self, name: str) -> Callable:
@@ -172,6 +170,9 @@ class Forgiving:
             call()
         except (OSError, ValueError):  # ValueError: the stream was closed
             return
+
+
+Stream = IO[str] | Forgiving
 
 
 def private_stderr() -> Forgiving:
@@ -215,7 +216,7 @@ class Diversion:
             self._kept = None
 
 
-def is_terminal(stream: Forgiving) -> bool:
+def is_terminal(stream: Stream) -> bool:
     """True when ``stream`` is a terminal that can be drawn on."""
     try:
         return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
@@ -228,7 +229,7 @@ def in_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def use_color(stream: Forgiving, session: Session | None = None) -> bool:
+def use_color(stream: Stream, session: Session | None = None) -> bool:
     """--no-color, then NO_COLOR, then FORCE_COLOR, then whether ``stream`` is a terminal."""
     if session is not None and session.color is not None:
         return session.color
@@ -239,7 +240,7 @@ def use_color(stream: Forgiving, session: Session | None = None) -> bool:
     return is_terminal(stream)
 
 
-def size(stream: Forgiving | TextIO) -> tuple[int, int] | None:
+def size(stream: Stream) -> tuple[int, int] | None:
     """Columns and lines of the terminal that ``stream`` writes to, COLUMNS and LINES first; None when it is none."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
@@ -260,23 +261,23 @@ def lines() -> int:
     return shutil.get_terminal_size((80, 24)).lines
 
 
-def is_unicode(stream: TextIO) -> bool:
+def is_unicode(stream: Stream) -> bool:
     """True when ``stream`` can carry block characters."""
     return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
 
 
-def plus_minus(stream: TextIO) -> str:
+def plus_minus(stream: Stream) -> str:
     """Return the sign for a standard deviation that ``stream`` can carry."""
     return "±" if is_unicode(stream) else "+/-"
 
 
-def rich_console(stream: TextIO, session: Session | None) -> Console:
+def rich_console(stream: Stream, session: Session | None) -> Console:
     """Return a rich Console on ``stream`` under this session's colours and width."""
     from rich.console import Console
 
     colored = use_color(stream, session)
     return Console(
-        file=stream,
+        file=cast(IO[str], stream),  # Forgiving has all that rich calls
         width=width(),
         no_color=not colored,
         force_terminal=colored or is_terminal(stream),

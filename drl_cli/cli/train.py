@@ -26,7 +26,7 @@ from drl_cli.cli import (
     terminal,
     train_options,
 )
-from drl_cli.cli.summary import command, summary, word_of
+from drl_cli.cli.summary import RunEnding, command, summary, word_of
 from drl_cli.cli.view import GOALS, RunView
 from drl_cli.experiments import next_steps
 
@@ -52,9 +52,9 @@ drl train --resume
 class TrainCommand(group.Command):
     """``drl train``, which reads ``drl train file FILE``, as RLlib 2 spells it, as ``drl train -f FILE``."""
 
-    def parse_args(self, context: click.Context, args: Sequence[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse ``args``."""
-        return super().parse_args(context, ["-f", *args[1:]] if args[:1] == ["file"] and len(args) > 1 else args)
+        return super().parse_args(ctx, ["-f", *args[1:]] if args[:1] == ["file"] and len(args) > 1 else args)
 
 
 @click.command("train", cls=TrainCommand, examples=EXAMPLES)
@@ -77,7 +77,7 @@ def train(
     wishes = {name: flags.pop(name) for name in train_options.SEARCH_NAMES}
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
-    flags["restore"] = run_options.place(flags["restore"], [flags["local_dir"]])
+    flags["restore"] = flags["restore"] and run_options.place(flags["restore"], [flags["local_dir"]])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, wishes, (as_json, quiet))
@@ -212,13 +212,14 @@ class Show:
     def _close(self, outcome: Outcome, view: RunView, made: Exports) -> None:
         if outcome.exit_code and outcome.exit_code not in endings.INTERRUPTED:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
+        found = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
+        paths = {name: path and str(path) for name, path in found.items()}
         if self._as_json:
-            paths = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
             told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
-            paths = {name: path and str(path) for name, path in paths.items()}
             self._output.json_line({"finished": {**told, **paths, **made.paths()}})
         elif not self._quiet:
-            for line in [*summary(outcome, view, self._imports), *made.lines()]:
+            ending = RunEnding(outcome.state, outcome.text, str(outcome.run_folder), paths["final"], paths["best"])
+            for line in [*summary(ending, view, self._imports), *made.lines()]:
                 self._output.line(line)
 
     def _after_failure(self, view: RunView) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from drl_cli.errors import suggestion
-
-if TYPE_CHECKING:
-    from drl_cli.cli.group import GroupedOption
 
 SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -19,13 +16,13 @@ SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 class OneOf(click.Choice):
     """One of a few words."""
 
-    def convert(self, value: str, param: GroupedOption | click.Argument, context: click.Context) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word, or say which ones there are."""
         try:
-            return super().convert(value, param, context)
+            return super().convert(value, param, ctx)
         except click.BadParameter:
             hint = suggestion(value, self.choices)
-            return self.fail(f"{str(value)[:60]!r} is not known.{hint} It takes {self._listed()}.", param, context)
+            return self.fail(f"{str(value)[:60]!r} is not known.{hint} It takes {self._listed()}.", param, ctx)
 
     def get_missing_message(self, *_arguments: object, **_keywords: Any) -> str:
         """Return what follows "Missing argument …"."""
@@ -39,24 +36,24 @@ class OneOf(click.Choice):
 class Whole(click.IntRange):
     """A whole number, with bounds."""
 
-    def convert(self, value: int | str, param: GroupedOption, context: click.Context) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number, or say what is allowed."""
         try:
-            return super().convert(value, param, context)
+            return super().convert(value, param, ctx)
         except click.BadParameter:
-            return self.fail(_is_not(value, "a whole number", self), param, context)
+            return self.fail(_is_not(value, "a whole number", self), param, ctx)
 
 
 class Number(click.FloatRange):
     """A finite number, with bounds."""
 
-    def convert(self, value: float | str, param: GroupedOption, context: click.Context) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number, or say what is allowed."""
         try:
-            number = super().convert(value, param, context)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
             number = math.nan
-        return number if math.isfinite(number) else self.fail(_is_not(value, "a number", self), param, context)
+        return number if math.isfinite(number) else self.fail(_is_not(value, "a number", self), param, ctx)
 
 
 class Span(click.ParamType):
@@ -64,17 +61,17 @@ class Span(click.ParamType):
 
     name = "span"
 
-    def convert(self, value: str, param: GroupedOption, context: click.Context) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds in ``value``."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*(s|min|m|h|d|w)", value.strip())
         if not match:
-            self.fail(f"{value!r} is not a span of time; write 90s, 30m, 12h, 7d or 2w.", param, context)
+            self.fail(f"{value!r} is not a span of time; write 90s, 30m, 12h, 7d or 2w.", param, ctx)
         return float(match[1]) * SECONDS[match[2]]
 
 
-def _is_not(value: int | str, what: str, bounds: Number | Whole) -> str:
+def _is_not(value: object, what: str, bounds: Number | Whole) -> str:
     low, high = bounds.min, bounds.max
     if low is not None and high is not None:
         what += f" from {low:g} to {high:g}"

@@ -76,23 +76,23 @@ class RunView:
     env: str = ""
     goal: float | None = None
     checkpoint_freq: int = 0
-    stop: dict = field(default_factory=dict)
+    stop: dict[str, Any] = field(default_factory=dict)
     run_folder: str = ""
-    progress: dict = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)
     curve: Curve = field(default_factory=Curve)
     phase: str = ""
-    notices: deque = field(default_factory=lambda: deque(maxlen=NOTICES))
+    notices: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=NOTICES))
     iteration: int = 0
-    evaluation: dict | None = None
-    estimates: dict | None = None
-    custom_metrics: dict = field(default_factory=dict)
-    best: dict | None = None
+    evaluation: Mapping[str, Any] | None = None
+    estimates: Mapping[str, Any] | None = None
+    custom_metrics: Mapping[str, Any] = field(default_factory=dict)
+    best: Mapping[str, Any] | None = None
     compiling: str = ""
-    time_total: tuple = (0.0, None)  # time_total_s, and when it was that
-    pace: deque = field(default_factory=lambda: deque(maxlen=PACE_MARKS))
-    checkpoint: dict | None = None
+    time_total: tuple[float, float | None] = (0.0, None)  # time_total_s, and when it was that
+    pace: deque[tuple[float, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=PACE_MARKS))
+    checkpoint: Mapping[str, Any] | None = None
     stopping: bool = False
-    finished: dict | None = None
+    finished: Mapping[str, Any] | None = None
 
     def take(self, kind: str, fields: Mapping[str, Any], seconds: float) -> None:
         """Take one event in; ``seconds`` is when it came. Unknown kinds change nothing."""
@@ -116,12 +116,12 @@ class RunView:
             return None
         return (self.iteration // self.checkpoint_freq + 1) * self.checkpoint_freq
 
-    def _take_phase(self, fields: Mapping[str, str], seconds: float) -> None:
+    def _take_phase(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = fields["text"]
         if not self.progress:  # the story of the start; later phases come round again and again
             self._note(seconds, fields["text"], "phase")
 
-    def _take_notice(self, fields: Mapping[str, str], seconds: float) -> None:
+    def _take_notice(self, fields: Mapping[str, Any], seconds: float) -> None:
         self._note(seconds, fields["text"], "notice")
 
     def _take_warning(self, fields: Mapping[str, Any], seconds: float) -> None:
@@ -133,14 +133,14 @@ class RunView:
     def _take_bottleneck(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.progress = {**self.progress, "bottleneck": fields["text"]}
 
-    def _take_learner(self, fields: Mapping[str, str], seconds: float) -> None:
+    def _take_learner(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.compiling, self.phase = fields["text"], ""
         if not self.compiling:
             self.progress = {**self.progress, "learner": "learning"}
         elif not self.iteration:
             self._note(seconds, self.compiling, "phase")
 
-    def _take_progress(self, fields: Mapping[str, float], seconds: float) -> None:
+    def _take_progress(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = ""
         self.progress = {**self.progress, **fields}
         self.iteration = fields.get("training_iteration") or self.iteration
@@ -218,18 +218,18 @@ class RunView:
         self.phase = ""
         self._note(seconds, f"Warning: checkpoint failed: {fields['text']}", "warning")
 
-    def _take_worker_started(self, fields: Mapping[str, int], seconds: float) -> None:
+    def _take_worker_started(self, fields: Mapping[str, Any], seconds: float) -> None:
         if fields.get("incarnation"):
             self._note(seconds, f"worker {fields['worker']} restarted", "notice")
 
     def _take_worker_lost(self, fields: Mapping[str, Any], seconds: float) -> None:
         self._note(seconds, f"Warning: worker {fields['worker']} lost: {fields['text']}", "warning")
 
-    def _take_stopping(self, fields: Mapping[str, str], seconds: float) -> None:
+    def _take_stopping(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.stopping = True
         self._note(seconds, fields["text"], "warning")
 
-    def _take_run(self, fields: Mapping[str, str], _seconds: float) -> None:
+    def _take_run(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.run_folder = fields.get("run") or self.run_folder
 
     def _take_finished(self, fields: Mapping[str, Any], _seconds: float) -> None:
@@ -240,6 +240,6 @@ class RunView:
     def _note(self, seconds: float, text: str, kind: str) -> None:
         self.notices.append((seconds, text, kind))
 
-    def _add_to_curve(self, steps: int, value: float | None) -> None:
+    def _add_to_curve(self, steps: float | None, value: float | None) -> None:
         if steps is not None and value is not None and math.isfinite(value):
             self.curve.add(steps, value)

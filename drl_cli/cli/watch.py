@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import console, group, options, run_options, shell_words, terminal
 from drl_cli.cli.endings import INTERRUPTED
-from drl_cli.cli.summary import command, summary
+from drl_cli.cli.summary import RunEnding, command, summary
 from drl_cli.cli.view import GOALS, RunView
 
 if TYPE_CHECKING:
     from drl_cli.cli.console import PlainConsole
+    from drl_cli.cli.live import LiveScreen
     from drl_cli.cli.terminal import Session
     from drl_cli.runs.follow import Follower
     from drl_cli.runs.run_summary import Run
@@ -120,8 +120,11 @@ class _Clock:
 
 
 def _follow(
-    follower: Follower, events: Sequence[tuple[str, Mapping[str, Any], float]], watcher: PlainConsole, listen: Callable
-) -> dict[str, Any]:
+    follower: Follower,
+    events: Sequence[tuple[str, Mapping[str, Any], float]],
+    watcher: LiveScreen | PlainConsole,
+    listen: Callable,
+) -> Mapping[str, Any]:
     """Show ``events`` and those that follow until the run is over; return the fields of the last one."""
     while True:
         for kind, fields, seconds in events:
@@ -160,8 +163,8 @@ def _close(session: Session, run: Run, ended: Mapping[str, Any], as_json: bool) 
         return
     if told["state"] not in ("finished", "interrupted"):
         terminal.say(f"The run {told['state']}: {told['text']}", session, "red")
-    outcome = SimpleNamespace(**told, run_folder=paths["run"], final=paths["final"], best=paths["best"])
-    for line in summary(outcome, view_of(run), run.params.get("imports") or ()):
+    ending = RunEnding(told["state"], told["text"], str(run.path), paths["final"], paths["best"])
+    for line in summary(ending, view_of(run), run.params.get("imports") or ()):
         output.line(line)
 
 

@@ -200,7 +200,7 @@ def searched(tmp_path, *words, samples=1, **flags):
 def test_plan_of_a_search_is_that_of_its_largest_trial_times_those_side_by_side(roomy, tmp_path):
     found = searched(tmp_path, "num_workers=0", "buffer_size={grid_search: [3000, 9000, 5000]}", samples=2)
     one, trials = run_plan.largest(found)
-    assert one.config.buffer_size == 9000 and trials == (6, 4, found.specs.index(one))
+    assert one.config.buffer_size == 9000 and dataclasses.astuple(trials) == (6, 4, found.specs.index(one))
     told, single = run_plan.plan(one, probe=False, trials=trials), run_plan.plan(one, probe=False)
     assert told["memory"]["replay"] == 4 * single["memory"]["replay"] == 4 * 25 * 9000
     assert told["memory"]["batches"] == 4 * single["memory"]["batches"]
@@ -218,7 +218,7 @@ def test_trials_that_ask_for_more_cores_run_one_after_the_other_and_take_as_many
     roomy, tmp_path, monkeypatch
 ):
     one, trials = run_plan.largest(searched(tmp_path, "num_workers=3", "gamma={grid_search: [0.9, 0.99, 0.999]}"))
-    assert trials == (3, 1, 0)
+    assert dataclasses.astuple(trials) == (3, 1, 0)
     monkeypatch.setattr(run_time, "probed", lambda spec: (dict(PROBE), None))
     alone = run_plan.plan(one)["time"]["seconds"]
     assert run_plan.plan(one, trials=trials)["time"]["seconds"] == pytest.approx(3 * alone)

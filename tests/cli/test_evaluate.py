@@ -107,7 +107,7 @@ def test_config_and_env_reach_the_tester(pendulum_run, scores, capsys):
 def test_episodes_that_max_steps_cut_are_counted_and_said(pendulum_run, scores, capsys):
     out, err = evaluated(capsys, pendulum_run, "--json", "--episodes", 2, "--max-steps", 11)
     assert scores[0]["max_steps"] == 11 and json.loads(out)["checkpoints"][0]["greedy"]["cut"] == 1
-    assert "1 of 2 episodes was cut after 11 steps; their rewards up to that step count. --max-steps" in err
+    assert "1 of 2 episodes was cut after 11 steps; their rewards up to then are counted. --max-steps" in err
 
 
 def test_bound_of_evaluations_is_that_of_the_run_unless_another_is_typed(tmp_path, write_checkpoint, scores, capsys):
