@@ -16,10 +16,10 @@ from drl_cli.checks.findings import FAIL, NOTE, Finding
 SIDE_BY_SIDE = 2  # heavy imports at once
 
 
-def examine(results_folder: Path, quick: bool = False, said: Callable = lambda what: None) -> list[Finding]:
+def examine(results_folder: Path, quick: bool = False, progress: Callable = lambda what: None) -> list[Finding]:
     """Return all Findings. ``results_folder``: where runs go. ``quick``: without loading heavy libraries.
 
-    ``said(name)`` is called before something that takes a while.
+    ``progress(name)`` is called before something that takes a while.
     """
     findings = []
     for name, probe in (
@@ -37,7 +37,7 @@ def examine(results_folder: Path, quick: bool = False, said: Callable = lambda w
     ):
         findings += isolated(name, probe)
     if not quick:
-        findings += _libraries(said)
+        findings += _libraries(progress)
     return findings
 
 
@@ -51,12 +51,12 @@ def isolated(name: str, probe: Callable) -> list[Finding]:
         ]
 
 
-def _libraries(said: Callable[[str], object]) -> list[Finding]:
+def _libraries(progress: Callable[[str], object]) -> list[Finding]:
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         calls = [(trial, pool.submit(library_probes.attempt, trial)) for trial in library_probes.PROBES]
         findings = []
         for trial, call in calls:
-            said(trial.name)
+            progress(trial.name)
             findings += isolated(trial.name, lambda call=call: [call.result()[0]])
         for trial, call in calls:
             if trial.name == "TensorFlow":

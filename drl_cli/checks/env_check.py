@@ -33,10 +33,10 @@ SILENCE_S = 60.0  # for any stage to say something
 OTHER = "drl_cli.checks.env_trace"
 
 
-def check(env_id: str, question: Mapping[str, Any], said: Callable = lambda stage: None) -> dict[str, Any]:
+def check(env_id: str, question: Mapping[str, Any], progress: Callable = lambda stage: None) -> dict[str, Any]:
     """Return the report of an environment that ``envs.resolve`` knows: {"id", "findings", …}, see ``drl env check``.
 
-    ``question``: dict(env_config, imports, seed, episodes, seconds). ``said(text)`` is called as stages begin.
+    ``question``: dict(env_config, imports, seed, episodes, seconds). ``progress(text)`` is called as stages begin.
     """
     report = {"id": env_id, "findings": [], "random_policy": None, "spaces": None, "fits": []}
     stage = "starting"
@@ -50,7 +50,7 @@ def check(env_id: str, question: Mapping[str, Any], said: Callable = lambda stag
                 return report
             if "stage" in answer:
                 stage = answer["stage"]
-                said(stage)
+                progress(stage)
             elif "finding" in answer:
                 report["findings"].append(Finding(*answer["finding"]))
             elif "done" in answer:
@@ -60,10 +60,10 @@ def check(env_id: str, question: Mapping[str, Any], said: Callable = lambda stag
 
 
 class _Check:
-    """The stages; each sends its findings with ``tell(dict)``."""
+    """The stages; each sends its findings with ``send(dict)``."""
 
-    def __init__(self, question: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], object]) -> None:
-        self._asked, self._tell = question, tell
+    def __init__(self, question: Mapping[str, Any], send: Callable[[Mapping[str, Any]], object]) -> None:
+        self._asked, self._send = question, send
         self._id, self._env_config = question["id"], question["env_config"]
 
     def run(self) -> None:
@@ -74,7 +74,7 @@ class _Check:
             ("playing them in another process", self._repeats_elsewhere),
             ("playing at random", self._plays),
         ):
-            self._tell({"stage": stage})
+            self._send({"stage": stage})
             try:
                 if method() is False:
                     break
@@ -84,10 +84,10 @@ class _Check:
             except (Exception, SystemExit) as error:  # the environment's own
                 self._find(stage, FAIL, f"it raised {failure(error)}")
                 break
-        self._tell({"done": True})
+        self._send({"done": True})
 
     def _find(self, what: str, state: str, text: str) -> None:
-        self._tell({"finding": Finding(what, state, text)})
+        self._send({"finding": Finding(what, state, text)})
 
     def _new(self) -> gymnasium.Env:
         return make.make_raw(self._id, self._env_config)
@@ -102,12 +102,12 @@ class _Check:
         if "error" in seen:
             self._find("interface", FAIL, shortened(seen["error"]))
             return False
-        self._tell({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
+        self._send({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
         self._find("interface", OK, "reset and step follow gymnasium's interface")
-        told = (
+        fits = (
             ", ".join(seen["fits"]) or "none; make the actions one Box with finite bounds or one Discrete in a wrapper"
         )
-        self._find("algorithms", OK if seen["fits"] else FAIL, told)
+        self._find("algorithms", OK if seen["fits"] else FAIL, fits)
         return True
 
     def _repeats(self) -> None:
@@ -174,8 +174,8 @@ class _Check:
             env.close()
         limit = make.time_limit(self._id)
         for finding in random_episodes.judged(played, limit, env.observation_space):
-            self._tell({"finding": finding})
-        self._tell({"random_policy": played.score(making)})
+            self._send({"finding": finding})
+        self._send({"random_policy": played.score(making)})
         self._find("speed", *random_episodes.speed(played, making))
 
 
@@ -185,7 +185,7 @@ def main() -> None:
     for module in asked["imports"]:
         make.import_module(module)
     make.resolve(asked["id"], trusted=True)
-    _Check(asked, lambda told: print(json.dumps(told), flush=True)).run()
+    _Check(asked, lambda line: print(json.dumps(line), flush=True)).run()
 
 
 if __name__ == "__main__":

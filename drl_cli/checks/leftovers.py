@@ -38,8 +38,8 @@ def processes(proc: Path = Path("/proc"), own: int | None = None) -> Finding:
         text = f"{len(orphans)} Ray daemons whose program is gone (processes {pids}). A cluster started with "
         text += "ray start looks the same: end them only if you did not start one"
         return Finding("Ray's processes", WARN, text, f"kill {pids}")
-    told = f"{len(living)} running, of active runs" if living else "none left over"
-    return Finding("Ray's processes", OK, told)
+    text = f"{len(living)} running, of active runs" if living else "none left over"
+    return Finding("Ray's processes", OK, text)
 
 
 def sessions(tops: Sequence[Path] | None = None) -> Finding:
@@ -53,11 +53,11 @@ def sessions(tops: Sequence[Path] | None = None) -> Finding:
             continue
     size, is_whole = _size(found)
     where = " and ".join(map(str, tops))
-    told = f"{len(found)} sessions in {where}, {'' if is_whole else 'more than '}{size / 2**20:,.0f} MB"
+    text = f"{len(found)} sessions in {where}, {'' if is_whole else 'more than '}{size / 2**20:,.0f} MB"
     if size >= MANY_BYTES:
         mend = "rm -r " + " ".join(f"{top}/*" for top in tops if top.is_dir())
-        return Finding("Ray's folders", NOTE, f"{told}; they can be removed while no Ray is running", mend)
-    return Finding("Ray's folders", OK, told)
+        return Finding("Ray's folders", NOTE, f"{text}; they can be removed while no Ray is running", mend)
+    return Finding("Ray's folders", OK, text)
 
 
 def _size(folders: Sequence[Path]) -> tuple[int, bool]:

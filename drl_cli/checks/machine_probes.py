@@ -47,10 +47,10 @@ def processors() -> list[Finding]:
     text = f"{cores} core{'s' if cores > 1 else ''}"
     if quota is not None and quota < cores:
         mend = f"drl train … -s num_workers={max(0, round(quota) - 1)}"
-        told = (
+        visible = (
             f"{text} are visible, but the container's CPU quota is {quota:g}: more processes than that only take turns"
         )
-        return [Finding("CPU", WARN, told, mend)]
+        return [Finding("CPU", WARN, visible, mend)]
     if cores < 2:
         return [
             Finding(
@@ -117,8 +117,8 @@ def threads(environ: Mapping[str, str] = os.environ) -> list[Finding]:
     odd = {name: environ.get(name) for name in THREADS if environ.get(name) not in (None, DEFAULTS[name])}
     if not odd:
         return [Finding("BLAS", OK, "one thread in each process, set by drl")]
-    told = ", ".join(f"{name}={value}" for name, value in odd.items())
-    text = f"{told}: every worker starts that many threads, which slow one another down for small nets"
+    settings = ", ".join(f"{name}={value}" for name, value in odd.items())
+    text = f"{settings}: every worker starts that many threads, which slow one another down for small nets"
     return [Finding("BLAS", WARN, text, f"unset {' '.join(odd)}")]
 
 

@@ -126,8 +126,8 @@ def _ends(played: Played, limit: int | None) -> list[Finding]:
             text = f"{after}, and there is no time limit: set horizon, or episode_reward_mean stays unknown"
             return [Finding("ends", WARN, text)]
         return [Finding("ends", NOTE, f"{after}; the time limit is {limit:,} steps")]
-    told = ", ".join(f"{ends.count(how)} {how}" for how in ("terminated", "truncated", "both") if how in ends)
-    found = [Finding("ends", OK, f"of {len(ends)} episodes {told}; {min(lengths):,} to {max(lengths):,} steps")]
+    counts = ", ".join(f"{ends.count(how)} {how}" for how in ("terminated", "truncated", "both") if how in ends)
+    found = [Finding("ends", OK, f"of {len(ends)} episodes {counts}; {min(lengths):,} to {max(lengths):,} steps")]
     ended = [length for length, how in zip(lengths, ends, strict=True) if how == "terminated"]
     same = len(ended) >= SAME_LENGTH and len(set(ended)) == 1 and ended[0] >= LEAST_LENGTH
     if same and len(ended) == len(ends):

@@ -46,17 +46,17 @@ class Trials:
 
 
 def plan(
-    spec: ExperimentSpec, probe: bool = True, said: Callable = lambda text: None, trials: Trials | None = None
+    spec: ExperimentSpec, probe: bool = True, progress: Callable = lambda text: None, trials: Trials | None = None
 ) -> dict[str, Any]:
     """Return the plan of an ExperimentSpec as plain data, see ``drl train --plan``.
 
-    ``probe``: whether to measure how fast it is. ``said(text)`` is called before that, since it takes a while. ``trials``: the
-    Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
+    ``probe``: whether to measure its speed. ``progress(text)`` is called before that, since it takes a while. ``trials``:
+    the Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
     """
     row, config = table.find(spec.run), spec.config
     policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
     numbers, weights = footprint.weights(row, config, policy)
-    told = {
+    document = {
         "run": spec.run,
         "env": spec.env,
         "experiment": spec.name,
@@ -69,25 +69,25 @@ def plan(
         ],
         "trials": trials and dataclasses.asdict(trials),
     }
-    told["memory"], findings = _memory(row, spec, policy, told["processes"], trials)
-    told["disk"], more = _disk(spec, weights, told["memory"], trials)
+    document["memory"], findings = _memory(row, spec, policy, document["processes"], trials)
+    document["disk"], more = _disk(spec, weights, document["memory"], trials)
     findings += more + (_side_by_side(trials) if trials else _processors(row, config))
-    told["probe"], told["time"] = None, None
+    document["probe"], document["time"] = None, None
     if reads_only(config):
         findings.append(Finding("time", NOTE, "is not estimated for offline data"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
-        said("measuring its speed for a few seconds")
+        progress("measuring its speed for a few seconds")
         measured, problem = run_time.probed(spec)
-        told["probe"] = measured
+        document["probe"] = measured
         if problem:
             findings.append(problem)
         elif measured is not None:
             limits = [config.horizon, make.time_limit(spec.env)]
             measured["episode_limit"] = min((limit for limit in limits if limit), default=None)
-            told["time"] = _time(row, spec, measured, trials)
-    told["findings"] = [one._asdict() for one in findings]
-    told["fits"] = all(one.state != FAIL for one in findings)
-    return told
+            document["time"] = _time(row, spec, measured, trials)
+    document["findings"] = [one._asdict() for one in findings]
+    document["fits"] = all(one.state != FAIL for one in findings)
+    return document
 
 
 def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, float], trials: Trials | None) -> dict[str, Any]:
@@ -95,11 +95,14 @@ def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, float], tria
     if trials is None:
         return run_time.expected(row, spec.config, spec.stop, probe, machine.cores())
     at_once = max(1, trials.at_once)
-    told = run_time.expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
-    if told["seconds"] is None:
-        return told
+    expected = run_time.expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
+    if expected["seconds"] is None:
+        return expected
     rounds = math.ceil(trials.count / at_once)
-    return told | {"seconds": rounds * told["seconds"], "how": f"{rounds} x the time of a trial; {told['how']}"}
+    return expected | {
+        "seconds": rounds * expected["seconds"],
+        "how": f"{rounds} x the time of a trial; {expected['how']}",
+    }
 
 
 def _memory(
@@ -114,7 +117,7 @@ def _memory(
     replay = footprint.replay(row, config, policy, spec.stop)
     own_ray = (trials or assembly.needs_ray(config)) and not spec.ray.get("address")
     store = int(spec.ray.get("object_store_memory") or OBJECT_STORE) if own_ray else 0
-    told = {
+    sizes = {
         "processes": sum(one["count"] * one["bytes_each"] for one in processes),
         "replay": at_once * replay.used_bytes if replay else 0,
         "replay_full": at_once * replay.full_bytes if replay else 0,
@@ -125,18 +128,18 @@ def _memory(
         "free": machine.memory_free(),
         "of": machine.memory_total(),
     }
-    told["total"] = sum(told[name] for name in ("processes", "replay", "batches", "object_store"))
-    return told, [*_fits_memory(told), *_fits_shared(store, row, config, policy)]
+    sizes["total"] = sum(sizes[name] for name in ("processes", "replay", "batches", "object_store"))
+    return sizes, [*_fits_memory(sizes), *_fits_shared(store, row, config, policy)]
 
 
-def _fits_memory(told: Mapping[str, Any]) -> list[Finding]:
-    if told["of"] is None:
-        return [Finding("memory", NOTE, f"about {sized(told['total'])}; how much there is cannot be read here")]
-    text = f"about {sized(told['total'])} of {sized(told['of'])}, {sized(told['free'])} of them free now"
-    if told["total"] > told["of"]:
-        largest = max(("replay", "processes", "batches"), key=lambda name: told[name])
+def _fits_memory(sizes: Mapping[str, Any]) -> list[Finding]:
+    if sizes["of"] is None:
+        return [Finding("memory", NOTE, f"about {sized(sizes['total'])}; how much there is cannot be read here")]
+    text = f"about {sized(sizes['total'])} of {sized(sizes['of'])}, {sized(sizes['free'])} of them free now"
+    if sizes["total"] > sizes["of"]:
+        largest = max(("replay", "processes", "batches"), key=lambda name: sizes[name])
         return [Finding("memory", FAIL, f"does not fit: {text}. Most is for: {largest}", _smaller(largest))]
-    if told["total"] > told["free"]:
+    if sizes["total"] > sizes["free"]:
         return [Finding("memory", WARN, f"{text}: free some memory first")]
     return [Finding("memory", OK, text)]
 
@@ -160,8 +163,8 @@ def _fits_shared(store: int, row: Algorithm, config: CommonKeys, policy: PolicyS
         text = f"the object store of {sized(store)} does not fit into /dev/shm ({sized(total)})"
         mend = f"drl train … --ray-object-store-memory {int(total * 0.8)}"
         return [Finding("shared memory", FAIL if flying > total else WARN, f"{text}; Ray will use the disk", mend)]
-    told = "" if free is None else f" of {sized(free)} free"
-    return [Finding("shared memory", OK, f"{sized(store)}{told} for Ray's object store")]
+    left = "" if free is None else f" of {sized(free)} free"
+    return [Finding("shared memory", OK, f"{sized(store)}{left} for Ray's object store")]
 
 
 def _disk(
@@ -180,7 +183,7 @@ def _disk(
     # While the newest is written the one before is still there, with its replay.
     total = None if kept == math.inf else int(count * ((kept + 1) * weights + 2 * stored + logs))
     free = machine.disk_free(spec.local_dir)
-    told = {
+    sizes = {
         "checkpoint": weights,
         "replay": stored,
         "kept": None if kept == math.inf else kept,
@@ -189,19 +192,19 @@ def _disk(
         "free": free,
         "folder": str(spec.local_dir),
     }
-    return told, [_fits_disk(told, spec)]
+    return sizes, [_fits_disk(sizes, spec)]
 
 
-def _fits_disk(told: Mapping[str, Any], spec: ExperimentSpec) -> Finding:
-    one = f"{sized(told['checkpoint'])} a checkpoint"
-    if told["replay"]:
-        one += f", and up to {sized(told['replay'])} for the replay in the newest"
-    if told["total"] is None:
+def _fits_disk(sizes: Mapping[str, Any], spec: ExperimentSpec) -> Finding:
+    one = f"{sized(sizes['checkpoint'])} a checkpoint"
+    if sizes["replay"]:
+        one += f", and up to {sized(sizes['replay'])} for the replay in the newest"
+    if sizes["total"] is None:
         text = f"{one}; one every {spec.checkpoint_freq} iterations is kept, without limit"
         return Finding("disk", NOTE, text, "drl train … --keep-checkpoints-num 5")
-    text = f"{one}: at most {sized(told['total'])} of {sized(told['free'] or 0)} free in {told['folder']}"
-    if told["free"] is not None and told["total"] > told["free"]:
-        mend = "-s store_buffer_in_checkpoints=false" if told["replay"] else "--keep-checkpoints-num 5"
+    text = f"{one}: at most {sized(sizes['total'])} of {sized(sizes['free'] or 0)} free in {sizes['folder']}"
+    if sizes["free"] is not None and sizes["total"] > sizes["free"]:
+        mend = "-s store_buffer_in_checkpoints=false" if sizes["replay"] else "--keep-checkpoints-num 5"
         return Finding("disk", FAIL, f"does not fit: {text}", f"drl train … {mend}")
     return Finding("disk", OK, text)
 

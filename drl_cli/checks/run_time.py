@@ -80,8 +80,8 @@ def expected(
     updates = probe["updates_per_s"]
     digits = 0 if updates and updates >= 10 else 2
     how += f", {updates:,.{digits}f} updates/s" if updates else "; no update in that time"
-    told = {"seconds": parts["start"] + work, "env_steps": steps, "bound_by": name, "parts": parts, "how": how}
-    return told | {"is_least": not probe["updates_per_s"]}
+    estimate = {"seconds": parts["start"] + work, "env_steps": steps, "bound_by": name, "parts": parts, "how": how}
+    return estimate | {"is_least": not probe["updates_per_s"]}
 
 
 def _bound(config: CommonKeys, stop: Mapping[str, int]) -> tuple[str | None, int | None]:

@@ -91,11 +91,11 @@ def sheet(held: Mapping[str, Any], width: int, arrays: bool = False) -> list[str
         ("evaluation", score.get("evaluation_reward_mean")),
         ("training episodes", score.get("episode_reward_mean")),
     ]
-    told = [f"{name} {figures.reward(value)}" for name, value in scores if value is not None]
+    parts = [f"{name} {figures.reward(value)}" for name, value in scores if value is not None]
     facts = [
         ("folder", held["path"]),
         ("saved", f"{held['saved']}, by {_versions(held['versions'])}"),
-        ("score", ", ".join(told) or "none yet"),
+        ("score", ", ".join(parts) or "none yet"),
         ("seed", "-" if held["seed"] is None else str(held["seed"])),
         *(_of_policy(policy) if policy else ()),
         ("replay", _replay(held["replay"])),
@@ -229,8 +229,8 @@ def verify(
             if not as_json:
                 output.line(f"damaged  {damage}")
     if as_json:
-        told = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
-        output.json_line({"checked": told, "damaged": damaged})
+        entries = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
+        output.json_line({"checked": entries, "damaged": damaged})
     elif not quiet and len(found) > 1:
         terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are intact.")
     return 2 if damaged else 0

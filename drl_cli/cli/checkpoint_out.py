@@ -103,14 +103,14 @@ def export(
     found, facts, policy = open_policy(run_options.place(path), latest)
     done = exports.exported(export_policy, policy, facts, form, out)
     if as_json:
-        told = {
+        document = {
             "checkpoint": str(found),
             "path": str(done.path),
             "about": str(done.about),
             "format": form,
             "size": done.size,
         }
-        terminal.Stdout(session).json_line(told | done.comparison._asdict())
+        terminal.Stdout(session).json_line(document | done.comparison._asdict())
     elif not quiet:
         output = terminal.Stdout(session)
         output.line(f"{done.path}: {form}, {figures.size(done.size)}, the greedy policy of {found}")
@@ -190,8 +190,8 @@ def unpack(session: Session, file: str, out: str, quiet: bool, as_json: bool) ->
 
     found, contents = unpacked(file, out)
     if as_json:
-        told = {"path": str(found), "kind": contents.kind, "files": contents.files, "size": contents.size}
-        terminal.Stdout(session).json_line(told)
+        document = {"path": str(found), "kind": contents.kind, "files": contents.files, "size": contents.size}
+        terminal.Stdout(session).json_line(document)
     elif not quiet:
         output = terminal.Stdout(session)
         output.line(f"{found}: a {contents.kind} of {contents.files} files, {figures.size(contents.size)}")

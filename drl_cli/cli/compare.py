@@ -179,14 +179,14 @@ ONE_SEED = "P(X > Y) cannot be estimated from a single run. Train more seeds wit
 
 
 def _improvement(pairs: Sequence[Mapping[str, Any]], console: Console) -> list[str]:
-    told = [pair for pair in pairs if pair["low"] is not None]
+    estimated = [pair for pair in pairs if pair["low"] is not None]
     grid = rich_tables.grid(["", "probability", "95 %"], left=[""], folded=[""])
-    for pair in told:
+    for pair in estimated:
         grid.add_row(
             f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", f"[{pair['low']:.2f}, {pair['high']:.2f}]"
         )
-    lines = rich_tables.rendered([grid], console) if told else []
-    return [*lines, *([ONE_SEED] if len(told) < len(pairs) else [])]
+    lines = rich_tables.rendered([grid], console) if estimated else []
+    return [*lines, *([ONE_SEED] if len(estimated) < len(pairs) else [])]
 
 
 def _scaled(document: Mapping[str, Any], console: Console) -> list[str]:
@@ -200,9 +200,9 @@ def _scaled(document: Mapping[str, Any], console: Console) -> list[str]:
     return [*rich_tables.rendered([grid], console), note]
 
 
-def _published(told: Mapping[str, Any], env: str, console: Console) -> list[str]:
-    found = sorted((f for f in told["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
-    best = [figure for figure in told["best"] if figure["compared_with"] == env and figure not in found]
+def _published(figures_known: Mapping[str, Any], env: str, console: Console) -> list[str]:
+    found = sorted((f for f in figures_known["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
+    best = [figure for figure in figures_known["best"] if figure["compared_with"] == env and figure not in found]
     if not found and not best:
         return [f"No published score for {env} comes with drl."]
     pm = terminal.plus_minus(sys.stdout)
@@ -225,9 +225,9 @@ def _published(told: Mapping[str, Any], env: str, console: Console) -> list[str]
     return [*lines, *(["* the highest published score, by another algorithm"] if best else [])]
 
 
-def _sources(told: Mapping[str, Any], console: Console) -> list[str]:
+def _sources(figures_known: Mapping[str, Any], console: Console) -> list[str]:
     lines = []
-    for name, facts in told["sources"].items():
+    for name, facts in figures_known["sources"].items():
         text = f"{name}: {facts['name']}, read {facts['read']}, {facts['url']}. Conditions: {facts['conditions']}."
         lines += _wrapped(text, console, "  ")
     return lines

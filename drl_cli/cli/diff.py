@@ -133,7 +133,7 @@ def document(
     """Return what ``--json`` prints."""
     from drl_cli.runs.config_diff import MISSING
 
-    told = [
+    differences = [
         {
             "key": key,
             "a": None if a is MISSING else a,
@@ -149,7 +149,7 @@ def document(
         name: {"name": side.name, "kind": side.kind, "algorithm": side.algorithm, "env": side.env}
         for name, side in (("a", left), ("b", right))
     }
-    return {**sides, "differences": told, "hidden": hidden}
+    return {**sides, "differences": differences, "hidden": hidden}
 
 
 def table(

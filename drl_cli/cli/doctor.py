@@ -51,7 +51,7 @@ def doctor(session: Session, quick: bool, as_json: bool, quiet: bool) -> int:
     for line in tables.finding_lines(found, terminal.width(), terminal.use_color(sys.stdout, session), quiet):
         output.line(line)
     counts = {state: sum(one.state == state for one in found) for state in ("fail", "warn")}
-    told = f"{counts['fail']} broken" if is_broken else "Nothing is broken"
+    verdict = f"{counts['fail']} broken" if is_broken else "Nothing is broken"
     more = f", {counts['warn']} to look at" if counts["warn"] else ""
-    output.line(f"\n{told}{more}.")
+    output.line(f"\n{verdict}{more}.")
     return int(is_broken)

@@ -109,7 +109,7 @@ def evaluate(
     checkpoints: tuple[str, ...],
     imports: tuple[str, ...],
     as_json: bool,
-    **asked: Any,
+    **flags: Any,
 ) -> None:
     """Evaluate each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
@@ -130,29 +130,29 @@ def evaluate(
     "effective_sample_size", "behaviour": MEAN, "is": BOTH, "wis": BOTH}]}, BOTH: {"per_step": MEAN, "per_episode": MEAN},
     MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
-    session, demands = context.obj, _demands(asked["asserts"])
+    session, demands = context.obj, _demands(flags["asserts"])
     paths = [run_options.place(word) for word in checkpoints]
-    evaluate_data.expect_fitting(context, bool(asked["data"]))
+    evaluate_data.expect_fitting(context, bool(flags["data"]))
     options.import_modules(imports)
-    if asked["data"]:
-        evaluate_data.run(session, paths, asked, as_json)
+    if flags["data"]:
+        evaluate_data.run(session, paths, flags, as_json)
         return
     from drl_cli.analysis.loaded_checkpoint import open_subject
     from drl_cli.confidence import CONFIDENCE
 
-    overrides = options.typed_object(asked["config"], "--config")
-    subjects = [open_subject(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in paths]
-    options.check_run(asked["run"], subjects)
-    say = (lambda text: None) if asked["quiet"] else terminal.say
-    seeds = list(range(asked["seed"], asked["seed"] + asked["episodes"]))
+    overrides = options.typed_object(flags["config"], "--config")
+    subjects = [open_subject(path, flags["env"], overrides, flags["latest"], "drl evaluate") for path in paths]
+    options.check_run(flags["run"], subjects)
+    say = (lambda text: None) if flags["quiet"] else terminal.say
+    seeds = list(range(flags["seed"], flags["seed"] + flags["episodes"]))
     for notice in dict.fromkeys(subject.notice for subject in subjects if subject.notice):
         say(notice)
     rows = []
     for number, subject in enumerate(subjects, 1):
         rows.append(_facts(subject))
-        for name, explore in (("greedy", False), ("stochastic", True))[: 2 if asked["explore"] else 1]:
+        for name, explore in (("greedy", False), ("stochastic", True))[: 2 if flags["explore"] else 1]:
             say(f"Scoring {number} of {len(subjects)}: {subject.path}, {name}, {len(seeds)} episodes")
-            rows[-1][name] = _score(subject, seeds, explore, asked["max_steps"])
+            rows[-1][name] = _score(subject, seeds, explore, flags["max_steps"])
             if rows[-1][name]["cut"]:
                 say(_cut(rows[-1][name]))
     document = {
@@ -227,9 +227,9 @@ def _score(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int
         fresh_envs=subject.fresh_envs,
     )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
-    told = reward_statistics.describe(rewards, lengths)
-    told["cut"] = sum(episode.is_cut for episode in episodes)
-    return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
+    score = reward_statistics.describe(rewards, lengths)
+    score["cut"] = sum(episode.is_cut for episode in episodes)
+    return {**score, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 
 
 def table(document: Mapping[str, Any], console: Console) -> list[str]:

@@ -60,22 +60,22 @@ def expect_fitting(context: click.Context, with_data: bool) -> None:
             raise click.UsageError(text, context)
 
 
-def run(session: Session, checkpoints: Sequence[str], asked: Mapping[str, Any], as_json: bool) -> None:
+def run(session: Session, checkpoints: Sequence[str], flags: Mapping[str, Any], as_json: bool) -> None:
     """Estimate the policy of each of ``checkpoints`` and print the table, or one JSON document."""
     from drl_cli import confidence
     from drl_cli.analysis import checkpoint_estimates
 
-    config = typed_object(asked["config"], "--config")
-    what = checkpoint_estimates.asked_in(config, asked["data"], asked["gamma"], asked["epsilon"])
-    candidates = [checkpoint_estimates.Candidate(path, what, asked["latest"]) for path in checkpoints]
-    rows, told = [], set()
+    config = typed_object(flags["config"], "--config")
+    what = checkpoint_estimates.asked_in(config, flags["data"], flags["gamma"], flags["epsilon"])
+    candidates = [checkpoint_estimates.Candidate(path, what, flags["latest"]) for path in checkpoints]
+    rows, noted = [], set()
     for number, candidate in enumerate(candidates, 1):
         terminal.say(f"Estimating {number} of {len(candidates)}: {candidate.path}")
         found, notes = candidate.estimate()
         for note in notes:
-            if note not in told:
+            if note not in noted:
                 terminal.say(f"Note: {note}.")
-        told.update(notes)
+        noted.update(notes)
         for doubt in checkpoint_estimates.doubts(found):
             prefix = f"{number}: " if len(candidates) > 1 else ""
             terminal.say(f"Warning: {prefix}{doubt}.", session, "yellow")
@@ -123,12 +123,16 @@ def _lines(number: int, row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _cells(row: Mapping[str, Any], at: tuple[str, ...]) -> tuple[str, str, str]:
-    told = row
+    estimate = row
     for name in at:
-        told = told[name]
-    before, mean = row["behaviour"]["mean"], told["mean"]
+        estimate = estimate[name]
+    before, mean = row["behaviour"]["mean"], estimate["mean"]
     gain = "" if at == ("behaviour",) or mean is None or before <= 0 else f"x {mean / before:.3g}"
-    between = "-" if told["low"] is None or told["high"] is None else f"[{_short(told['low'])}, {_short(told['high'])}]"
+    between = (
+        "-"
+        if estimate["low"] is None or estimate["high"] is None
+        else f"[{_short(estimate['low'])}, {_short(estimate['high'])}]"
+    )
     return _short(mean), between, gain
 
 

@@ -142,15 +142,15 @@ def whence(row: Mapping[str, Any], is_short: bool = False) -> str:
     """Return in words where the value of a row came from; ``is_short``: without the folder of the file."""
     from drl_cli.config.key_description import shown
 
-    told = row["from"] or "default"
-    if is_short and _folder(told):
-        told = told[len(_folder(told)) :].lstrip("/")
+    source = row["from"] or "default"
+    if is_short and _folder(source):
+        source = source[len(_folder(source)) :].lstrip("/")
     if "stands_for" in row:
-        told += f", stands for {row['stands_for']:g}"
+        source += f", stands for {row['stands_for']:g}"
     if "why" in row:
         rllib = row["rllib"] if isinstance(row["rllib"], str) else shown(row["rllib"])
-        told += f" (RLlib: {rllib})"
-    return told
+        source += f" (RLlib: {rllib})"
+    return source
 
 
 def _value(row: Mapping[str, Any]) -> str:

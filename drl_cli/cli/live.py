@@ -21,7 +21,6 @@ from drl_cli.cli import terminal
 from drl_cli.process import seconds_since_start
 
 if TYPE_CHECKING:
-
     from drl_cli.cli.search_view import SearchView
     from drl_cli.cli.view import RunView
 

@@ -45,14 +45,14 @@ def show(
 
     output = terminal.Stdout(session)
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
-    told = run_plan.plan(spec, said=say, trials=trials)
-    told["changed"] = changed(spec.config)
+    plan = run_plan.plan(spec, progress=say, trials=trials)
+    plan["changed"] = changed(spec.config)
     tuned = tuned_files.measured(spec)
-    told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
-    lines = [json.dumps(told)] if as_json else sheet(told, terminal.width(), terminal.use_color(sys.stdout, session))
+    plan["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
+    lines = [json.dumps(plan)] if as_json else sheet(plan, terminal.width(), terminal.use_color(sys.stdout, session))
     for line in lines:
         output.line(line)
-    return 0 if told["fits"] else EXIT_CODE
+    return 0 if plan["fits"] else EXIT_CODE
 
 
 def changed(config: CommonKeys) -> list[str]:
@@ -67,20 +67,20 @@ def changed(config: CommonKeys) -> list[str]:
     ]
 
 
-def sheet(told: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
+def sheet(plan: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines of one plan."""
     from drl_cli.config.key_description import shown
     from drl_cli.config.key_rows import value_at
     from drl_cli.runtime.footprint import sized
 
-    lines = [f"{told['run']} on {told['env']} (dry run: nothing is started)", ""]
-    if told["trials"]:
-        text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
+    lines = [f"{plan['run']} on {plan['env']} (dry run: nothing is started)", ""]
+    if plan["trials"]:
+        text = f"A search of {plan['trials']['count']} trials; here is the largest of them, trial {plan['trials']['trial']}:"
         lines[1:1] = [text]
-    config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
-    stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
-    parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]
-    memory = told["memory"]
+    config = [f"{key}={shown(value_at(plan['config'], key.split('.')))}" for key in plan["changed"]]
+    stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in plan["stop"].items()) or "never"
+    parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in plan["processes"]]
+    memory = plan["memory"]
     sizes = [("processes", memory["processes"]), ("replay", memory["replay"])]
     sizes += [("batches", memory["batches"]), ("object store", memory["object_store"])]
     facts = [
@@ -88,30 +88,30 @@ def sheet(told: Mapping[str, Any], width: int, color: bool = False) -> list[str]
         ("stops when", stops),
         ("processes", ", ".join(parts)),
         ("memory", ", ".join(f"{name} {sized(count)}" for name, count in sizes if count)),
-        ("policy", f"{told['weights']:,} weights"),
+        ("policy", f"{plan['weights']:,} weights"),
     ]
     if memory["replay"]:
         full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} when full"
         facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes per env step{full}"))
-    for name, text in [*facts, *_time(told)]:
+    for name, text in [*facts, *_time(plan)]:
         lines += tables.paragraph(text, width, LABEL, name or None)
-    lines += ["", *tables.finding_lines([Finding(**one) for one in told["findings"]], width, color), ""]
-    return [*lines, "It fits." if told["fits"] else "It does not fit."]
+    lines += ["", *tables.finding_lines([Finding(**one) for one in plan["findings"]], width, color), ""]
+    return [*lines, "It fits." if plan["fits"] else "It does not fit."]
 
 
-def _time(told: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _time(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows about time."""
-    rows, time = [], told["time"]
+    rows, time = [], plan["time"]
     if time is not None:
         if time["seconds"] is None:
             rows.append(("time", f"unknown: {time['how']}"))
         else:
-            until = f"{time['bound_by']} {told['stop'][time['bound_by']]:,.10g}"
+            until = f"{time['bound_by']} {plan['stop'][time['bound_by']]:,.10g}"
             about = "at least" if time["is_least"] else "about"
             rows.append(("time", f"{about} {figures.clock(time['seconds'])} to {until}; goals may end it earlier"))
             rows.append(("", f"from {time['how']}"))
             spent = ", ".join(f"{name} {figures.clock(value)}" for name, value in time["parts"].items() if value >= 1)
             rows += [("", f"CPU time: {spent}")] if spent else []
-    if told.get("measured"):
-        rows.append(("measured", f"{told['measured']['name']}: {told['measured']['took'][0]}"))
+    if plan.get("measured"):
+        rows.append(("measured", f"{plan['measured']['name']}: {plan['measured']['took'][0]}"))
     return rows

@@ -50,9 +50,9 @@ class EpisodeJson:
 
     def add(self, episode: Episode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
-        told = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
-        told |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
-        self._line(json.dumps(told, allow_nan=False))
+        line = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
+        line |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
+        self._line(json.dumps(line, allow_nan=False))
 
     def end(self, complete: Sequence[Episode]) -> None:
         """Show the summary of the episodes that came to an end."""
@@ -76,14 +76,14 @@ def _described(episodes: Sequence[Episode]) -> dict[str, Any] | None:
     return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes])
 
 
-def summary(told: Mapping[str, Any] | None) -> str:
+def summary(statistics: Mapping[str, Any] | None) -> str:
     """Return the line that sums up episodes by their statistics, or by None."""
-    if told is None:
+    if statistics is None:
         return "No episode was completed."
     pm = terminal.plus_minus(sys.stdout)
     return (
-        f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "
-        f"reward {told['mean']:.1f} {pm} {told['sd']:.1f} "
-        f"(min {told['min']:.1f}, max {told['max']:.1f}), length {told['length_mean']:.0f} "
-        f"(min {told['length_min']}, max {told['length_max']})"
+        f"{statistics['episodes']} episode{'s' if statistics['episodes'] > 1 else ''}: "
+        f"reward {statistics['mean']:.1f} {pm} {statistics['sd']:.1f} "
+        f"(min {statistics['min']:.1f}, max {statistics['max']:.1f}), length {statistics['length_mean']:.0f} "
+        f"(min {statistics['length_min']}, max {statistics['length_max']})"
     )

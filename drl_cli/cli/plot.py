@@ -133,7 +133,7 @@ def plot(
     file_format: str | None,
     in_terminal: bool,
     as_json: bool,
-    **asked: Any,
+    **flags: Any,
 ) -> None:
     """Plot the learning curves of runs: the smoothed mean over seeds with its interval, and single runs as thin lines.
 
@@ -146,14 +146,14 @@ def plot(
     [...]}}]}]}; complete is false where not all runs extend that far.
     """
     target = _target(out, file_format, as_json, in_terminal)
-    groups = _groups(words, asked)
-    panels = _panels(groups, asked)
-    labels = _labels(asked)
+    groups = _groups(words, flags)
+    panels = _panels(groups, flags)
+    labels = _labels(flags)
     if as_json:
-        terminal.Stdout(session).json_line(_document(panels, groups, asked))
+        terminal.Stdout(session).json_line(_document(panels, groups, flags))
     if target is not None:
-        _write(target, panels, labels, not asked["no_raw"])
-        if out != "-" and not asked["quiet"]:
+        _write(target, panels, labels, not flags["no_raw"])
+        if out != "-" and not flags["quiet"]:
             terminal.say(f"Wrote {out}")
     if in_terminal or (target is None and not as_json):
         _draw(session, panels, labels)
@@ -178,29 +178,29 @@ def _target(out: str | None, file_format: str | None, as_json: bool, in_terminal
     return out, file_format or suffix
 
 
-def _groups(words: tuple[str, ...], asked: Mapping[str, Any]) -> list[Group]:
-    if not is_number_field(asked["field"]):
-        hint = suggestion(asked["field"], NUMBER_FIELDS)
-        raise ConfigError(f"--field: {asked['field'][:100]!r} is not a numeric field of a result.{hint}")
-    runs = run_options.open_runs(words, asked["local_dirs"])
-    return run_groups.group(runs, asked["by"], _given_labels(words, asked))
+def _groups(words: tuple[str, ...], flags: Mapping[str, Any]) -> list[Group]:
+    if not is_number_field(flags["field"]):
+        hint = suggestion(flags["field"], NUMBER_FIELDS)
+        raise ConfigError(f"--field: {flags['field'][:100]!r} is not a numeric field of a result.{hint}")
+    runs = run_options.open_runs(words, flags["local_dirs"])
+    return run_groups.group(runs, flags["by"], _given_labels(words, flags))
 
 
-def _given_labels(words: tuple[str, ...], asked: Mapping[str, Any]) -> dict[str, Any] | None:
+def _given_labels(words: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return {path of a run: what --label calls it}, None without --label. Raises ConfigError unless each RUN has one."""
-    labels = asked["labels"]
+    labels = flags["labels"]
     if not labels:
         return None
     if len(labels) != len(words):
         raise ConfigError(f"--label: {len(labels)} for {len(words)} RUNs. Give one for each RUN, in their order.")
     named = {}
     for word, label in zip(words, labels, strict=True):
-        for run in run_options.open_runs([word], asked["local_dirs"]):
+        for run in run_options.open_runs([word], flags["local_dirs"]):
             named.setdefault(run.path, label)
     return named
 
 
-def _panels(groups: Sequence[Group], asked: Mapping[str, Any]) -> list[Panel]:
+def _panels(groups: Sequence[Group], flags: Mapping[str, Any]) -> list[Panel]:
     from drl_cli.analysis import curves
     from drl_cli.runs.loggers.truncate_tables import read_rows
 
@@ -208,24 +208,24 @@ def _panels(groups: Sequence[Group], asked: Mapping[str, Any]) -> list[Panel]:
     for one in groups:
         lines = []
         for run in one.runs:
-            x, y = curves.points(read_rows(run.path), asked["field"], asked["over"])
+            x, y = curves.points(read_rows(run.path), flags["field"], flags["over"])
             if len(x):
                 lines.append(curves.Line(str(run.path), run.seed, x, y))
-                goals.setdefault(one.env, set()).add(_goal(run, asked["field"]))
+                goals.setdefault(one.env, set()).add(_goal(run, flags["field"]))
             else:
                 empty.append(run.id)
         if lines:
             panels.setdefault(one.env, []).append(curves.Bundle(one.label, lines))
     if empty:
         terminal.say(
-            f"Skipped, because they have no value of {asked['field']} over {asked['over']}: {', '.join(empty)}"
+            f"Skipped, because they have no value of {flags['field']} over {flags['over']}: {', '.join(empty)}"
         )
     if not panels:
-        raise RunFolderError(f"none of these runs has a value of {asked['field']} over {asked['over']} yet.")
+        raise RunFolderError(f"none of these runs has a value of {flags['field']} over {flags['over']} yet.")
     made = []
     for env, bundles in panels.items():
         (goal, *others) = goals[env]
-        made.append(curves.panel(env, bundles, asked["smooth"], asked["band"], None if others else goal))
+        made.append(curves.panel(env, bundles, flags["smooth"], flags["band"], None if others else goal))
     return made
 
 
@@ -235,16 +235,16 @@ def _goal(run: Run, field: str) -> float | None:
     return next((goal for goal in goals if isinstance(goal, (int, float))), None)
 
 
-def _labels(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _labels(flags: Mapping[str, Any]) -> dict[str, Any]:
     from drl_cli.analysis import curves
 
-    band = curves.BANDS[asked["band"]]
+    band = curves.BANDS[flags["band"]]
     notes = [f"band: {band} over seeds"] if band else []
-    notes += [f"smoothed over {asked['smooth']:.1%} of each curve"] if asked["smooth"] else []
+    notes += [f"smoothed over {flags['smooth']:.1%} of each curve"] if flags["smooth"] else []
     return {
-        "x": curves.AXES[asked["over"]][2],
-        "y": Y_LABELS.get(asked["field"], asked["field"].rpartition("/")[2]),
-        "title": asked["title"],
+        "x": curves.AXES[flags["over"]][2],
+        "y": Y_LABELS.get(flags["field"], flags["field"].rpartition("/")[2]),
+        "title": flags["title"],
         "band": "; ".join(notes),
     }
 
@@ -283,9 +283,9 @@ def _draw(session: Session, panels: Sequence[Panel], labels: Mapping[str, str]) 
             output.line(line)
 
 
-def _document(panels: Sequence[Panel], groups: Sequence[Group], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _document(panels: Sequence[Panel], groups: Sequence[Group], flags: Mapping[str, Any]) -> dict[str, Any]:
     algorithms = {(one.env, one.label): one.algorithm for one in groups}
-    told = []
+    panel_entries = []
     for panel in panels:
         entries = []
         for bundle in panel.bundles:
@@ -300,5 +300,5 @@ def _document(panels: Sequence[Panel], groups: Sequence[Group], asked: Mapping[s
                     "mean": {**mean, "complete": bundle.complete.tolist()},
                 }
             )
-        told.append({"env": panel.env, "goal": panel.goal, "groups": entries})
-    return {**{name: asked[name] for name in ("field", "over", "smooth", "band")}, "panels": told}
+        panel_entries.append({"env": panel.env, "goal": panel.goal, "groups": entries})
+    return {**{name: flags[name] for name in ("field", "over", "smooth", "band")}, "panels": panel_entries}

@@ -10,7 +10,7 @@ import os
 import random
 import re
 import sys
-from collections.abc import Generator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,9 @@ from drl_cli.cli import group, options, played, rllib_options, run_options, shel
 from drl_cli.errors import EnvError, InputError
 
 if TYPE_CHECKING:
-    from drl_cli.analysis.play import Episode
     from drl_cli.analysis.episode_file import BatchFile
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.analysis.play import EpisodeFile
+    from drl_cli.analysis.play import Episode, EpisodeFile
     from drl_cli.cli.played import EpisodeJson, EpisodeLines
     from drl_cli.cli.terminal import Session, Stdout
     from drl_cli.envs.video import Video
@@ -126,7 +125,7 @@ _rollout_options = options.apply(
 @click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=shell_words.runs)
 @_rollout_options
 @click.pass_obj
-def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **asked: Any) -> None:
+def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags: Any) -> None:
     """Play CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     A line of --out is {"format": "drl-episodes-1", "env", "episode", "seed", "obs", "action", "reward", "terminated",
@@ -140,57 +139,57 @@ def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **asked
     {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
     "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null if no episode was completed.
     """
-    mode = _render_mode(asked["render"], asked["video_dir"])
-    _check_output(asked)
+    mode = _render_mode(flags["render"], flags["video_dir"])
+    _check_output(flags)
     options.import_modules(imports)
     from drl_cli.analysis import play
     from drl_cli.analysis.loaded_checkpoint import open_subject
 
     subject = open_subject(
         run_options.place(checkpoint),
-        asked["env"],
-        options.typed_object(asked["config"], "--config"),
-        asked["latest"],
+        flags["env"],
+        options.typed_object(flags["config"], "--config"),
+        flags["latest"],
         "drl rollout",
     )
-    options.check_run(asked["run"], [subject])
+    options.check_run(flags["run"], [subject])
     _check_render_mode(subject, mode)
-    seed = asked["seed"] if asked["seed"] is not None else random.SystemRandom().randrange(2**31)
-    if not asked["quiet"]:
-        _say_what_plays(subject, asked["explore"], seed)
+    seed = flags["seed"] if flags["seed"] is not None else random.SystemRandom().randrange(2**31)
+    if not flags["quiet"]:
+        _say_what_plays(subject, flags["explore"], seed)
     output = terminal.Stdout(session)
-    kept = asked["out"] and _kept(asked["out"], play, subject, output)
+    kept = flags["out"] and _kept(flags["out"], play, subject, output)
     player = play.Player(
         subject.policy,
         lambda: subject.make_env(mode),
-        explore=asked["explore"],
-        recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed, asked["quiet"]),
-        keep=kept and _to_keep(asked, play),
+        explore=flags["explore"],
+        recorder=flags["video_dir"] and _recorder(flags["video_dir"], subject, seed, flags["quiet"]),
+        keep=kept and _to_keep(flags, play),
         fresh=subject.fresh_envs and mode != "human",  # a window would close and open
         frames=subject.frames,
     )
-    episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
-    limits = play.Limits(episodes, asked["steps"], subject.horizon, asked["max_steps"] or subject.max_steps)
-    progress = asked["track_progress"] and ProgressFile(asked["out"], limits)
-    told = (
-        played.EpisodeJson(output, subject, asked["explore"])
-        if asked["as_json"]
-        else played.EpisodeLines(output, asked["out"] == "-")
+    episodes = flags["episodes"] or (None if flags["steps"] else DEFAULT_EPISODES)
+    limits = play.Limits(episodes, flags["steps"], subject.horizon, flags["max_steps"] or subject.max_steps)
+    progress = flags["track_progress"] and ProgressFile(flags["out"], limits)
+    printer = (
+        played.EpisodeJson(output, subject, flags["explore"])
+        if flags["as_json"]
+        else played.EpisodeLines(output, flags["out"] == "-")
     )
-    _play(player.play(limits, seed), [taker for taker in (kept, progress) if taker], told)
+    _play(player.play(limits, seed), [writer for writer in (kept, progress) if writer], printer)
 
 
-def _check_output(asked: Mapping[str, Any]) -> None:
+def _check_output(flags: Mapping[str, Any]) -> None:
     """Raise InputError for output options that cannot be combined."""
     for name in ("save_info", "track_progress"):
-        if asked[name] and not asked["out"]:
+        if flags[name] and not flags["out"]:
             raise InputError(f"--{name.replace('_', '-')} needs --out FILE.")
-    if asked["out"] == "-" and (asked["as_json"] or asked["track_progress"]):
-        other = "--json" if asked["as_json"] else "--track-progress"
+    if flags["out"] == "-" and (flags["as_json"] or flags["track_progress"]):
+        other = "--json" if flags["as_json"] else "--track-progress"
         raise InputError(f"--out - and {other} cannot be combined. Give --out a file.")
-    if asked["out"] and asked["out"].lower().endswith(PICKLES):
-        terminal.say(f"--out {asked['out']}: written as JSON lines; a pickle can run code when it is read.")
-    if asked["save_info"] and _is_batches(asked["out"]):
+    if flags["out"] and flags["out"].lower().endswith(PICKLES):
+        terminal.say(f"--out {flags['out']}: written as JSON lines; a pickle can run code when it is read.")
+    if flags["save_info"] and _is_batches(flags["out"]):
         raise InputError("--save-info: RLlib's sample batches hold no infos. Give --out a name that ends in .jsonl.")
 
 
@@ -207,11 +206,11 @@ def _kept(out: str, playing: ModuleType, subject: Subject, output: Stdout) -> Ba
     return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
-def _to_keep(asked: Mapping[str, Any], playing: ModuleType) -> str:
+def _to_keep(flags: Mapping[str, Any], playing: ModuleType) -> str:
     """Return what of each episode the file of --out takes."""
-    if _is_batches(asked["out"]):
+    if _is_batches(flags["out"]):
         return playing.CHOICES
-    return playing.INFOS if asked["save_info"] else playing.STEPS
+    return playing.INFOS if flags["save_info"] else playing.STEPS
 
 
 def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
@@ -224,25 +223,27 @@ def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
 
 
 def _play(
-    episodes: Generator[Episode, None, None], takers: Sequence[BatchFile | EpisodeFile | ProgressFile], told: EpisodeLines | EpisodeJson
+    episodes: Generator[Episode, None, None],
+    writers: Sequence[BatchFile | EpisodeFile | ProgressFile],
+    printer: EpisodeLines | EpisodeJson,
 ) -> None:
     """Go through the episodes, hand each on, and end with the summary, also when Ctrl-C cuts it short."""
     complete = []
     try:
         for episode in episodes:
-            told.add(episode)
-            for taker in takers:
-                taker.add(episode)
+            printer.add(episode)
+            for writer in writers:
+                writer.add(episode)
             if episode.complete:
                 complete.append(episode)
     except KeyboardInterrupt:
-        told.end(complete)
+        printer.end(complete)
         raise
     finally:
         episodes.close()
-        for taker in takers:
-            taker.close()
-    told.end(complete)
+        for writer in writers:
+            writer.close()
+    printer.end(complete)
 
 
 def _render_mode(render: bool, video_dir: str | None) -> str | None:

@@ -21,7 +21,7 @@ SHORTEST_ENV = 12
 
 def search_facts(search: Search) -> dict[str, str]:
     """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
-    told = (
+    names = (
         "id",
         "experiment",
         "algorithm",
@@ -35,7 +35,7 @@ def search_facts(search: Search) -> dict[str, str]:
         "best",
         "best_run",
     )
-    facts = {"path": str(search.path), **{name: getattr(search, name) for name in told}}
+    facts = {"path": str(search.path), **{name: getattr(search, name) for name in names}}
     return facts | {
         "runs": [run.id for run in search.runs],
         "timesteps_total": search.steps,

@@ -64,22 +64,22 @@ def rm(
     roots, wanted = run_options.roots(local_dirs), run_options.wanted(**filters)
     if not words and wanted.is_empty:
         raise InputError("Which runs? Name them (drl runs shows their ids), or filter: --state died, --older-than 7d.")
-    doomed, spared = _choose(words, wanted, roots, keep_best)
-    if doomed and not quiet:
-        for line in run_table.table(doomed, terminal.rich_console(sys.stderr, session)):
+    chosen_runs, spared = _choose(words, wanted, roots, keep_best)
+    if chosen_runs and not quiet:
+        for line in run_table.table(chosen_runs, terminal.rich_console(sys.stderr, session)):
             terminal.say(line)
     for run, reason in spared:
         if not quiet:
             terminal.say(f"Spared: {run.path} {reason}")
-    if doomed and not (dry_run or yes) and not _is_agreed(doomed):
+    if chosen_runs and not (dry_run or yes) and not _is_agreed(chosen_runs):
         terminal.say("Nothing was removed.")
         return
-    removed = [(run, run.size if dry_run else _remove(run, roots)) for run in doomed]
+    removed = [(run, run.size if dry_run else _remove(run, roots)) for run in chosen_runs]
     freed = sum(size for _, size in removed)
     if as_json:
-        told = [{"path": str(run.path), "size": size} for run, size in removed]
+        removed_entries = [{"path": str(run.path), "size": size} for run, size in removed]
         kept = [{"path": str(run.path), "reason": reason} for run, reason in spared]
-        document = {"removed": told, "spared": kept, "freed": freed, "dry_run": dry_run}
+        document = {"removed": removed_entries, "spared": kept, "freed": freed, "dry_run": dry_run}
         terminal.Stdout(session, keep_going=True).json_line(document)
     elif not quiet:
         verb = "Would free" if dry_run else "Freed"
@@ -103,19 +103,19 @@ def _choose(
     if words and refused:
         more = "" if len(refused) == len(chosen) else " Nothing was removed."
         raise InputError("; ".join(refused) + "." + more)
-    doomed = [run for run, reason in problems if reason is None]
+    chosen_runs = [run for run, reason in problems if reason is None]
     spared = [(run, reason) for run, reason in problems if reason]
     if keep_best:
-        left = remove.keep_best(doomed, keep_best)
-        spared += [(run, "is among the best") for run in doomed if run not in left]
-        doomed = left
-    return doomed, spared
+        left = remove.keep_best(chosen_runs, keep_best)
+        spared += [(run, "is among the best") for run in chosen_runs if run not in left]
+        chosen_runs = left
+    return chosen_runs, spared
 
 
-def _is_agreed(doomed: Sequence[Run]) -> bool:
-    """Ask whether ``doomed`` may be removed. Raises InputError where stdin is not a terminal."""
-    size = figures.size(sum(run.size for run in doomed))
-    text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
+def _is_agreed(chosen_runs: Sequence[Run]) -> bool:
+    """Ask whether ``chosen_runs`` may be removed. Raises InputError where stdin is not a terminal."""
+    size = figures.size(sum(run.size for run in chosen_runs))
+    text = f"Remove {'this run' if len(chosen_runs) == 1 else f'these {len(chosen_runs)} runs'} ({size})?"
     if not sys.stdin.isatty():
         raise InputError(f"{text} Not a terminal: pass --yes, or look first with --dry-run.")
     return click.confirm(text, err=True)

@@ -193,8 +193,8 @@ def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text
 
 def _slowest(now: Mapping[str, Any], width: int, plain: bool, most: int) -> list[Text]:
     """Return the rows, at most ``most``, that name the bottleneck."""
-    told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
-    return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
+    lines = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
+    return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(lines)]
 
 
 def _episodes(view: RunView, now: Mapping[str, Any]) -> list[Part]:
@@ -262,11 +262,11 @@ def _notices(view: RunView, width: int, space: int, plain: bool) -> list[Text]:
     """Return the lines of the newest notices that fit into ``space``, each wrapped to at most ``NOTICE_LINES``."""
     lines = []
     for seconds, text, kind in reversed(view.notices):
-        told = _wrapped(text, width - 9, NOTICE_LINES if space - len(lines) >= NOTICE_LINES else 1, plain)
-        if len(lines) + len(told) > space:
+        wrapped = _wrapped(text, width - 9, NOTICE_LINES if space - len(lines) >= NOTICE_LINES else 1, plain)
+        if len(lines) + len(wrapped) > space:
             break
-        block = [Text(no_wrap=True) for _ in told]
-        for number, (line, part) in enumerate(zip(block, told, strict=True)):
+        block = [Text(no_wrap=True) for _ in wrapped]
+        for number, (line, part) in enumerate(zip(block, wrapped, strict=True)):
             line.append(f"{figures.clock(seconds):>7}  " if number == 0 else " " * 9, style="dim")
             line.append(part, style=TONES.get(kind, ""))
         lines = block + lines

@@ -49,26 +49,26 @@ def run(
     session: Session,
     config_file: str | None,
     flags: Mapping[str, Any],
-    wishes: Mapping[str, Any],
+    search_flags: Mapping[str, Any],
     output: tuple[bool, bool, bool],
 ) -> int | None:
     """Run the requested search and return its exit code; None where a single run is requested.
 
-    ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
+    ``flags`` as ``experiments.spec`` lists them, ``search_flags`` as ``experiments.search_spec`` does; ``output``: (json,
     quiet, verbose).
     """
     from drl_cli.experiments import search_spec
 
-    record = to_resume(flags, wishes)
+    record = to_resume(flags, search_flags)
     if record:
         return SearchRun(session, *output).resume(record)
     if flags.get("resume"):
         return None
-    found = search_spec.asked(config_file, flags, wishes)
+    found = search_spec.asked(config_file, flags, search_flags)
     return None if found is None else SearchRun(session, *output).start(found)
 
 
-def to_resume(flags: Mapping[str, Any], wishes: Mapping[str, Any]) -> Path | None:
+def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path | None:
     """Return the record of the search that ``--resume`` means, or None where it means a run or is not there.
 
     Without a name it is what was started last, of the experiment's unfinished searches and runs. Raises InputError.
@@ -81,7 +81,7 @@ def to_resume(flags: Mapping[str, Any], wishes: Mapping[str, Any]) -> Path | Non
     else:
         path = Path(target).expanduser()
         path = path if path.suffix == ".json" and path.name.startswith("search_") else None
-    given = [name for name, value in {**flags, **wishes}.items() if value and name not in KEPT]
+    given = [name for name, value in {**flags, **search_flags}.items() if value and name not in KEPT]
     if path is not None and given:
         raise ConfigError(f"--{given[0].replace('_', '-')}: a resumed search keeps its settings. Leave it out.")
     return path
@@ -165,10 +165,10 @@ class SearchRun:
 
     def _listen(self, kind: str, fields: Mapping[str, Any]) -> None:
         if kind == "trial" and self._as_json and fields["state"] != "pending":
-            told = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
-            told |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
+            line = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
+            line |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
             with contextlib.redirect_stdout(self._stdout):
-                self._output.json_line(told)
+                self._output.json_line(line)
 
     def _close(self, outcome: Outcome, record: Record, view: SearchView) -> None:
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}

@@ -39,12 +39,12 @@ class SearchView:
         """Return ``"2 running, 3 waiting, 1 finished"``; of the best that are trained again, ``"; again: 1 running"``."""
         first = [trial["state"] for trial in self.trials.values() if "rescore" not in trial["point"]]
         again = [trial["state"] for trial in self.trials.values() if "rescore" in trial["point"]]
-        told = self._counted(first, max(0, self.data["num_trials"] - len(first)) if self.data["search"] else 0)
-        return f"{told}; retrained: {self._counted(again)}" if again else told
+        counted = self._counted(first, max(0, self.data["num_trials"] - len(first)) if self.data["search"] else 0)
+        return f"{counted}; retrained: {self._counted(again)}" if again else counted
 
     def _counted(self, states: Sequence[str], more: int = 0) -> str:
-        told = {state: states.count(state) + (more if state == "pending" else 0) for state in ORDER}
-        return ", ".join(f"{count} {SHOWN_STATE.get(state, state)}" for state, count in told.items() if count)
+        counts = {state: states.count(state) + (more if state == "pending" else 0) for state in ORDER}
+        return ", ".join(f"{count} {SHOWN_STATE.get(state, state)}" for state, count in counts.items() if count)
 
     def names(self) -> list[str]:
         """Return the searched keys in the order in which they were given."""

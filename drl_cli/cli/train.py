@@ -74,38 +74,38 @@ def train(
     """
     preset = train_options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
-    wishes = {name: flags.pop(name) for name in train_options.SEARCH_NAMES}
+    search_flags = {name: flags.pop(name) for name in train_options.SEARCH_NAMES}
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
     flags["restore"] = flags["restore"] and run_options.place(flags["restore"], [flags["local_dir"]])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
-        return _plan(session, config_file, flags, wishes, (as_json, quiet))
-    many = search.run(session, config_file, flags, wishes, (as_json, quiet, verbose))
+        return _plan(session, config_file, flags, search_flags, (as_json, quiet))
+    many = search.run(session, config_file, flags, search_flags, (as_json, quiet, verbose))
     if many is not None:
         return many
-    spec, told = _spec(config_file, flags)
-    return Show(session, as_json, quiet, verbose, imports).run(spec, told)
+    spec, reported = _spec(config_file, flags)
+    return Show(session, as_json, quiet, verbose, imports).run(spec, reported)
 
 
 def _plan(
     session: Session,
     config_file: str | None,
     flags: Mapping[str, Any],
-    wishes: Mapping[str, Any],
+    search_flags: Mapping[str, Any],
     output: tuple[bool, bool],
 ) -> int:
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
     from drl_cli.checks import run_plan
     from drl_cli.experiments import search_spec
 
-    found = search_spec.asked(config_file, flags, wishes)
+    found = search_spec.asked(config_file, flags, search_flags)
     if found is not None:
         spec, trials = run_plan.largest(found)
         notices = found.notices
     else:
-        (spec, told), trials = _spec(config_file, flags), None
-        notices = [fields["text"] for kind, fields in told if kind in ("notice", "warning")]
+        (spec, reported), trials = _spec(config_file, flags), None
+        notices = [fields["text"] for kind, fields in reported if kind in ("notice", "warning")]
     for text in notices:
         terminal.say(text)
     return plan.show(session, spec, trials, *output)
@@ -134,12 +134,12 @@ def _resumed(word: str | None, local_dirs: Sequence[str | None]) -> str | None:
 
 def _spec(config_file: str | None, flags: Mapping[str, Any]) -> tuple[ExperimentSpec, list[tuple[Any, Any]]]:
     """Return the requested spec and the events reported while it was read. Several specs would be a search."""
-    told = []
-    unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
+    reported = []
+    unsubscribe = events.subscribe(lambda kind, fields: reported.append((kind, fields)))
     try:
         from drl_cli.experiments import spec
 
-        return (spec.from_file(config_file, flags)[0] if config_file else spec.from_flags(flags)), told
+        return (spec.from_file(config_file, flags)[0] if config_file else spec.from_flags(flags)), reported
     finally:
         unsubscribe()
 
@@ -159,8 +159,8 @@ class Show:
         self._diversion = terminal.Diversion()
         self._finished = None  # fields of that event
 
-    def run(self, spec: ExperimentSpec, told: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> int:
-        """Run one experiment and return its exit code; ``told``: events that came before it could be watched."""
+    def run(self, spec: ExperimentSpec, reported: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> int:
+        """Run one experiment and return its exit code; ``reported``: events that came before it could be watched."""
         view = _view_of(spec)
         if spec.log_format == "json":  # what libraries write is not JSON
             self._session.raw_log = "stderr.log"
@@ -169,7 +169,7 @@ class Show:
         request.before_exit(lambda *_: self._last_word(watcher))
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
         try:
-            for kind, fields in told:
+            for kind, fields in reported:
                 watcher(kind, fields)
             from drl_cli.experiments import run
 
@@ -203,11 +203,11 @@ class Show:
         """Say how the run ended, right before the process ends without coming back to ``run``."""
         watcher.abandon()
         self._diversion.end()
-        told = self._finished
-        terminal.say(f"Interrupted: {told['text'] if told else 'nothing had started'}")
-        if told and self._as_json:
+        reported = self._finished
+        terminal.say(f"Interrupted: {reported['text'] if reported else 'nothing had started'}")
+        if reported and self._as_json:
             names = ("state", "exit_code", "text", "run", "final", "best")
-            self._output.json_line({"finished": {name: told[name] for name in names}})
+            self._output.json_line({"finished": {name: reported[name] for name in names}})
 
     def _close(self, outcome: Outcome, view: RunView, made: Exports) -> None:
         if outcome.exit_code and outcome.exit_code not in endings.INTERRUPTED:
@@ -215,8 +215,8 @@ class Show:
         found = {"run": outcome.run_folder, "final": outcome.final, "best": outcome.best}
         paths = {name: path and str(path) for name, path in found.items()}
         if self._as_json:
-            told = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
-            self._output.json_line({"finished": {**told, **paths, **made.paths()}})
+            reported = {"state": outcome.state, "exit_code": outcome.exit_code, "text": outcome.text}
+            self._output.json_line({"finished": {**reported, **paths, **made.paths()}})
         elif not self._quiet:
             ending = RunEnding(outcome.state, outcome.text, str(outcome.run_folder), paths["final"], paths["best"])
             for line in [*summary(ending, view, self._imports), *made.lines()]:

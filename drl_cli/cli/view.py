@@ -180,9 +180,11 @@ class RunView:
         known = (self.evaluation or {}).get("training_iteration")
         if number is None or (known is not None and known >= number):
             return
-        told = {name: held.get(name) for name in ("training_iteration", "timesteps_total", "episode_reward_mean")}
+        known_fields = {
+            name: held.get(name) for name in ("training_iteration", "timesteps_total", "episode_reward_mean")
+        }
         more = {"episodes": held.get("episodes_this_iter"), "confirmed": held.get("confirmed_reward_mean")}
-        self.evaluation = told | more | {"seconds": seconds}
+        self.evaluation = known_fields | more | {"seconds": seconds}
 
     def _take_history(self, fields: Mapping[str, Any], seconds: float) -> None:
         for steps, value in fields["rewards"]:

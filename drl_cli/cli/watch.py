@@ -156,14 +156,14 @@ def _close(session: Session, run: Run, ended: Mapping[str, Any], as_json: bool) 
         "final": last and str(run.path / last),
         "best": run.best_checkpoint and str(run.path / run.best_checkpoint),
     }
-    told = {"state": ended["state"], "text": ended.get("text") or "", "exit_code": ended.get("exit_code")}
+    facts = {"state": ended["state"], "text": ended.get("text") or "", "exit_code": ended.get("exit_code")}
     output = terminal.Stdout(session)
     if as_json:
-        output.json_line({"finished": {**told, **paths}})
+        output.json_line({"finished": {**facts, **paths}})
         return
-    if told["state"] not in ("finished", "interrupted"):
-        terminal.say(f"The run {told['state']}: {told['text']}", session, "red")
-    ending = RunEnding(told["state"], told["text"], str(run.path), paths["final"], paths["best"])
+    if facts["state"] not in ("finished", "interrupted"):
+        terminal.say(f"The run {facts['state']}: {facts['text']}", session, "red")
+    ending = RunEnding(facts["state"], facts["text"], str(run.path), paths["final"], paths["best"])
     for line in summary(ending, view_of(run), run.params.get("imports") or ()):
         output.line(line)
 

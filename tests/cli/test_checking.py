@@ -124,7 +124,7 @@ def test_env_check_of_an_unknown_id_is_bad_input(drl):
 
 def planned(monkeypatch, **over):
     real = run_plan.plan
-    monkeypatch.setattr(run_plan, "plan", lambda spec, said, trials: {**real(spec, False, trials=trials), **over})
+    monkeypatch.setattr(run_plan, "plan", lambda spec, progress, trials: {**real(spec, False, trials=trials), **over})
 
 
 def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):
