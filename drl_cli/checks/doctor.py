@@ -16,7 +16,9 @@ from drl_cli.checks.findings import FAIL, NOTE, Finding
 SIDE_BY_SIDE = 2  # heavy imports at once
 
 
-def examine(results_folder: Path, quick: bool = False, progress: Callable = lambda what: None) -> list[Finding]:
+def examine(
+    results_folder: Path, quick: bool = False, progress: Callable[[str], object] = lambda what: None
+) -> list[Finding]:
     """Return all Findings. ``results_folder``: where runs go. ``quick``: without loading heavy libraries.
 
     ``progress(name)`` is called before something that takes a while.
@@ -41,7 +43,7 @@ def examine(results_folder: Path, quick: bool = False, progress: Callable = lamb
     return findings
 
 
-def isolated(name: str, probe: Callable) -> list[Finding]:
+def isolated(name: str, probe: Callable[[], list[Finding]]) -> list[Finding]:
     """Return what ``probe()`` finds; a probe that breaks is a finding itself."""
     try:
         return probe()

@@ -74,10 +74,10 @@ def _newest(ids: Sequence[str], every_version: bool) -> list[str]:
 
 def looked_at(
     ids: Sequence[str],
-    imports: Sequence[str] | tuple[str, ...] = (),
+    imports: Sequence[str] = (),
     env_config: Mapping[str, Any] | None = None,
     limit_s: float = LIMIT_S,
-) -> Iterator:
+) -> Iterator[dict[str, Any]]:
     """Yield for each of ``ids`` what ``checks.env_probe`` says of it; {"id", "error"} for one that crashed or hung."""
     waiting = list(ids)
     while waiting:

@@ -33,7 +33,9 @@ SILENCE_S = 60.0  # for any stage to say something
 OTHER = "drl_cli.checks.env_trace"
 
 
-def check(env_id: str, question: Mapping[str, Any], progress: Callable = lambda stage: None) -> dict[str, Any]:
+def check(
+    env_id: str, question: Mapping[str, Any], progress: Callable[[str], object] = lambda stage: None
+) -> dict[str, Any]:
     """Return the report of an environment that ``envs.resolve`` knows: {"id", "findings", …}, see ``drl env check``.
 
     ``question``: dict(env_config, imports, seed, episodes, seconds). ``progress(text)`` is called as stages begin.

@@ -6,7 +6,7 @@ The error of a library is reported with the most likely cure; one that crashes i
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
 from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
@@ -93,7 +93,7 @@ PROBES = (
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 
 
-def attempt(trial: LibraryProbe) -> tuple[Finding, dict[str, str] | None]:
+def attempt(trial: LibraryProbe) -> tuple[Finding, dict[str, Any] | None]:
     """Return (Finding, answer or None) of one LibraryProbe."""
     state = FAIL if trial.is_needed else NOTE
     # Warnings of a library are not findings; what it raises is the last line it prints.

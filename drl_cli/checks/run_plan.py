@@ -18,6 +18,7 @@ from drl_cli.checks import run_time
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.config.sections.iteration import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.config.sections.resources import total
 from drl_cli.envs import make
 from drl_cli.extras import load
@@ -46,7 +47,10 @@ class Trials:
 
 
 def plan(
-    spec: ExperimentSpec, probe: bool = True, progress: Callable = lambda text: None, trials: Trials | None = None
+    spec: ExperimentSpec,
+    probe: bool = True,
+    progress: Callable[[str], object] = lambda text: None,
+    trials: Trials | None = None,
 ) -> dict[str, Any]:
     """Return the plan of an ExperimentSpec as plain data, see ``drl train --plan``.
 
@@ -90,7 +94,7 @@ def plan(
     return document
 
 
-def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, float], trials: Trials | None) -> dict[str, Any]:
+def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, Any], trials: Trials | None) -> dict[str, Any]:
     """Return what ``run_time.expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
     if trials is None:
         return run_time.expected(row, spec.config, spec.stop, probe, machine.cores())
@@ -172,7 +176,7 @@ def _disk(
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return (dict, Findings): a checkpoint, how many are kept, and room for them."""
     config, iterations, count = spec.config, _iterations(spec), trials.count if trials else 1
-    stored = memory["replay"] if getattr(config, "store_buffer_in_checkpoints", False) else 0
+    stored = memory["replay"] if isinstance(config, BufferKeys) and config.store_buffer_in_checkpoints else 0
     stored //= max(1, trials.at_once) if trials else 1
     periodic = 0
     if spec.checkpoint_freq:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
+from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Trainer
 
 if TYPE_CHECKING:
-    from drl_cli.algorithms.sac import SACConfig
+    from drl_cli.config.sections.common import CommonKeys
 
 SMALL = {
     "num_workers": 0,
@@ -35,13 +36,13 @@ LONGEST_S = 60.0  # for TensorFlow to be loaded and its graph to be compiled
 LEAST_UPDATES = 3  # calls of the learner that are worth a rate
 
 
-def smaller(config: SACConfig, shape: Sequence[int]) -> SACConfig:
+def smaller(config: CommonKeys, shape: Sequence[int]) -> CommonKeys:
     """Return the config of the probe: ``config`` in one process, with a replay that is soon learnt from.
 
     ``shape``: of an observation.
     """
-    over = {name: value for name, value in SMALL.items() if name in type(config).model_fields}
-    if hasattr(config, "learning_starts"):
+    over: dict[str, Any] = {name: value for name, value in SMALL.items() if name in type(config).model_fields}
+    if isinstance(config, BufferKeys):
         fragment = config.num_envs_per_worker * config.rollout_fragment_length
         over["learning_starts"] = min(config.learning_starts, FRAGMENTS * fragment)
         if len(shape) == 3:
@@ -50,7 +51,7 @@ def smaller(config: SACConfig, shape: Sequence[int]) -> SACConfig:
     return config.model_copy(update=over)
 
 
-def measure(trainer: Trainer, seconds: float, clock: Callable = time.perf_counter) -> dict[str, Any]:
+def measure(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
     """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
     loop, began, ready = trainer.loop, clock(), None
     while True:

@@ -47,7 +47,7 @@ def probed(spec: ExperimentSpec) -> tuple[dict[str, Any] | None, Finding | None]
 
 
 def expected(
-    row: Algorithm, config: CommonKeys, stop: Mapping[str, int], probe: Mapping[str, Any], cores: int
+    row: Algorithm, config: CommonKeys, stop: Mapping[str, float], probe: Mapping[str, Any], cores: int
 ) -> dict[str, Any]:
     """Return {"seconds", "env_steps", "bound_by", "parts", "how", "is_least"} of a run to its stop rules.
 
@@ -84,7 +84,7 @@ def expected(
     return estimate | {"is_least": not probe["updates_per_s"]}
 
 
-def _bound(config: CommonKeys, stop: Mapping[str, int]) -> tuple[str | None, int | None]:
+def _bound(config: CommonKeys, stop: Mapping[str, float]) -> tuple[str | None, float | None]:
     """Return (stop rule, env steps until it comes), (rule, None) for one of time, (None, None) where none is sure."""
     found = []
     if "timesteps_total" in stop:
@@ -101,13 +101,13 @@ def _start(config: CommonKeys, probe: Mapping[str, Any]) -> float:
     return start + (RAY_START_S if assembly.needs_ray(config) else 0.0)
 
 
-def _updates(row: Algorithm, config: CommonKeys, steps: int, probe: Mapping[str, float]) -> float:
+def _updates(row: Algorithm, config: CommonKeys, steps: float, probe: Mapping[str, Any]) -> float:
     if table.learns_from_replay(row) and isinstance(config, BufferKeys):
         return max(0.0, steps - config.learning_starts) * intensity(config) / config.train_batch_size
     return steps * (probe["updates_per_env_step"] or 0.0)
 
 
-def _evaluating(config: CommonKeys, steps: int, probe: Mapping[str, Any]) -> float:
+def _evaluating(config: CommonKeys, steps: float, probe: Mapping[str, Any]) -> float:
     """Return the seconds of evaluations. Their episodes are taken to be half way between the probe's and the time limit."""
     if not config.evaluation_interval or not probe["episode_len_mean"]:
         return 0.0

@@ -70,7 +70,7 @@ def _refuse_folder_of_runs(path: Path) -> None:
         )
 
 
-def verify(path: Path) -> Verification:
+def verify(path: Path | str) -> Verification:
     """Look at one checkpoint folder or archive and return its Verification; the replay is hashed too."""
     path = Path(path)
     try:

@@ -115,7 +115,7 @@ def _versions(versions: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
-def _of_policy(policy: Mapping[str, Any]) -> Iterator:
+def _of_policy(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     obs, action = policy["obs"], policy["action"]
     seen = "an image " if len(obs["shape"]) == 3 else ""
     seen += f"{_shape(obs['shape'])} {obs['dtype']}"
@@ -141,7 +141,7 @@ def _acts(action: Mapping[str, Any]) -> str:
     return f"MultiBinary, {action['n']} binary actions"
 
 
-def _numbers(values: tuple[float], most: int = 8) -> str:
+def _numbers(values: Sequence[float], most: int = 8) -> str:
     shown = ", ".join(f"{value:g}" for value in values[:most])
     return f"[{shown}{', …' if len(values) > most else ''}]"
 
@@ -165,7 +165,7 @@ def _replay(replay: Mapping[str, Any] | None) -> str:
     return f"{rows}{figures.size(replay['bytes'])}" + (f" in {replay['shards']} shards" if replay["shards"] > 1 else "")
 
 
-def _of_doing(can: Mapping[str, Any]) -> Iterator:
+def _of_doing(can: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The lines about what can be done with a checkpoint, the possible in one."""
     words = {"play": "play it (drl rollout)", "restore": "start a new run from it (drl train --restore)"}
     words["resume"] = "resume its run (drl train --resume)"

@@ -127,9 +127,7 @@ def _is_file(name: str, files: ModuleType) -> bool:
     return not path.exists() and name.removesuffix(".yaml") in files.shipped()
 
 
-def document(
-    left: Side, right: Side, rows: Sequence[tuple[str, float, float | object | None]], hidden: int
-) -> dict[str, Any]:
+def document(left: Side, right: Side, rows: Sequence[tuple[str, Any, Any]], hidden: int) -> dict[str, Any]:
     """Return what ``--json`` prints."""
     from drl_cli.runs.config_diff import MISSING
 
@@ -152,9 +150,7 @@ def document(
     return {**sides, "differences": differences, "hidden": hidden}
 
 
-def table(
-    left: Side, right: Side, rows: Sequence[tuple[str, Any, float | object | str]], console: Console
-) -> list[str]:
+def table(left: Side, right: Side, rows: Sequence[tuple[str, Any, Any]], console: Console) -> list[str]:
     """Return the lines of the table of ``rows`` (see ``config_diff.differences``)."""
     from rich.text import Text
 

@@ -43,7 +43,7 @@ EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, t
 EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
 
 
-def exit_code_of(call: Callable, session: Session) -> int:
+def exit_code_of(call: Callable[[], object], session: Session) -> int:
     """Run ``call()`` (which returns a code or raises), say what went wrong, and return the exit code of the process."""
     terminal.open_standard_streams(session)
     try:

@@ -120,7 +120,7 @@ def sheet(report: Mapping[str, Any], width: int, color: bool = False, quiet: boo
     return [*lines, "", f"{report['id']}: {verdict}{f', {len(warned)} to look at' if warned else ''}."]
 
 
-def _score(score: Mapping[str, float]) -> str:
+def _score(score: Mapping[str, Any]) -> str:
     pm = terminal.plus_minus(sys.stdout)
     low, high = score.get("iqm_low"), score.get("iqm_high")
     interval = "" if low is None else f" [{figures.reward(low)}, {figures.reward(high)}]"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from click.core import OptionHelpExtra
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+Decorator = Callable[[Any], Any]  # what click.option returns
 LAST_GROUP = "Output"  # where an option without a heading stands, --help among them
 
 
@@ -44,7 +45,7 @@ class GroupedOption(click.Option):
         return extra
 
 
-def option(*names: str, group: str = LAST_GROUP, **keywords: Any) -> Callable:
+def option(*names: str, group: str = LAST_GROUP, **keywords: Any) -> Decorator:
     """``click.option`` with the heading ``group`` under which the help shows it."""
     return click.option(*names, cls=GroupedOption, group=group, **keywords)
 

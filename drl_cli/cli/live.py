@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleRenderable, RenderableType
 from rich.control import Control
@@ -48,7 +48,7 @@ class LiveScreen:
         self._live = _Resizable(rich_console, self._render)
         self._live.start()
 
-    def __call__(self, kind: str, fields: Mapping[str, str], seconds: float | None = None) -> None:
+    def __call__(self, kind: str, fields: Mapping[str, Any], seconds: float | None = None) -> None:
         """Take one event of now, or of ``seconds`` on this screen's clock.
 
         A phase is drawn at once, since what follows may keep the interpreter busy.

@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
     from drl_cli.cli.group import GroupedOption
 
-Decorator = Callable[[Any], Any]  # what click.option returns
 COUNT = values.Whole(min=0)
 POSITIVE = values.Whole(min=1)
 
 
-def apply(options: Sequence[Callable]) -> Callable:
+def apply(options: Sequence[Callable]) -> group.Decorator:
     """Return a decorator that adds ``options`` to a command, so that help shows them in the order of the list."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Any) -> group.Decorator:
         for add in reversed(options):
             function = add(function)
         return function
@@ -63,7 +62,7 @@ speech_options = apply(
 )
 
 
-def run_option(heading: str) -> Callable:
+def run_option(heading: str) -> group.Decorator:
     """``--run NAME`` of commands that read a checkpoint, which records its algorithm; RLlib's commands required it."""
     return group.option(
         "--run",
@@ -76,7 +75,7 @@ def run_option(heading: str) -> Callable:
     )
 
 
-def max_steps_option(heading: str) -> Callable:
+def max_steps_option(heading: str) -> group.Decorator:
     """``--max-steps N`` of commands that play whole episodes."""
     return group.option(
         "--max-steps",
@@ -100,7 +99,7 @@ def check_run(run: str | None, subjects: Sequence[Subject]) -> None:
             raise InputError(f"--run {name}: {subject.path} was trained by {trained_by}. {hint}")
 
 
-def quiet_option(text: str = "Print only warnings and errors.") -> Decorator:
+def quiet_option(text: str = "Print only warnings and errors.") -> group.Decorator:
     """``-q``, whose help is ``text``."""
     return group.option("-q", "--quiet", is_flag=True, help=text)
 
@@ -108,14 +107,14 @@ def quiet_option(text: str = "Print only warnings and errors.") -> Decorator:
 json_option = group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
-def latest_option(heading: str) -> Decorator:
+def latest_option(heading: str) -> group.Decorator:
     """``--latest`` of commands that take a checkpoint or a run."""
     return group.option(
         "--latest", is_flag=True, group=heading, help="For a run folder, use the newest checkpoint instead of the best."
     )
 
 
-def import_option(heading: str) -> Callable:
+def import_option(heading: str) -> group.Decorator:
     """``--import MODULE``, under the heading of the command that takes it."""
     return group.option(
         "--import",

@@ -186,7 +186,7 @@ def _groups(words: tuple[str, ...], flags: Mapping[str, Any]) -> list[Group]:
     return run_groups.group(runs, flags["by"], _given_labels(words, flags))
 
 
-def _given_labels(words: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, Any] | None:
+def _given_labels(words: tuple[str, ...], flags: Mapping[str, Any]) -> dict[Path, str] | None:
     """Return {path of a run: what --label calls it}, None without --label. Raises ConfigError unless each RUN has one."""
     labels = flags["labels"]
     if not labels:

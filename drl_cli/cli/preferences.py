@@ -74,7 +74,7 @@ def file_of(environ: Mapping[str, str] = os.environ) -> Path | None:
     return there[0] if there else None
 
 
-def _options(command: click.Command) -> dict[str, Any]:
+def _options(command: click.Command) -> dict[str, click.Option]:
     """Return {long name without dashes: option} of the options of ``command`` that may have defaults."""
     found = {}
     for option in command.params:
@@ -89,10 +89,10 @@ def _options(command: click.Command) -> dict[str, Any]:
 
 def _of_file(
     words: Sequence[str],
-    options: Mapping[str, Any],
+    options: Mapping[str, click.Option],
     tables: tuple[Mapping[str, Any], Mapping[str, Any]],
     environ: Mapping[str, str],
-) -> Iterator:
+) -> Iterator[tuple[str, Any, str]]:
     """Yield (option's name, value, place) of the file: what holds for all commands first.
 
     ``tables``: the names of all commands, and those of the commands below this one.
@@ -121,7 +121,7 @@ def _of_file(
 
 
 def _unknown_at_the_top(
-    name: str, options: Mapping[str, Any], words: Sequence[str], table: Mapping[str, tuple[str, str]]
+    name: str, options: Mapping[str, click.Option], words: Sequence[str], table: Mapping[str, tuple[str, str]]
 ) -> str:
     if name in options:
         return f"this option belongs to a command. Write {' '.join(words)}: {{{name}: …}}."
@@ -130,8 +130,11 @@ def _unknown_at_the_top(
 
 
 def _of_variables(
-    words: Sequence[str], options: Mapping[str, Any], below: Mapping[str, tuple[str, str]], environ: Mapping[str, str]
-) -> Iterator:
+    words: Sequence[str],
+    options: Mapping[str, click.Option],
+    below: Mapping[str, tuple[str, str]],
+    environ: Mapping[str, str],
+) -> Iterator[tuple[str, Any, str]]:
     """Yield (option's name, value, place) of the variables: those for all commands first."""
     others = tuple(_variable("", name) + "_" for name in below)
     prefix = "DRL_" + "_".join(words).upper().replace("-", "_") + "_"
@@ -165,7 +168,7 @@ def _variable(prefix: str, name: str) -> str:
     return prefix + name.upper().replace("-", "_")
 
 
-def _refusal(name: str, command: click.Command, words: Sequence[str], options: Mapping[str, Any]) -> str:
+def _refusal(name: str, command: click.Command, words: Sequence[str], options: Mapping[str, click.Option]) -> str:
     called = f"drl {' '.join(words)}"
     names = {word.removeprefix("--") for option in command.params for word in option.opts if word.startswith("--")}
     if name in names:
@@ -173,9 +176,7 @@ def _refusal(name: str, command: click.Command, words: Sequence[str], options: M
     return f"{name[:60]} is not an option of {called}.{suggestion(name, options)}"
 
 
-def _value(
-    option: click.Option, command: click.Command, value: int | str | Sequence[int | str] | None, place: str
-) -> float | str | list[str]:
+def _value(option: click.Option, command: click.Command, value: Any, place: str) -> Any:
     """Return ``value`` as the option's own type. Raises ConfigError."""
     context = click.Context(command, **command.context_settings)
     given = value if isinstance(value, list) else [value]

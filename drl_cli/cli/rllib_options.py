@@ -18,7 +18,7 @@ from drl_cli.config.rllib.ignored_keys import GRAPHS, IDLE
 from drl_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from drl_cli.cli.group import GroupedOption
+    pass
 
 
 class Old(NamedTuple):
@@ -93,10 +93,10 @@ TABLES = {"train": TRAIN, "rollout": ROLLOUT, "evaluate": EVALUATE}
 """Command → option → Old."""
 
 
-def of(command: str) -> Callable:
+def of(command: str) -> group.Decorator:
     """Return a decorator that adds the options of ``TABLES[command]`` to a command, hidden from its help."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Any) -> Any:
         for name, old in TABLES[command].items():
             function = _option(name, old)(function)
         return function
@@ -104,13 +104,13 @@ def of(command: str) -> Callable:
     return decorate
 
 
-def _option(name: str, old: Old) -> Callable:
+def _option(name: str, old: Old) -> group.Decorator:
     kind: dict[str, Any] = {"is_flag": True} if old.takes is None else {"metavar": old.takes}
     return group.option(name, expose_value=False, hidden=True, callback=_answer(name, old), **kind)
 
 
-def _answer(name: str, old: Old) -> Callable:
-    def answer(context: click.Context, _option: GroupedOption, value: bool | None) -> None:
+def _answer(name: str, old: Old) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def answer(context: click.Context, _option: click.Parameter, value: Any) -> None:
         if value is None or value is False or context.resilient_parsing:
             return
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)

@@ -270,7 +270,7 @@ def _check_render_mode(subject: Subject, mode: str | None) -> None:
         )
 
 
-def _recorder(video_dir: str, subject: Subject, seed: int, quiet: bool) -> Callable:
+def _recorder(video_dir: str, subject: Subject, seed: int, quiet: bool) -> Callable[[int], Video]:
     """Return the function that opens the video of an episode by its number."""
     from drl_cli.envs import video
 

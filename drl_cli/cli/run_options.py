@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WHICH = "Which runs"
 
 
-def local_dir_option(heading: str = WHICH) -> Callable:
+def local_dir_option(heading: str = WHICH) -> group.Decorator:
     """``--local-dir DIR``, repeatable: the folders of results."""
     return group.option(
         "--local-dir",

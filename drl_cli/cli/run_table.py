@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from drl_cli.cli import figures, rich_tables, terminal
 
@@ -19,7 +19,7 @@ STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "fail
 SHORTEST_ENV = 12
 
 
-def search_facts(search: Search) -> dict[str, str]:
+def search_facts(search: Search) -> dict[str, Any]:
     """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
     names = (
         "id",
@@ -92,18 +92,18 @@ def table(chosen: Sequence[Run | Search], console: Console, now: float | None = 
     )
     ascii_only = not terminal.is_unicode(sys.stdout)
     for place in range(len(chosen)):
-        cells = {name: cells[place] for name, (_, _, cells) in columns.items()}
-        cells["environment"] = figures.shorten(cells["environment"], max(SHORTEST_ENV, env_width), ascii_only)
-        cells["state"] = Text(cells["state"], style=STYLES.get(cells["state"], ""))
-        grid.add_row(*cells.values())
+        texts = {name: cells[place] for name, (_, _, cells) in columns.items()}
+        texts["environment"] = figures.shorten(texts["environment"], max(SHORTEST_ENV, env_width), ascii_only)
+        state = Text(texts["state"], style=STYLES.get(texts["state"], ""))
+        grid.add_row(*(state if name == "state" else text for name, text in texts.items()))
     rich_tables.widen(console, grid)
     return rich_tables.rendered([grid], console)
 
 
-def _columns(chosen: Sequence[Run | Search], now: float) -> dict[str, Any]:
+def _columns(chosen: Sequence[Run | Search], now: float) -> dict[str, tuple[int, Literal["left", "right"], list[str]]]:
     """{heading: (rank, justify, cells)}; columns of rank 0 always show, the others in the order of their ranks."""
 
-    def cells(show: Callable) -> list[str]:
+    def cells(show: Callable[[Any], str]) -> list[str]:
         return [show(run) for run in chosen]
 
     trials = cells(lambda run: f"{run.over}/{run.trials}" if hasattr(run, "trials") else "")

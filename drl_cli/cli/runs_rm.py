@@ -89,7 +89,7 @@ def rm(
 
 def _choose(
     words: tuple[str, ...], wanted: Wanted, roots: Sequence[Path], keep_best: int | None
-) -> tuple[list[Run], list[tuple[Any, Any]]]:
+) -> tuple[list[Run], list[tuple[Run, str]]]:
     """Return (runs to remove, [(run, why it is spared)]). Raises InputError for a named run that may not be removed."""
     from drl_cli.runs import find, remove, run_summary, select
 

@@ -86,7 +86,7 @@ def _title(view: RunView, seconds: float, width: int, plain: bool) -> Group:
     return Group(head, folder)
 
 
-def _row(name: str, *parts: str | tuple[str, str]) -> Text:
+def _row(name: str, *parts: Part) -> Text:
     line = Text(no_wrap=True)
     line.append(f"{name:<{LABEL}}", style="dim")
     for part in parts:
@@ -208,7 +208,7 @@ def _episodes(view: RunView, now: Mapping[str, Any]) -> list[Part]:
     return [f"{figures.count(read['num_steps_read']):>8}", (what, ""), iteration]
 
 
-def _counter(value: int | None, per_second: float | None) -> list[Part]:
+def _counter(value: float | None, per_second: float | None) -> list[Part]:
     speed = "" if per_second is None else f"{figures.count(per_second):>10} /s"
     return [f"{figures.count(value):>8}", (speed, "dim")]
 

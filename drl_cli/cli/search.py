@@ -130,7 +130,7 @@ class SearchRun:
             notices.append(f"{name} starts from scratch: what it had compared so far was not recorded.")
         return self._run(record, notices)
 
-    def _run(self, record: Record, notices: list[Any]) -> int:
+    def _run(self, record: Record, notices: Sequence[str]) -> int:
         from drl_cli.search import run_search
 
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))

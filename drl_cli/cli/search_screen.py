@@ -43,7 +43,7 @@ class SearchLines:
         view: SearchView,
         quiet: bool = False,
         color: bool = False,
-        clock: Callable = seconds_since_start,
+        clock: Callable[[], float] = seconds_since_start,
     ) -> None:
         self.view = view
         self._stream, self._quiet, self._color, self._clock = stream, quiet, color, clock

@@ -18,12 +18,12 @@ ORDER = ("running", "paused", "pending", "finished", "stopped", "failed", "inter
 class SearchView:
     """The trials by number, from ``trial`` events; ``phase`` is the current activity, ``notices`` the latest lines."""
 
-    data: dict
+    data: Mapping[str, Any]
     title: str
     record: str
-    trials: dict = field(default_factory=dict)
+    trials: dict[int, dict[str, Any]] = field(default_factory=dict)
     phase: str = ""
-    notices: list = field(default_factory=list)
+    notices: list[tuple[float, str, str]] = field(default_factory=list)
 
     def take(self, kind: str, fields: Mapping[str, Any], seconds: float) -> None:
         """Take one event in; ``seconds`` is when it came."""
@@ -89,7 +89,7 @@ class SearchView:
         point, result = trial["point"], trial.get("result") or {}
         several = len(self.data["experiments"]) > 1
         label = f"{number}" if "rescore" not in point else f"{number} ({point['rescore']})"
-        state: str = SHOWN_STATE.get(trial["state"], trial["state"])
+        state = str(SHOWN_STATE.get(trial["state"], trial["state"]))
         if trial.get("failures"):
             state += f" x{trial['failures'] + 1}"
         values = [short(point["values"].get(name)) for name in self.names()]

@@ -100,7 +100,7 @@ def _run_of_tuned_file(name: str | None) -> str | None:
     return run_and_env(_text(path))[0] if path else None
 
 
-def one_of(words: tuple[str, ...]) -> Callable:
+def one_of(words: tuple[str, ...]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """Return what completes one of ``words``."""
     return lambda _context, _option, begun: [word for word in words if word.casefold().startswith(begun.casefold())]
 

@@ -76,6 +76,6 @@ def word_of(run_folder: os.PathLike | str) -> str:
     return path.name.rpartition("_")[2] if Path(found) == path else str(path)
 
 
-def command(*words: Path | str) -> str:
+def command(*words: object) -> str:
     """Return ``drl`` and ``words`` as they can be pasted into a shell."""
     return shlex.join(["drl", *(str(word) for word in words)])

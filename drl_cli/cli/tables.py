@@ -6,7 +6,7 @@ Used by the commands that list things. Pure functions: rows in, lines out.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +21,9 @@ MIN_LAST = 24  # columns that the last, wrapped column keeps when the table is w
 
 def grid(
     headings: Sequence[str],
-    rows: Sequence[Sequence[int | str]],
+    rows: Sequence[Sequence[object]],
     width: int,
-    right: range | tuple[int, ...] = (),
+    right: Container[int] = (),
     color: bool = False,
 ) -> list[str]:
     """Return the lines of a table: columns as wide as needed, the last one wrapped into what is left of ``width``.

@@ -153,7 +153,7 @@ class Forgiving:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def __getattr__(self, name: str) -> Callable:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
@@ -165,7 +165,7 @@ class Forgiving:
         """Flush if that is possible."""
         self._guarded(self._stream.flush)
 
-    def _guarded(self, call: Callable) -> None:
+    def _guarded(self, call: Callable[[], object]) -> None:
         try:
             call()
         except (OSError, ValueError):  # ValueError: the stream was closed

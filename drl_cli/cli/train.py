@@ -132,7 +132,9 @@ def _resumed(word: str | None, local_dirs: Sequence[str | None]) -> str | None:
     return str(record) if record else run_options.place(word, local_dirs)
 
 
-def _spec(config_file: str | None, flags: Mapping[str, Any]) -> tuple[ExperimentSpec, list[tuple[Any, Any]]]:
+def _spec(
+    config_file: str | None, flags: Mapping[str, Any]
+) -> tuple[ExperimentSpec, list[tuple[str, Mapping[str, Any]]]]:
     """Return the requested spec and the events reported while it was read. Several specs would be a search."""
     reported = []
     unsubscribe = events.subscribe(lambda kind, fields: reported.append((kind, fields)))
@@ -229,7 +231,7 @@ class Show:
             terminal.say(f"Resume with:     {command('train', '--resume', word_of(view.run_folder), *extra)}")
 
 
-def _given(value: int | str | tuple[str, ...] | None) -> int | str | list[str] | None:
+def _given(value: Any) -> Any:
     """Return what was typed, as plain data: None for a flag or a repeatable option that was left out."""
     if isinstance(value, tuple):
         return list(value) or None

@@ -123,7 +123,7 @@ def _follow(
     follower: Follower,
     events: Sequence[tuple[str, Mapping[str, Any], float]],
     watcher: LiveScreen | PlainConsole,
-    listen: Callable,
+    listen: Callable[[str, Mapping[str, Any]], None],
 ) -> Mapping[str, Any]:
     """Show ``events`` and those that follow until the run is over; return the fields of the last one."""
     while True:
@@ -136,7 +136,7 @@ def _follow(
         events = follower.poll()
 
 
-def _listener(session: Session, as_json: bool) -> Callable:
+def _listener(session: Session, as_json: bool) -> Callable[[str, Mapping[str, Any]], None]:
     output = terminal.Stdout(session)
 
     def listen(kind: str, fields: Mapping[str, Any]) -> None:

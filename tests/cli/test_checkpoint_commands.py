@@ -51,7 +51,7 @@ def test_info_json_has_the_keys_that_its_help_lists(pendulum_run, capsys):
 def test_verify_of_a_whole_run_exits_0(pendulum_run, capsys):
     out, err = typed(capsys, "verify", pendulum_run)
     assert [line.split()[0] for line in out.splitlines()] == ["intact", "intact"]
-    assert err == "All 2 are whole.\n"
+    assert err == "All 2 are intact.\n"
 
 
 def test_verify_names_the_damaged_file_and_exits_2(pendulum_run, capsys):

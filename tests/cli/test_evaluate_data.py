@@ -61,7 +61,7 @@ def test_table_shows_what_was_recorded_and_every_estimate(run, capsys, monkeypat
     ]  # fmt: skip
     assert cells[4] == ["IS per episode", "2.0", "[1.7, 2.3]", "x 1"] and cells[2][2:] == ["2.0", "[1.7, 2.3]"]
     assert max(len(line) for line in lines[4:]) <= 80
-    assert err == f"Reading for 1 of 1: {run[0]}/checkpoint_000010\n"
+    assert err == f"Estimating 1 of 1: {run[0]}/checkpoint_000010\n"
 
 
 def test_json_has_the_documented_keys(run, capsys):

@@ -172,7 +172,7 @@ def test_wrong_variables_are_refused_or_said(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("DRL_LOCALDIR", "x")
     monkeypatch.setenv("DRL_SOMETHING_ELSE", "of another program")
     assert refused(capsys, "train").startswith(
-        "Warning: DRL_LOCALDIR is no variable of drl. Did you mean DRL_LOCAL_DIR?\n"
+        "Warning: DRL_LOCALDIR is not a variable that drl reads. Did you mean DRL_LOCAL_DIR?\n"
     )
 
 
