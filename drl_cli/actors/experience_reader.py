@@ -14,12 +14,11 @@ from drl_cli.actors.running_filters import Differences
 from drl_cli.config.sections.offline import streams
 from drl_cli.config.sections.replay import shards
 from drl_cli.envs import callbacks, make, preprocessors
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.errors import CheckpointError, ExperienceError
-from drl_cli.experience.columns import Meta, Reading, Token
+from drl_cli.experience.columns import Meta, ReadProgress, Token
 from drl_cli.experience.recorded.pieces import layout_of
-from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded.shuffle import Shuffled
+from drl_cli.experience.recorded.read import Shuffled, Source
 from drl_cli.randomness import number
 
 INSIDE = np.float32(1.0 - 1e-6)  # of the bounds of a squashed action: atanh(±1) is infinite
@@ -47,7 +46,7 @@ class ExperienceReader:
         self._rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._differences = Differences(config, spec, 1)
         hooks = callbacks.make(config)
-        self._watch = Watch(hooks, identity["index"]) if hooks else None
+        self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         self._least = config.num_envs_per_worker * config.rollout_fragment_length
         self._sequence, self._behind = 0, identity["behind"]
 
@@ -76,7 +75,7 @@ class ExperienceReader:
         self._sequence += bool(pieces)
         notes, self._source.notes = tuple(self._source.notes[:3]), []
         episodes = tuple((float(piece.reward.sum()), piece.steps) for piece in pieces if piece.is_whole)
-        reading = Reading(len(pieces), episodes, ended)
+        reading = ReadProgress(len(pieces), episodes, ended)
         seconds = {"total": time.perf_counter() - began}
         return Token(meta, steps, (), 0, notes, seconds, {}, seen, reading), columns
 

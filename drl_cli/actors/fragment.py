@@ -6,7 +6,7 @@ Used by ``rollout_worker``. A policy acts on stacks of frames; the fragment hold
 import numpy as np
 
 from drl_cli.actors.initial_priorities import first_priorities
-from drl_cli.experience.n_step import n_step
+from drl_cli.experience.advantages import n_step
 
 
 class Fragment:

@@ -12,7 +12,7 @@ A recording that cannot be written ends with a note; the run goes on without it.
 import numpy as np
 
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.recorded.write import Output, line, probabilities, shifted
+from drl_cli.experience.recorded.write import OutputFiles, line, probabilities, shifted
 from drl_cli.randomness import number
 
 _EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; JSON's numbers hold 2**53
@@ -27,7 +27,7 @@ class Recorder:
         ``count``: environments of a fragment.
         """
         self._policy, self._compress = policy, frozenset(config.output_compress_columns)
-        self._output = Output(folder, identity["index"], config.output_max_file_size)
+        self._output = OutputFiles(folder, identity["index"], config.output_max_file_size)
         self._index = identity["index"]
         self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * _EPISODES
         self._begun = 0  # episodes so far

@@ -7,14 +7,12 @@ import numpy as np
 from drl_cli.actors import custom_evaluation
 from drl_cli.actors.estimator import Estimator
 from drl_cli.envs import callbacks, make
-from drl_cli.envs.actions import as_action
-from drl_cli.envs.callback_episodes import Watch
-from drl_cli.envs.env_batch import FOREIGN
-from drl_cli.envs.env_reuse import KeptEnvs
+from drl_cli.envs.callback_episodes import CallbackEpisodes
+from drl_cli.envs.env_reuse import FOREIGN, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.numbers import as_number, is_finite
 from drl_cli.envs.preprocessors import frames_of
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import as_action, as_number, is_finite
 from drl_cli.errors import EnvError, failure
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 
@@ -66,7 +64,7 @@ def play(policy, env, seeds, kept, hooks=None, check=lambda: None):
     """
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
-        watch = Watch(hooks, in_evaluation=True) if hooks else None
+        watch = CallbackEpisodes(hooks, in_evaluation=True) if hooks else None
         episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), kept, watch, check)
     return episodes
 

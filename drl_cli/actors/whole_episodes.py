@@ -13,12 +13,10 @@ import math
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.actions import as_action, as_actions
-from drl_cli.envs.env_batch import FOREIGN, MAX_FAILURES
-from drl_cli.envs.env_reuse import KeptEnvs
+from drl_cli.envs.env_reuse import FOREIGN, MAX_FAILURES, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.numbers import as_number, is_finite
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import as_action, as_actions, as_number, is_finite, not_finite_error
 from drl_cli.errors import WorkersFailed, failure
 from drl_cli.randomness import number
 
@@ -76,7 +74,7 @@ class Episodes:
         if bad or not math.isfinite(sum(rewards)):
             for index in set(going).difference(failed):
                 if index in bad or not math.isfinite(rewards[index]):
-                    failed[index] = FloatingPointError(f"observation or reward is not finite (reward {rewards[index]})")
+                    failed[index] = not_finite_error(rewards[index])
         self.lengths[going] += 1
         if self._horizon is not None:
             late = np.flatnonzero(self.lengths >= self._horizon).tolist()

@@ -28,7 +28,7 @@ from drl_cli.runtime.footprint import sized
 if TYPE_CHECKING:
     from drl_cli.algorithms.table import Algorithm
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.experiments.search_spec import Search
+    from drl_cli.experiments.search_spec import SearchSpec
     from drl_cli.experiments.spec import ExperimentSpec
     from drl_cli.policies.policy_spec import PolicySpec
 
@@ -242,8 +242,8 @@ def _iterations(spec: ExperimentSpec) -> int | None:
     return min(bounds, default=None)
 
 
-def largest(found: Search) -> tuple[ExperimentSpec, Trials]:
-    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiments.search_spec.Search``)."""
+def largest(found: SearchSpec) -> tuple[ExperimentSpec, Trials]:
+    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiments.search_spec.SearchSpec``)."""
     spec = max(found.specs, key=_trial_memory)
     trial = found.specs.index(spec)
     asked, ray = total(found.data["bundles"]), found.data["ray"]

@@ -17,6 +17,7 @@ from drl_cli.algorithms import table
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal
 from drl_cli.cli.train import train
 from drl_cli.errors import suggestion
+from drl_cli.experiments import tuned_files
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -79,8 +80,6 @@ def list_examples(session: Session, words: tuple[str, ...], run: str | None, env
     JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
     "worst_s", "env_steps", "machine", "workers", "path"}]}.
     """
-    from drl_cli.experiments import tuned_files
-
     if run is not None:
         run = table.find(run).name
     found = tuned_files.matching(tuned_files.every(), words, run, env)
@@ -126,7 +125,6 @@ def show_example(session: Session, name: str, as_json: bool) -> None:
     JSON: one entry of drl example list --json, and "text", the whole file.
     """
     from drl_cli.config.assignments import read_text
-    from drl_cli.experiments import tuned_files
 
     one = tuned_files.find(name)
     text = read_text(one.path)
@@ -164,8 +162,6 @@ def _short(value: float | None) -> str:
 @click.pass_context
 def run_example(context: click.Context, name: str, **asked: Any) -> int:
     """Train with the tuned file NAME; options override its settings, as with drl train -f."""
-    from drl_cli.experiments import tuned_files
-
     found = tuned_files.find(name)
     return context.invoke(train, config_file=found.name, **asked)
 

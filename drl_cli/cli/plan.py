@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from drl_cli.checks.findings import Finding
 from drl_cli.cli import figures, group, tables, terminal, train_options
 from drl_cli.errors import ResourcesExhausted
+from drl_cli.experiments import tuned_files
 
 if TYPE_CHECKING:
     from drl_cli.checks.run_plan import Trials
@@ -41,7 +42,6 @@ def show(
     of a search {"count", "at_once", "trial": the planned one}, "findings", "changed": [keys that are not at their defaults]}.
     """
     from drl_cli.checks import run_plan
-    from drl_cli.experiments import tuned_files
 
     output = terminal.Stdout(session)
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from drl_cli.cli.search_screen import SearchLines
     from drl_cli.cli.search_view import SearchView
     from drl_cli.cli.terminal import Session
-    from drl_cli.experiments.search_spec import Search
+    from drl_cli.experiments.search_spec import SearchSpec
     from drl_cli.search.run_search import Outcome
     from drl_cli.search.search_record import Record
 
-MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
 BEST = 5  # trials that the end names
 
@@ -45,27 +44,16 @@ KEPT = (
 )  # flags that may stand beside --resume
 
 
-def run(
-    session: Session,
-    config_file: str | None,
-    flags: Mapping[str, Any],
-    search_flags: Mapping[str, Any],
-    output: tuple[bool, bool, bool],
+def resume(
+    session: Session, flags: Mapping[str, Any], search_flags: Mapping[str, Any], output: tuple[bool, bool, bool]
 ) -> int | None:
-    """Run the requested search and return its exit code; None where a single run is requested.
+    """Resume the search that ``--resume`` names, and return its exit code; None where it names a run, or is not given.
 
-    ``flags`` as ``experiments.spec`` lists them, ``search_flags`` as ``experiments.search_spec`` does; ``output``: (json,
-    quiet, verbose).
+    ``flags`` as ``experiments.config_tree`` lists them, ``search_flags`` as ``experiments.search_choices`` does;
+    ``output``: (json, quiet, verbose).
     """
-    from drl_cli.experiments import search_spec
-
     record = to_resume(flags, search_flags)
-    if record:
-        return SearchRun(session, *output).resume(record)
-    if flags.get("resume"):
-        return None
-    found = search_spec.asked(config_file, flags, search_flags)
-    return None if found is None else SearchRun(session, *output).start(found)
+    return SearchRun(session, *output).resume(record) if record else None
 
 
 def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path | None:
@@ -113,8 +101,8 @@ class SearchRun:
         self._output, self._stdout = terminal.Stdout(session, keep_going=True), sys.stdout
         self._diversion = terminal.Diversion()
 
-    def start(self, found: Search) -> int:
-        """Run a new search (``experiments.search_spec.Search``); returns the exit code."""
+    def start(self, found: SearchSpec) -> int:
+        """Run a new search; returns the exit code."""
         from drl_cli.search.search_record import Record
 
         return self._run(Record.new(found.data), found.notices)
@@ -146,7 +134,7 @@ class SearchRun:
                 events.report("trial", trial=number, **trial)
             typed = shlex.join(redact_command(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
-                outcome = run_search.run(record, request, MAKERS, typed)
+                outcome = run_search.run(record, request, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:

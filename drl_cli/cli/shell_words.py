@@ -22,7 +22,7 @@ from drl_cli import plugins
 from drl_cli.algorithms import table
 from drl_cli.config.result_names import NUMBER_FIELDS
 from drl_cli.errors import InputError
-from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.experiments.tuned_files import run_and_env, shipped
 from drl_cli.extras import load
 from drl_cli.process import results_folder
 from drl_cli.runs.run_names import RUN_FOLDER
@@ -94,8 +94,6 @@ def _keys(context: click.Context, name: str | None) -> list[tuple[str, str]]:
 
 
 def _run_of_tuned_file(name: str | None) -> str | None:
-    from drl_cli.experiments.tuned_files import run_and_env
-
     path = shipped().get(str(name).removesuffix(".yaml"))
     return run_and_env(_text(path))[0] if path else None
 

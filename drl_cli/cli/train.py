@@ -1,6 +1,6 @@
 """``drl train``: from what was typed to a run, or to a search of many (``cli.search``), and what to type next.
 
-Reads nothing of configs itself: ``experiments.spec`` turns flags and files into a spec, ``experiments.run`` runs it,
+Reads nothing of configs itself: ``experiments.search_spec`` turns flags and files into a spec, ``experiments.run`` runs it,
 ``console`` shows the events. Results go to stdout (the summary, or JSON lines), all else to stderr. When the reader of
 stdout leaves, training goes on.
 """
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from drl_cli.cli.live import LiveScreen
     from drl_cli.cli.terminal import Session
     from drl_cli.experiments.run import Outcome
+    from drl_cli.experiments.search_spec import SearchSpec
     from drl_cli.experiments.spec import ExperimentSpec
 
 EXAMPLES = """
@@ -72,6 +73,8 @@ def train(
 
     Exit codes are listed by drl --help; with --assert, 4 means that a score was missed.
     """
+    from drl_cli.experiments.search_spec import SearchSpec
+
     preset = train_options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
     search_flags = {name: flags.pop(name) for name in train_options.SEARCH_NAMES}
@@ -81,11 +84,14 @@ def train(
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, search_flags, (as_json, quiet))
-    many = search.run(session, config_file, flags, search_flags, (as_json, quiet, verbose))
-    if many is not None:
-        return many
-    spec, reported = _spec(config_file, flags)
-    return Show(session, as_json, quiet, verbose, imports).run(spec, reported)
+    output = as_json, quiet, verbose
+    code = search.resume(session, flags, search_flags, output)
+    if code is not None:
+        return code
+    found, reported = _read(config_file, flags, search_flags)
+    if isinstance(found, SearchSpec):
+        return search.SearchRun(session, *output).start(found)
+    return Show(session, *output, imports).run(found, reported)
 
 
 def _plan(
@@ -97,14 +103,14 @@ def _plan(
 ) -> int:
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
     from drl_cli.checks import run_plan
-    from drl_cli.experiments import search_spec
+    from drl_cli.experiments.search_spec import SearchSpec
 
-    found = search_spec.asked(config_file, flags, search_flags)
-    if found is not None:
+    found, reported = _read(config_file, flags, search_flags)
+    if isinstance(found, SearchSpec):
         spec, trials = run_plan.largest(found)
         notices = found.notices
     else:
-        (spec, reported), trials = _spec(config_file, flags), None
+        spec, trials = found, None
         notices = [fields["text"] for kind, fields in reported if kind in ("notice", "warning")]
     for text in notices:
         terminal.say(text)
@@ -112,7 +118,7 @@ def _plan(
 
 
 def _typed(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the flags as ``experiments.spec`` lists them."""
+    """Return the flags as ``experiments.config_tree`` lists them."""
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
@@ -132,16 +138,16 @@ def _resumed(word: str | None, local_dirs: Sequence[str | None]) -> str | None:
     return str(record) if record else run_options.place(word, local_dirs)
 
 
-def _spec(
-    config_file: str | None, flags: Mapping[str, Any]
-) -> tuple[ExperimentSpec, list[tuple[str, Mapping[str, Any]]]]:
-    """Return the requested spec and the events reported while it was read. Several specs would be a search."""
-    reported = []
+def _read(
+    config_file: str | None, flags: Mapping[str, Any], search_flags: Mapping[str, Any]
+) -> tuple[ExperimentSpec | SearchSpec, list[tuple[str, Mapping[str, Any]]]]:
+    """Return the ExperimentSpec or the SearchSpec of what was typed, and the events reported while it was read."""
+    from drl_cli.experiments import search_spec
+
+    reported: list[tuple[str, Mapping[str, Any]]] = []
     unsubscribe = events.subscribe(lambda kind, fields: reported.append((kind, fields)))
     try:
-        from drl_cli.experiments import spec
-
-        return (spec.from_file(config_file, flags)[0] if config_file else spec.from_flags(flags)), reported
+        return search_spec.read(config_file, flags, search_flags), reported
     finally:
         unsubscribe()
 

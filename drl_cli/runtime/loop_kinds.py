@@ -7,7 +7,7 @@ run on Ray loads no TensorFlow.
 
 from typing import NamedTuple
 
-from drl_cli.algorithms.table import Algorithm
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.extras import load
 
 LEARNER = "drl_cli.actors.learner:Learner"

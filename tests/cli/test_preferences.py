@@ -31,13 +31,11 @@ def given(monkeypatch):
     def run(*words):
         seen = {}
 
-        def from_flags(flags):
+        def read(_file, flags, _options):
             seen.update(flags)
             raise ConfigError("seen")
 
-        monkeypatch.setattr(spec, "from_flags", from_flags)
-        monkeypatch.setattr(spec, "from_file", lambda _, flags: from_flags(flags))
-        monkeypatch.setattr("drl_cli.experiments.search_spec.asked", lambda *_: None)
+        monkeypatch.setattr("drl_cli.experiments.search_spec.read", read)
         assert cli.main(["train", *words]) == 2
         return seen
 

@@ -5,9 +5,9 @@ from runtime_fakes import token_of
 from runtime_runs import small_config
 
 from drl_cli.errors import ExperienceError
-from drl_cli.experience.columns import Reading as Told
+from drl_cli.experience.columns import ReadProgress as Told
 from drl_cli.runtime import pace
-from drl_cli.runtime.read_pace import Reading
+from drl_cli.runtime.read_pace import ReadProgress
 
 CALL = 20  # updates of one call, of 32 transitions each
 
@@ -22,7 +22,7 @@ def token(worker=0, steps=100, episodes=((5.0, 50), (7.0, 50)), ended=False):
 
 def test_files_are_read_as_fast_as_they_come_and_learnt_from_when_they_are_over(reports):
     one = reading()
-    assert isinstance(one, Reading)
+    assert isinstance(one, ReadProgress)
     for _ in range(3):
         assert one.asked(0, 0) == (1, {0}) and one.owed(0) == 0
         one.came(token())
