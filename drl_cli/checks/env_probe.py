@@ -18,6 +18,7 @@ from typing import Any
 from drl_cli.algorithms import table
 from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.envs import make, preprocessors
+from drl_cli.envs.env_spec import EnvSpec
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError
 
@@ -31,7 +32,7 @@ def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[
         plan = preprocessors.plan(DQNConfig(env_config=dict(env_config or {})), env_id)
         with contextlib.redirect_stdout(io.StringIO()):
             env = make.make(env_id, dict(env_config or {}), preprocessing=plan)
-            spaces = make.describe(env) | {"frames": preprocessors.frames_of(plan)}
+            spaces: EnvSpec = {**make.describe(env), "frames": preprocessors.frames_of(plan)}
             raw = {"obs": str(env.unwrapped.observation_space), "action": str(env.unwrapped.action_space)}
             env.close()
     except DrlError as error:

@@ -243,7 +243,7 @@ def _iterations(spec: ExperimentSpec) -> int | None:
 
 
 def largest(found: SearchSpec) -> tuple[ExperimentSpec, Trials]:
-    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search (``experiments.search_spec.SearchSpec``)."""
+    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search."""
     spec = max(found.specs, key=_trial_memory)
     trial = found.specs.index(spec)
     asked, ray = total(found.data["bundles"]), found.data["ray"]

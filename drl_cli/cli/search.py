@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from drl_cli.cli.search_view import SearchView
     from drl_cli.cli.terminal import Session
     from drl_cli.experiments.search_spec import SearchSpec
-    from drl_cli.search.run_search import Outcome
+    from drl_cli.search.run_search import SearchOutcome
     from drl_cli.search.search_record import Record
 
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
@@ -158,7 +158,7 @@ class SearchRun:
             with contextlib.redirect_stdout(self._stdout):
                 self._output.json_line(line)
 
-    def _close(self, outcome: Outcome, record: Record, view: SearchView) -> None:
+    def _close(self, outcome: SearchOutcome, record: Record, view: SearchView) -> None:
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
         for number, trial in list(failed.items())[:BEST]:
             terminal.say(f"Error: trial {number} failed: {trial.get('text')}", self._session, "red")
@@ -173,7 +173,7 @@ class SearchRun:
                 self._output.line(line)
 
 
-def summary(outcome: Outcome, record: Record, view: SearchView) -> list[str]:
+def summary(outcome: SearchOutcome, record: Record, view: SearchView) -> list[str]:
     """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
     from drl_cli.search import trial_ranks
 
@@ -185,7 +185,7 @@ def summary(outcome: Outcome, record: Record, view: SearchView) -> list[str]:
     for number, scores, _ in again:
         lines.append(f"  Trial {number} on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
     best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
-    folders = [word_of(record.trials[number]["run_folder"]) for number in best]
+    folders = [word_of(record.trials[number].get("run_folder") or "") for number in best]
     lines += ["", f"  Results   {figures.with_tilde(str(record.path))}"]
     lines += [f"  Best      {_best(record, number, word)}" for number, word in zip(best, folders, strict=True)]
     if outcome.written:
@@ -239,7 +239,7 @@ def _title(data: Mapping[str, Any]) -> str:
     return " · ".join([*names, f"{data['num_trials']} trials", *([how] if how != "FIFO" else [])])
 
 
-def _told(outcome: Outcome, record: Record) -> dict[str, Any]:
+def _told(outcome: SearchOutcome, record: Record) -> dict[str, Any]:
     """Return what ``--json`` says of the end."""
     from drl_cli.search import trial_ranks
 
@@ -247,7 +247,7 @@ def _told(outcome: Outcome, record: Record) -> dict[str, Any]:
     best = [
         {
             "trial": number,
-            "score": trial_ranks.score_of(record.data, trials[number]["result"]),
+            "score": trial_ranks.score_of(record.data, trials[number].get("result")),
             "values": trials[number]["point"]["values"],
             "seed": trials[number]["point"]["seed"],
             "run_folder": trials[number].get("run_folder"),

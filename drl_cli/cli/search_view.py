@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from drl_cli.cli import figures
+
+if TYPE_CHECKING:
+    from drl_cli.experiments.search_data import SearchData
+    from drl_cli.search.search_record import Trials
 
 STOPPING = "Stopping: each trial saves a checkpoint (Ctrl-C again to quit without saving)."
 SHOWN_STATE = {"pending": "waiting", "interrupted": "stopped early"}
@@ -18,7 +22,7 @@ ORDER = ("running", "paused", "pending", "finished", "stopped", "failed", "inter
 class SearchView:
     """The trials by number, from ``trial`` events; ``phase`` is the current activity, ``notices`` the latest lines."""
 
-    data: Mapping[str, Any]
+    data: SearchData
     title: str
     record: str
     trials: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -63,7 +67,7 @@ class SearchView:
         from drl_cli.search import trial_ranks
 
         known = {number: trial for number, trial in self.trials.items() if trial.get("result")}
-        ranked = trial_ranks.ranked(self.data, known)
+        ranked = trial_ranks.ranked(self.data, cast("Trials", known))
         return ranked[0] if ranked else None
 
     def rows(self, limit: int | None = None) -> list[tuple[int, str, list[Any]]]:
