@@ -1,7 +1,7 @@
-"""Which environments there are, their spaces, and which algorithms run on them. Used by ``drl envs``.
+"""The registered environments, their spaces, and the algorithms that support them. Used by ``drl envs``.
 
-Environments are made in a process of its own (``checks.env_probe``), which may crash or hang: the one that it was at is told
-as broken, and another process goes on behind it.
+Environments are made in another process (``checks.env_probe``). If one crashes it or hangs, that environment is reported as
+broken and a new process continues with the next.
 """
 
 from __future__ import annotations

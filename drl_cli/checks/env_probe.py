@@ -1,7 +1,7 @@
-"""One environment after the other made and described, in a process of its own: ``python -m drl_cli.checks.env_probe``.
+"""Makes and describes environments one by one, in a process of its own: ``python -m drl_cli.checks.env_probe``.
 
 Started by ``checks.env_catalogue``, so that an environment that crashes or hangs takes only this process with it. Reads from
-stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line an id:
+stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line per id:
 {"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}.
 """
 

@@ -1,4 +1,4 @@
-"""What a check found: one line each, with how to fix it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
+"""A finding of a check, with the command that fixes it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
 
 from __future__ import annotations
 

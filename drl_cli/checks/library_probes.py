@@ -1,6 +1,6 @@
-"""Heavy libraries tried out, each in a process of its own with a limit of time. Used by ``drl doctor``.
+"""Tries heavy libraries, each in a process of its own with a time limit. Used by ``drl doctor``.
 
-The error of a library is reported with the most likely cure; one that crashes its process or hangs affects no other probe.
+The error of a library is reported with the most likely fix; one that crashes its process or hangs affects no other probe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the machine gives a run: processors, memory, shared memory, files, threads, disks. Used by ``drl doctor``.
+"""The resources of this machine: processors, memory, shared memory, files, threads, disks. Used by ``drl doctor``.
 
-Each probe returns Findings; thresholds are what a run with two workers needs, with room.
+Each probe returns Findings; the thresholds are what a run with two workers needs, with a margin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The packages that the program needs, the versions it was made for, and what is installed. Used by ``drl doctor``.
+"""The packages that drl needs, the versions it supports, and those that are installed. Used by ``drl doctor``.
 
-The windows are those of the program's own metadata, or of ``setup.cfg`` in a checkout. ``packaging``, which compares them, is
+The version ranges are those of drl's own metadata, or of ``setup.cfg`` in a checkout. ``packaging``, which compares them, is
 imported where it is used: it may be what is missing.
 """
 

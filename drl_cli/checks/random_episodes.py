@@ -1,6 +1,6 @@
-"""A random policy's episodes of an environment, looked at step by step, and what they say about it.
+"""Episodes of a random policy, checked step by step, and the findings about them.
 
-Used by ``checks.env_check``; the environment is as its package made it.
+Used by ``checks.env_check``; the environment is used as its package made it, without wrappers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a run would be, before a step of it: processes, memory, disk, time, and whether it fits. User: ``drl train --plan``.
+"""The resources a run would take: processes, memory, disk, time, and whether they suffice. User: ``drl train --plan``.
 
-Sizes are ``runtime.footprint``'s, times ``checks.run_time``'s. A search is planned by its largest trial, times those that run
-side by side; how many do is decided by the CPUs (and GPUs) that a trial asks for, as ``search.run_search`` starts Ray. Nothing
-is known of a Ray that is joined: it is taken to be as large as this machine.
+Sizes come from ``runtime.footprint``, times from ``checks.run_time``. A search is planned by its largest trial, times the
+number in parallel, which follows from the CPUs (and GPUs) of a trial, as ``search.run_search`` starts Ray. The size of a
+running Ray cluster is not known here: it is taken to be that of this machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A few seconds of a run, in one process, to learn how fast it will be: ``python -m drl_cli.checks.run_probe``.
+"""Measures a few seconds of a run in one process: ``python -m drl_cli.checks.run_probe``.
 
-Started by ``checks.run_plan``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and
-writes one JSON line: what a worker and the learner did in seconds of their own clocks. The run has no evaluations, a
-small replay and
-starts to learn early; what it makes is thrown away.
+Started by ``checks.run_time``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and writes one
+JSON line: the rates of a worker and of the learner. The run has no evaluations and a small replay, and starts to learn early;
+its results are thrown away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long a run will take: measured by a probe of a few seconds, and put together from its rates. User: ``checks.run_plan``.
+"""The expected time of a run: a probe of a few seconds, extrapolated to its stop rules. User: ``checks.run_plan``.
 
-The probe (``checks.run_probe``) is one process. The time to a number of env steps is what workers and learner do side by side
-or in turn, with no more at once than there are cores.
+The probe (``checks.run_probe``) is one process. The time to a number of env steps follows from the rates of workers and
+learner, in parallel or in turn, with no more processes at once than there are cores.
 """
 
 from __future__ import annotations

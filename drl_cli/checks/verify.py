@@ -1,6 +1,6 @@
-"""Whether checkpoints, runs and archives are whole: every hash, every header, and that the weights fit their policy.
+"""Whether checkpoints, runs and archives are intact: every hash, every header, and that the weights fit their policy.
 
-Used by ``drl checkpoint verify``. What is damaged is told and the rest looked at; nothing is changed. Needs neither TensorFlow
+Used by ``drl checkpoint verify``. Damage is reported and the rest still checked; nothing is changed. Needs neither TensorFlow
 nor Ray.
 """
 

@@ -1,7 +1,7 @@
-"""``drl checkpoint info | verify | export | pack | unpack``: what it holds, whether it is whole, and taking it elsewhere.
+"""``drl checkpoint info | verify | export | pack | unpack``: inspecting checkpoints, checking them, taking them elsewhere.
 
-Here are the group, ``info`` and ``verify``; ``checkpoint_out`` has the others. None needs Ray, and only exports to TensorFlow's
-formats need TensorFlow.
+This file has the group, ``info`` and ``verify``, ``checkpoint_out`` the others. None needs Ray, and only exports to
+TensorFlow's formats need TensorFlow.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``drl checkpoint export | pack | unpack``: a policy or a whole checkpoint, taken elsewhere and brought back.
+"""``drl checkpoint export | pack | unpack``: exporting a policy, and packing a checkpoint or a run into one file.
 
-The work is that of ``export`` and ``runs.pack``, ``runs.unpack``.
+The work is done by ``export.export_policy``, ``runs.pack`` and ``runs.unpack``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. What is computed is ``analysis.comparison``."""
+"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. The statistics are ``analysis.comparison``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drl completion SHELL``: the script that makes a shell complete drl's words. What is completed: ``cli.shell_words``."""
+"""``drl completion SHELL``: the completion script for a shell. The completions themselves are ``cli.shell_words``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drl diff A B``: two runs or files side by side, only what differs. The comparison is ``runs.config_diff``."""
+"""``drl diff A B``: the differences between two runs or files. The comparison is ``runs.config_diff``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``drl doctor``: whether this machine has what runs need, each finding with the command that fixes it.
+"""``drl doctor``: whether this machine has what runs need, and for each problem the command that fixes it.
 
-Imports click and the standard library; everything heavy is tried out in other processes by ``checks``.
+Imports click and the standard library; everything heavy is tried in other processes by ``checks``.
 """
 
 from __future__ import annotations

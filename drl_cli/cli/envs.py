@@ -1,6 +1,6 @@
-"""``drl envs [PATTERN]``: the environments that are installed, their spaces, and which algorithms run on them.
+"""``drl envs [PATTERN]``: the installed environments, their spaces, and the algorithms that support them.
 
-They are made one by one in another process by ``checks.env_catalogue``; an id alone costs nothing.
+``checks.env_catalogue`` makes them one by one in another process; listing ids alone makes none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""``drl evaluate CHECKPOINT…``: the scores of checkpoints over stated episodes, as a table or as JSON.
+"""``drl evaluate CHECKPOINT…``: the scores of checkpoints over seeded episodes, as a table or as JSON.
 
 With ``--data`` they are estimated from recorded episodes instead (``cli.evaluate_data``). The table or the document goes to
-stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are played by ``actors.tester``, their rewards
-summarised by ``analysis.reward_statistics``.
+stdout, everything else to stderr. Needs neither Ray nor TensorFlow. ``actors.tester`` plays the episodes,
+``analysis.reward_statistics`` summarises their rewards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``drl evaluate --data``: estimates from recorded experience on the screen and as JSON. Used by ``cli.evaluate``."""
+"""``drl evaluate --data``: off-policy estimates from recorded experience, as a table or as JSON. Used by ``cli.evaluate``."""
 
 from __future__ import annotations
 

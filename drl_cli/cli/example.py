@@ -1,7 +1,6 @@
-"""``drl example list | show | run``: the tuned files that come with drl, what they reach here, and running one.
+"""``drl example list | show | run``: the tuned files that come with drl.
 
-What is known of them is read from their headers by ``experiments.tuned_files``; ``run`` is ``drl train -f NAME`` and takes
-every option of ``drl train``.
+``experiments.tuned_files`` reads their headers; ``run`` is ``drl train -f NAME`` and takes every option of ``drl train``.
 """
 
 from __future__ import annotations

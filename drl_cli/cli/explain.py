@@ -1,6 +1,6 @@
-"""``drl explain RUN|FILE``: each value of a run, or of what a file would run, and where it came from.
+"""``drl explain RUN|FILE``: each setting of a run, or of what a file would run, and where it comes from.
 
-The values are ``experiments.provenance``'s; needs neither TensorFlow nor Ray.
+The settings come from ``experiments.provenance``. Needs neither TensorFlow nor Ray.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Exports of ``drl checkpoint export`` and ``drl train --export-formats``: making them and describing them.
 
-At the end of a run its best policy goes into the run's folder. A failure is raised after the summary of the run is printed: the
-run is whole without it.
+``drl train`` exports the best policy into the run's folder. A failure is raised after the summary is printed, since the run
+itself is complete.
 """
 
 from __future__ import annotations

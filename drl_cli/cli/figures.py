@@ -1,6 +1,6 @@
-"""Numbers as people read them: short counts, clocks, rewards, bars and charts of block characters. Pure functions.
+"""Numbers for people: short counts, clocks, rewards, bars and charts of block characters. Pure functions.
 
-Used by the screen, the plain lines and the summaries.
+Used by the screens, the plain lines and the tables.
 """
 
 from __future__ import annotations

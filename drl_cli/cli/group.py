@@ -1,6 +1,6 @@
 """How commands are found and how their help is laid out: examples first, options in groups, nothing loaded early.
 
-``CommandTable`` is the root group; ``Command`` and ``option`` are what the files of this folder build commands from.
+``CommandTable`` is the class of groups; the commands of this folder are built from ``Command`` and ``option``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``drl help [COMMAND]``: what ``drl COMMAND --help`` prints, for those who look for it under this name."""
+"""``drl help [COMMAND]``: the same text as ``drl COMMAND --help``."""
 
 import click
 

@@ -1,6 +1,6 @@
-"""``drl train --plan``: what a run would take, shown before a step of it, and refused where it cannot fit.
+"""``drl train --plan``: the resources and the time that a run would take, shown without starting it.
 
-``option`` is added to ``drl train``, ``show`` does the rest; the figures are ``checks.run_plan``'s.
+``option`` is added to ``drl train``, ``show`` prints the plan, ``checks.run_plan`` computes it.
 """
 
 from __future__ import annotations

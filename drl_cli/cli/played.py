@@ -1,4 +1,4 @@
-"""What ``drl rollout`` says of episodes: lines for people, or JSON lines with documented keys.
+"""The output of ``drl rollout``: lines for people, or JSON lines with documented keys.
 
 Used by ``cli.rollout``, whose help lists the keys.
 """

@@ -1,8 +1,8 @@
-"""Options of ``rllib`` that have no work to do here: each is answered in one line, never with "no such option".
+"""Options of ``rllib`` that have no effect here: each is answered in one line, never with "no such option".
 
-Used by the commands that took over ``rllib train``, ``rollout`` and ``evaluate``. Some are accepted, because what they ask
-for happens anyway; the others are refused with what to type instead. They are not shown in the help; ``docs/keys.rst`` lists
-them all. Source: RLlib 0.8 to 2.3.
+Used by the commands that replace ``rllib train``, ``rollout`` and ``evaluate``. Some are accepted, because what they request
+happens anyway; the others are refused with what to type instead. The help does not show them; ``docs/keys.rst`` lists them
+all. Source: RLlib 0.8 to 2.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``drl rollout CHECKPOINT``: play an agent and look at it: rewards, a window, videos, transitions.
+"""``drl rollout CHECKPOINT``: play an agent and show its rewards; render it, record videos, save transitions.
 
-Rewards and the summary go to stdout (to stderr while ``--out -`` writes transitions there), all else to stderr. Needs
+Rewards and the summary go to stdout (to stderr while ``--out -`` writes transitions there), everything else to stderr. Needs
 neither Ray nor TensorFlow. The loop is ``analysis.play``.
 """
 

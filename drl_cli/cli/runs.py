@@ -1,6 +1,6 @@
-"""``drl runs``: the runs on disk as a table or as JSON; ``drl runs rm`` takes some away.
+"""``drl runs``: the runs on disk as a table or as JSON; ``drl runs rm`` removes some.
 
-Reading and removing are ``runs/``; here they are shown. Loads neither TensorFlow nor Ray.
+Reading and removing them is the work of ``runs/``. Loads neither TensorFlow nor Ray.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``drl train`` as a search: from what was typed to many runs side by side, and the best of them.
+"""``drl train`` as a search: many trials in parallel, and the best of them.
 
-Computes nothing: ``experiments.search_spec`` reads what was asked for, ``search.run_search`` runs it, ``search_screen``
-shows it. The table of the end, or JSON lines, go to stdout, all else to stderr.
+Computes nothing itself: ``experiments.search_spec`` reads the search, ``search.run_search`` runs it, ``search_screen`` shows
+it. The final table, or JSON lines, go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a search is watched: a live table on a terminal, plain lines elsewhere; both on stderr."""
+"""The output of a search while it runs: a live table on a terminal, plain lines elsewhere; both on stderr."""
 
 from __future__ import annotations
 

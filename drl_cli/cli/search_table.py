@@ -1,4 +1,4 @@
-"""The live table of a search, one row a trial: what ``live.LiveScreen`` keeps on the terminal."""
+"""The live table of a search, one row per trial, which ``live.LiveScreen`` draws."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``drl train``: from what was typed to a run, or to a search of many (``cli.search``), and what to type next.
+"""``drl train``: from the command line to a run, or to a search (``cli.search``), and the next commands to type.
 
-Reads nothing of configs itself: ``experiments.search_spec`` turns flags and files into a spec, ``experiments.run`` runs it,
-``console`` shows the events. Results go to stdout (the summary, or JSON lines), all else to stderr. When the reader of
-stdout leaves, training goes on.
+Reads no config itself: ``experiments.search_spec`` turns flags and files into a spec, ``experiments.run`` runs it,
+``console`` shows the events. Results go to stdout (the summary, or JSON lines), everything else to stderr. Training continues
+when the reader of stdout closes it.
 """
 
 from __future__ import annotations

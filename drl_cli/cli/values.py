@@ -1,4 +1,4 @@
-"""Types of values that options take: what does not fit is refused in a sentence, a misspelt word with the nearest one."""
+"""Types of option values; a value that does not fit is refused in a sentence, a misspelt word with the nearest one."""
 
 from __future__ import annotations
 

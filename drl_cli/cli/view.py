@@ -1,7 +1,7 @@
 """The state of a run for the screens: events in, plain attributes out.
 
-The screen and the plain lines both read it; it draws nothing. Rewards are raw returns of episodes; times are seconds
-since the process started.
+Read by the live screen and the plain lines; draws nothing. Rewards are raw returns of episodes; times are seconds since the
+process started.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``drl watch RUN``: the live screen of a run that goes on in another process, or did.
+"""``drl watch RUN``: the live screen of a run in another process, while it runs or after it ended.
 
-The events come from ``runs.follow``, the screen is the one of ``drl train``. Changes nothing in the run.
+The events come from ``runs.follow``, the screen is that of ``drl train``. Changes nothing in the run.
 """
 
 from __future__ import annotations
