@@ -26,7 +26,7 @@ from drl_cli.runtime import assembly, footprint, machine
 from drl_cli.runtime.footprint import sized
 
 if TYPE_CHECKING:
-    from drl_cli.algorithms.table import Algorithm
+    from drl_cli.algorithms.row import Algorithm
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.experiments.search_spec import SearchSpec
     from drl_cli.experiments.spec import ExperimentSpec

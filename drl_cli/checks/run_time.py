@@ -18,7 +18,7 @@ from drl_cli.config.sections.replay import BufferKeys, intensity
 from drl_cli.runtime import assembly
 
 if TYPE_CHECKING:
-    from drl_cli.algorithms.table import Algorithm
+    from drl_cli.algorithms.row import Algorithm
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.experiments.spec import ExperimentSpec
 

@@ -18,7 +18,7 @@ from drl_cli.errors import InputError, suggestion
 from drl_cli.extras import load
 
 if TYPE_CHECKING:
-    from drl_cli.algorithms.table import Algorithm
+    from drl_cli.algorithms.row import Algorithm
     from drl_cli.cli.terminal import Session
     from drl_cli.config.schema import Section
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 class Old(NamedTuple):
     """``text``: the message; ``{rollout}`` in it is the command as it was typed, with rollout for its name. ``takes``: the
     metavar of its value, None for a flag. ``fits``: the values that are accepted, None: none is, () for a flag: it is.
-    ``said``: whether a value that is accepted is answered too.
+    ``is_answered``: whether an accepted value gets the message too.
     """
 
     text: str
     takes: str | None = None
     fits: tuple[str, ...] | None = None
-    said: bool = False
+    is_answered: bool = False
 
 
 _VIDEO = "Write videos with --video-dir DIR."
@@ -40,7 +40,7 @@ _ON_DISK = "a checkpoint is complete on the run's own disk before training goes 
 _ONE_PROCESS = "it plays in this one process anyway, without Ray."
 
 TRAIN = {
-    "--framework": Old(_GRAPHS, "NAME", IDLE[("framework",)].words, said=True),
+    "--framework": Old(_GRAPHS, "NAME", IDLE[("framework",)].words, is_answered=True),
     "--torch": Old(_GRAPHS, None, ()),
     "--eager": Old(_GRAPHS, None, ()),
     "--trace": Old(_GRAPHS, None, ()),
@@ -115,10 +115,10 @@ def _answer(name: str, old: Old) -> Callable[[click.Context, click.Parameter, An
             return
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)
         if not is_accepted:
-            if old.said:
+            if old.is_answered:
                 raise InputError(f"{name}: {value!r} is not one of {', '.join(old.fits or ())}.")
             raise InputError(f"{name}: {old.text.replace('{rollout}', _as_rollout(context))}")
-        if old.takes is None or old.said:
+        if old.takes is None or old.is_answered:
             terminal.say(f"{name}: {old.text}")
 
     return answer

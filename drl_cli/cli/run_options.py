@@ -96,7 +96,7 @@ filter_options = options.apply(
 )
 
 
-def wanted(**filters: Any) -> Wanted:
+def filters_of(**filters: Any) -> Wanted:
     """Return the filters that were typed, by the names that ``runs.select.Wanted`` has."""
     from drl_cli.runs.select import Wanted
 

@@ -106,7 +106,7 @@ def runs(
         return
     session = context.obj
     found, left_out = find.read_all(run_options.roots(local_dirs))
-    chosen = select.order(select.select(found, run_options.wanted(**filters)), sort, reverse)
+    chosen = select.order(select.select(found, run_options.filters_of(**filters)), sort, reverse)
     output = terminal.Stdout(session)
     if as_json:
         listed = [{**run_table.facts(run), **_trial(run)} for run in chosen[:limit]]

@@ -61,7 +61,7 @@ def rm(
 
     JSON: {"removed": [{"path", "size"}], "spared": [{"path", "reason"}], "freed", "dry_run"}, sizes in bytes.
     """
-    roots, wanted = run_options.roots(local_dirs), run_options.wanted(**filters)
+    roots, wanted = run_options.roots(local_dirs), run_options.filters_of(**filters)
     if not words and wanted.is_empty:
         raise InputError("Which runs? Name them (drl runs shows their ids), or filter: --state died, --older-than 7d.")
     chosen_runs, spared = _choose(words, wanted, roots, keep_best)

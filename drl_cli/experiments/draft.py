@@ -8,7 +8,7 @@ from typing import Any
 
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
-from drl_cli.algorithms.table import Algorithm
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.config import key_rows
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
@@ -105,7 +105,7 @@ class Draft:
 
     def _with_rllib_defaults(self, row: Algorithm, config: CommonKeys) -> CommonKeys:
         """Return ``config`` with RLlib's defaults for the keys whose absence means them (``config.rllib.semantics``)."""
-        if self.recorded or row not in table.ALGORITHMS:
+        if self.recorded or row.name not in table.ROWS:
             return config  # every key was recorded, those that were meant included; or RLlib has no such algorithm
         config, self.filled, notices = semantics.completed(config, self.is_from_file)
         self.notices += notices

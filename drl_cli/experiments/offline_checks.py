@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drl_cli.actors.experience_reader import layout
-from drl_cli.algorithms.table import Algorithm
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.offline import InputKeys, reads, reads_only, streams

@@ -122,7 +122,7 @@ def _fresh_seeds(data: SearchData) -> list[int]:
 def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Return {key: value} that a file must contain to mean what ``mapping``, made of flags, means."""
     row = table.find(mapping["run"])
-    if row not in table.ALGORITHMS:
+    if row.name not in table.ROWS:
         return {}
     config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
     return semantics.said(config)
