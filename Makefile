@@ -6,7 +6,7 @@ FILE ?= lunarlander-continuous-sac
 # Two processes: whole files go to one of them, and all tests that start Ray to the same one (tests/conftest.py).
 SIDE_BY_SIDE := -n 2 --dist loadgroup
 
-.PHONY: help install train test test-slow lint bench docs pictures clean
+.PHONY: help install train check types test test-slow lint bench docs pictures clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,15 +21,24 @@ install: $(VENV)/.installed  ## make .venv and install drl into it
 train: $(VENV)/.installed  ## the main job: SAC lands LunarLanderContinuous (FILE=name for another tuned file)
 	$(BIN)/drl train -f $(FILE)
 
-test: $(VENV)/.installed  ## fast tests, tests on a small Ray, short learning tests
+check: $(VENV)/.installed  ## style, and the tests that load neither TensorFlow nor Ray: a minute or so
 	$(BIN)/ruff check .
+	$(BIN)/python -m pytest --light -m "not slow and not tensorflow and not process and not ray and not learning" $(SIDE_BY_SIDE)
+
+types: $(VENV)/.installed  ## annotations, with pyright in its standard mode
+	$(BIN)/basedpyright
+
+test: $(VENV)/.installed  ## lint, fast tests, tests on a small Ray, short learning tests
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-slow: $(VENV)/.installed  ## everything, minutes-long learning tests included
 	$(BIN)/python -m pytest -m "slow or not slow"
 
-lint: $(VENV)/.installed  ## style and common mistakes
+lint: $(VENV)/.installed  ## style, common mistakes, and types
 	$(BIN)/ruff check .
+	$(BIN)/basedpyright
 
 bench: $(VENV)/.installed  ## speed of the parts, and time to the goal over seeds 0 to 4
 	$(BIN)/python benchmarks/parts.py

@@ -10,6 +10,8 @@ process.prepare_ray()  # whichever test imports Ray first
 os.environ.setdefault(process.ONEDNN, "0")  # whichever test loads TensorFlow first
 
 import json
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -30,6 +32,37 @@ SHAPES = {
     "policy/log_std/kernel": (4, 1),
     "policy/log_std/bias": (1,),
 }
+
+
+HEAVY = ("tensorflow", "ray")
+_WHOLE_FILE = re.compile(r"^pytestmark = .*mark\.(tensorflow|ray|learning|process)\b", re.M)
+
+
+class _Refusal:
+    """Stands first among the importers of ``make check`` and refuses the libraries that its tests do without."""
+
+    def find_spec(self, name, path=None, target=None):
+        """Raise for a heavy library; every other module is left to the importers after this one."""
+        if name.split(".")[0] in HEAVY:
+            pytest.fail(f"imports {name}: mark this test with {name.split('.')[0]}, so that make check leaves it out")
+
+
+def pytest_addoption(parser):
+    """``--light``: what ``make check`` runs."""
+    parser.addoption("--light", action="store_true", help="only tests that import neither TensorFlow nor Ray")
+
+
+def pytest_configure(config):
+    """Refuse TensorFlow and Ray from the first import of a test on."""
+    if config.getoption("light"):
+        sys.meta_path.insert(0, _Refusal())
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out, unread, the files that say at their top that all of their tests need what ``--light`` refuses."""
+    if config.getoption("light") and collection_path.suffix == ".py":
+        return bool(_WHOLE_FILE.search(collection_path.read_text(encoding="utf-8"))) or None
+    return None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,10 @@ class Config:
         self.values = {
             "gamma": 0.99,
             "num_workers": 0,
+            "num_envs_per_worker": 1,
+            "horizon": None,
+            "clip_rewards": None,
+            "reward_scaling": False,
             "evaluation_interval": 1,
             "evaluation_hold": 0,
             "evaluation_confirm_episodes": 0,

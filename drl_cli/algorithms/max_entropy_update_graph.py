@@ -16,7 +16,6 @@ Deviations:
 - A row's priority is the mean over the critics of |target − expected return|.
 """
 
-
 import numpy as np
 
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean

@@ -1,10 +1,15 @@
-"""What the policy of a checkpoint would earn, from what others recorded: neither an environment nor TensorFlow nor Ray.
+"""Off-policy estimates of a checkpoint's return from recorded experience: no environment, no TensorFlow, no Ray.
 
 Used by ``drl evaluate --data``.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from drl_cli.algorithms import table
 from drl_cli.analysis.loaded_checkpoint import open_policy
@@ -16,20 +21,20 @@ from drl_cli.experience.recorded.read import Source
 from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
 
 KEYS = ("actions_in_input_normalized",)
-"""Keys of --config that speak of recorded files."""
+"""Keys of --config that concern recorded files."""
 
-MANY = 0.1  # share of episodes that are not whole, from which on it is worth a warning
+MANY = 0.1  # share of incomplete episodes above which there is a warning
 
 
 @dataclass(frozen=True)
-class Asked:
+class EstimateOptions:
     """What to estimate. data: paths of recorded experience, as ``experience.recorded.read`` takes them.
 
     gamma: the discount, None for that of the checkpoint's run. epsilon: share of random actions of a policy over action values,
     None for how its run explored at that time. normalized: whether recorded Box actions are within ±1 of their bounds.
     """
 
-    data: tuple
+    data: tuple[str, ...]
     gamma: float | None = None
     epsilon: float | None = None
     normalized: bool = False
@@ -38,7 +43,7 @@ class Asked:
 class Candidate:
     """A checkpoint whose policy's return is to be estimated."""
 
-    def __init__(self, path, asked, latest=False):
+    def __init__(self, path: Path | str, asked: EstimateOptions, latest: bool = False) -> None:
         """Load the checkpoint that ``path`` means. Raises CheckpointError, InputError where nothing can be estimated."""
         self.path, self.facts, self._policy = open_policy(path, latest)
         self._asked = asked
@@ -48,7 +53,7 @@ class Candidate:
         self._gamma = _gamma(self.path, self.facts) if asked.gamma is None else asked.gamma
         self._drawing = self._how_it_draws()
 
-    def _how_it_draws(self):
+    def _how_it_draws(self) -> Drawing | None:
         if self._policy.spec.distribution != "q":
             if self._asked.epsilon is not None:
                 raise InputError(
@@ -67,11 +72,11 @@ class Candidate:
         return drawing_of(config, self.facts["counters"]["timesteps_total"])
 
     @property
-    def acts(self):
-        """In words, which policy it is that is estimated."""
+    def acts(self) -> str:
+        """In words, how the policy that is estimated draws its actions."""
         return self._drawing.words() if self._drawing else "stochastic"
 
-    def estimate(self):
+    def estimate(self) -> tuple[dict[str, Any], list[str]]:
         """Read the recorded experience; returns (the estimates as plain data, notes for the user).
 
         The estimates are those of ``experience.off_policy_estimates.estimate``, with gamma, policy (in words), files,
@@ -100,8 +105,10 @@ class Candidate:
         return found | recollection.estimate(self._gamma), notes
 
 
-def asked_in(config, data, gamma, epsilon):
-    """Return what is Asked, with the object of --config. Raises ConfigError for a key that says nothing of files."""
+def estimate_options(
+    config: Mapping[str, Any], data: Sequence[str], gamma: float | None, epsilon: float | None
+) -> EstimateOptions:
+    """Return the EstimateOptions, with the object of --config. Raises ConfigError for a key that says nothing of files."""
     for key, value in config.items():
         if key not in KEYS:
             raise ConfigError(
@@ -109,11 +116,11 @@ def asked_in(config, data, gamma, epsilon):
             )
         if not isinstance(value, bool):
             raise ConfigError(f"--config: {key} is true or false, not {value!r}.")
-    return Asked(tuple(data), gamma, epsilon, config.get("actions_in_input_normalized", False))
+    return EstimateOptions(tuple(data), gamma, epsilon, config.get("actions_in_input_normalized", False))
 
 
-def doubts(found):
-    """Return in words what speaks against believing ``Candidate.estimate``'s numbers, a list of lines."""
+def doubts(found: Mapping[str, Any]) -> list[str]:
+    """Return reasons not to trust the numbers of ``Candidate.estimate``, a list of lines."""
     lines, size, whole = [], found["effective_sample_size"], found["episodes"]
     if found["wis"]["per_episode"]["mean"] is None:
         lines.append("none of the recorded episodes could have been this policy's, so that there is nothing to weigh")
@@ -134,10 +141,9 @@ def doubts(found):
     return lines
 
 
-def _gamma(path, facts):
+def _gamma(path: Path, facts: Mapping[str, Any]) -> float:
     config = facts.get("config")
     gamma = config.get("gamma") if isinstance(config, dict) else None
-    fits = isinstance(gamma, (int, float)) and not isinstance(gamma, bool) and math.isfinite(gamma) and 0 <= gamma <= 1
-    if not fits:
-        raise CheckpointError(f"{path}: its discount gamma cannot be read. Say it: --gamma 0.99")
-    return float(gamma)
+    if isinstance(gamma, (int, float)) and not isinstance(gamma, bool) and math.isfinite(gamma) and 0 <= gamma <= 1:
+        return float(gamma)
+    raise CheckpointError(f"{path}: its discount gamma cannot be read. Say it: --gamma 0.99")

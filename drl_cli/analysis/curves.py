@@ -3,16 +3,23 @@
 Used by ``drl plot``; ``plots`` and ``terminal_plots`` draw what is made here. Rows are the nested dicts of result.json.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from drl_cli.analysis.over_seeds import mean_band
-from drl_cli.runs.loggers import flatten
+from drl_cli.analysis.reward_statistics import mean_band
+from drl_cli.config.result_names import flatten
 
-HUGE = 1e300  # what is beyond is no number that can be drawn
+if TYPE_CHECKING:
+    from drl_cli.analysis.scores import Row
+
+HUGE = 1e300  # larger numbers are not drawn
 GRID = 400  # points of a curve after smoothing
-AXES = {  # name -> (the field of a row, that of an evaluation, what stands below the axis)
+AXES = {  # name -> (the field of a row, that of an evaluation, the label of the axis)
     "steps": ("timesteps_total", "evaluation/timesteps_total", "environment steps"),
     "seconds": ("time_total_s", "time_total_s", "seconds of training"),
     "updates": ("info/num_updates", "evaluation/num_updates", "updates"),
@@ -26,6 +33,10 @@ BANDS = {
 }
 
 
+def _nothing() -> np.ndarray:
+    return np.empty(0)
+
+
 @dataclass
 class Line:
     """One run: x and y [P] as recorded, and smooth [G] on the grid of its panel (NaN where the run has no points)."""
@@ -34,7 +45,7 @@ class Line:
     seed: int | None
     x: np.ndarray
     y: np.ndarray
-    smooth: np.ndarray | None = None
+    smooth: np.ndarray = field(default_factory=_nothing)
 
 
 @dataclass
@@ -46,11 +57,11 @@ class Bundle:
     """
 
     label: str
-    lines: list
-    mean: np.ndarray = None
-    low: np.ndarray = None
-    high: np.ndarray = None
-    complete: np.ndarray = None
+    lines: list[Line]
+    mean: np.ndarray = field(default_factory=_nothing)
+    low: np.ndarray = field(default_factory=_nothing)
+    high: np.ndarray = field(default_factory=_nothing)
+    complete: np.ndarray = field(default_factory=_nothing)
 
 
 @dataclass
@@ -59,11 +70,11 @@ class Panel:
 
     env: str
     grid: np.ndarray
-    bundles: list = field(default_factory=list)
+    bundles: list[Bundle] = field(default_factory=list)
     goal: float | None = None
 
 
-def points(rows, name, axis):
+def points(rows: Iterable[Row], name: str, axis: str) -> tuple[np.ndarray, np.ndarray]:
     """Return (x, y), each [P], of the field ``name`` over ``axis`` (a key of ``AXES``), x rising.
 
     An evaluation counts once, at the moment whose weights it scored; rows without a value are left out.
@@ -82,7 +93,7 @@ def points(rows, name, axis):
     return np.array(ordered), np.array([found[x] for x in ordered])
 
 
-def panel(env, bundles, smooth, band, goal=None):
+def panel(env: str, bundles: list[Bundle], smooth: float, band: str, goal: float | None = None) -> Panel:
     """Lay the Bundles of one environment over one grid and return the Panel.
 
     smooth: standard deviation of the Gaussian kernel as a share of each curve's own length; 0 draws straight lines between the
@@ -95,7 +106,7 @@ def panel(env, bundles, smooth, band, goal=None):
     for bundle in bundles:
         values = np.stack([line.smooth for line in bundle.lines])
         there = ~np.isnan(values)
-        bundle.complete = there.all(axis=0)
+        bundle.complete = np.asarray(there.all(axis=0))
         bundle.mean, bundle.low, bundle.high = (np.full(GRID, np.nan) for _ in range(3))
         if band != "none" and len(bundle.lines) > 1 and bundle.complete.any():
             _, low, high = mean_band(values[:, bundle.complete], band)
@@ -105,7 +116,7 @@ def panel(env, bundles, smooth, band, goal=None):
     return Panel(env, grid, bundles, goal)
 
 
-def smoothed(x, y, grid, share):
+def smoothed(x: np.ndarray, y: np.ndarray, grid: np.ndarray, share: float) -> np.ndarray:
     """Return the curve through (x, y) on ``grid`` [G], smoothed by a Gaussian kernel; NaN outside of the curve.
 
     Nadaraya-Watson over the curve's own part of the grid: no lag, and no pull towards zero at the ends.
@@ -125,7 +136,7 @@ def smoothed(x, y, grid, share):
     return values
 
 
-def short(value):
+def short(value: float) -> str:
     """A tick's text: 1500000 → ``1.5M``; below 10,000 as it is, with at most four digits."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= max(size, 10_000):
@@ -133,5 +144,5 @@ def short(value):
     return f"{value:.4g}"
 
 
-def _is_number(value):
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < HUGE

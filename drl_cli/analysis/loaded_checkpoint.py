@@ -1,21 +1,30 @@
-"""A checkpoint made ready to act: which one a path means, its policy, and the environment it is asked to act in.
+"""A checkpoint made ready to act: which one a path means, its policy, and the environment to act in.
 
 Used by ``drl rollout`` and ``drl evaluate``. Imports neither TensorFlow nor Ray. Nothing that the checkpoint names is
 imported: an environment with a module in its id needs that id on the command line.
 """
 
+from __future__ import annotations
+
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import checkpoints
+from drl_cli.algorithms import table
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preprocessing
+from drl_cli.envs.env_spec import Preprocessing
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.extras import load
-from drl_cli.policies.numpy_policy import policy_from_checkpoint
+from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
 from drl_cli.runs import retention
+
+if TYPE_CHECKING:
+    import gymnasium
 
 OVERRIDES = ("env_config", "horizon")
 TYPED_INSTEAD = {
@@ -30,7 +39,7 @@ DEFAULT_FPS = 30.0  # of videos, where an environment does not say
 
 @dataclass(frozen=True)
 class Subject:
-    """What plays, and where.
+    """What plays, and where: a policy and its environment.
 
     path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
     environment's id and keywords, and the number of steps after which an episode is cut (None: never). max_steps: of its
@@ -39,38 +48,44 @@ class Subject:
     """
 
     path: Path
-    facts: dict
-    policy: object
+    facts: dict[str, Any]
+    policy: NumpyPolicy
     env: str
-    env_config: dict
+    env_config: dict[str, Any]
     horizon: int | None
     max_steps: int | None
-    preprocessing: dict | None
+    preprocessing: Preprocessing | None
     notice: str | None
-    render_modes: tuple
+    render_modes: tuple[str, ...]
     frames_per_second: float
 
     @property
-    def frames(self):
+    def frames(self) -> int:
         """How many of the last observations the policy acts on."""
         return preprocessing.frames_of(self.preprocessing)
 
     @property
-    def fresh_envs(self):
+    def fresh_envs(self) -> bool:
         """Whether every episode has a new environment, as in training."""
         return (self.facts.get("config") or {}).get("fresh_envs") is True
 
-    def make_env(self, render_mode=None):
+    def make_env(self, render_mode: str | None = None) -> gymnasium.Env:
         """Return a new environment to play in."""
         return make.make(self.env, self.env_config, render_mode, self.preprocessing)
 
     @property
-    def iteration(self):
+    def iteration(self) -> int:
         """The training iteration whose weights these are."""
         return self.facts["counters"]["training_iteration"]
 
 
-def open_subject(path, env=None, overrides=None, latest=False, command="drl rollout"):
+def open_subject(
+    path: Path | str,
+    env: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    latest: bool = False,
+    command: str = "drl rollout",
+) -> Subject:
     """Find, verify and load the checkpoint that ``path`` means.
 
     path: a checkpoint folder, a file in it, or a run folder (its best; ``latest``: its newest). env: an id typed by the
@@ -105,13 +120,13 @@ def open_subject(path, env=None, overrides=None, latest=False, command="drl roll
     )
 
 
-def _max_steps(facts):
+def _max_steps(facts: Mapping[str, Any]) -> int | None:
     config = facts.get("config")
     asked = config.get("evaluation_max_steps") if isinstance(config, dict) else None
     return asked if type(asked) is int and asked >= 1 else None
 
 
-def open_policy(path, latest=False):
+def open_policy(path: Path | str, latest: bool = False) -> tuple[Path, dict[str, Any], NumpyPolicy]:
     """Find, verify and load the checkpoint that ``path`` means, as ``open_subject``, without any environment.
 
     Returns (its folder, its manifest's facts, its NumpyPolicy). Raises CheckpointError.
@@ -121,14 +136,14 @@ def open_policy(path, latest=False):
     return found, loaded.require_facts(), policy_from_checkpoint(loaded)
 
 
-def _plan(path, facts):
+def _plan(path: Path, facts: Mapping[str, Any]) -> Preprocessing | None:
     try:
         return preprocessing.from_facts(facts.get("preprocessing"))
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
 
 
-def _fitting(path, facts, env_id, env):
+def _fitting(path: Path, facts: Mapping[str, Any], env_id: str, env: gymnasium.Env) -> dict[str, Any]:
     """Compare the spaces of ``env`` with the trained ones, close it, return what it says of its pictures."""
     try:
         offered = make.describe(env)
@@ -146,7 +161,7 @@ def _fitting(path, facts, env_id, env):
     return {"render_modes": tuple(modes), "frames_per_second": float(fps)}
 
 
-def essence(name, space):
+def essence(name: str, space: Mapping[str, Any]) -> str:
     """Return in words what a policy depends on in a space: sizes, whether images are bytes, which numbers are actions."""
     if space.get("kind") == "MultiBinary":
         return f"{space.get('n')} switches"
@@ -158,13 +173,13 @@ def essence(name, space):
     return f"shape {list(space.get('shape') or ())}{' of bytes' if whole else ''}"
 
 
-def _read_overrides(given, facts):
+def _read_overrides(given: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return ({"env_config", "horizon"} of what was typed, notices). Other keys of a config have no part in playing."""
     over = given.get("evaluation_config")
     if isinstance(over, dict):
         given = {**over, **{key: value for key, value in given.items() if key != "evaluation_config"}}
     kept, idle = {}, []
-    known = _known_keys(facts.get("algorithm")) if set(given) - set(OVERRIDES) else ()
+    known = _known_keys(str(facts.get("algorithm"))) if set(given) - set(OVERRIDES) else ()
     for key, value in given.items():
         if key in OVERRIDES:
             kept[key] = value
@@ -188,11 +203,12 @@ def _read_overrides(given, facts):
     return kept, [text] if idle else []
 
 
-def _known_keys(algorithm):
+def _known_keys(algorithm: str) -> set[str]:
     """Return the keys of the algorithm's config and those of RLlib's that change nothing."""
+    from drl_cli.config.key_description import fields_of  # loads pydantic
+
     keys = {path[0] for path in (*ANYWAY, *IDLE)}
     try:
-        schema = load(load("drl_cli.algorithms.table:find")(algorithm).config)
-        return keys | set(load("drl_cli.config.key_description:fields_of")(schema))
+        return keys | set(fields_of(load(table.find(algorithm).config)))
     except InputError:  # one that a module registers which was not imported
         return keys

@@ -1,13 +1,16 @@
-"""The loop that plays a policy in one environment, episode by episode, and what it keeps of each.
+"""The loop that plays a policy in one environment, episode by episode, and what it records of each.
 
 Used by ``drl rollout``. One environment, which is used again for the next episode, or one after the other, for runs that were
 trained so (``fresh_envs``).
 Sources: the five-line loops of bsuite and gymnasium's own documentation.
 """
 
-import json
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar
 
 import numpy as np
 
@@ -15,10 +18,17 @@ from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
 from drl_cli.envs.steps import as_action
-from drl_cli.errors import InputError, RunFailed, failure
+from drl_cli.errors import RunFailed, failure
+from drl_cli.strict_json import plain
 
-EPISODES_FORMAT = "drl-episodes-1"
-STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player keeps of episodes; the others come with steps
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+
+T = TypeVar("T")
+
+STEPS, INFOS, CHOICES = "steps", "infos", "choices"  # what a Player records of episodes; the other two include steps
 LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 
 
@@ -26,8 +36,8 @@ LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
 class Limits:
     """When to stop: after ``episodes`` or ``steps`` (environment steps of all episodes), whichever comes first.
 
-    None means no such limit; one of the two is given. horizon cuts a single episode, as a part of the task; max_steps does
-    as a bound to what is looked at, None: see ``envs.make.bound_of``.
+    None means no such limit; one of the two is given. horizon truncates a single episode, as a part of the task; max_steps does
+    so to bound the time that it takes, None: see ``envs.make.bound_of``.
     """
 
     episodes: int | None = None
@@ -37,7 +47,7 @@ class Limits:
 
 
 @dataclass
-class Episode:
+class PlayedEpisode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
@@ -54,17 +64,33 @@ class Episode:
     terminated: bool = False
     truncated: bool = False
     is_cut: bool = False
-    obs: list = field(default_factory=list)
-    action: list = field(default_factory=list)
-    chosen: list = field(default_factory=list)
-    rewards: list = field(default_factory=list)
-    infos: list = field(default_factory=list)
-    logp: list = field(default_factory=list)
+    obs: list[np.ndarray] = field(default_factory=list)
+    action: list[np.ndarray] = field(default_factory=list)
+    chosen: list[np.ndarray] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    infos: list[Any] = field(default_factory=list)
+    logp: list[float | None] = field(default_factory=list)
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         """Whether it came to an end of its own, or of the horizon."""
         return self.terminated or self.truncated
+
+
+class FrameRecorder(Protocol):
+    """Records the frames of one episode, see ``envs.video``."""
+
+    def add(self, frame: Any) -> None:
+        """Take in the next frame."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file."""
+        ...
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        ...
 
 
 class Player:
@@ -75,7 +101,16 @@ class Player:
     episode. frames: how many of the last observations the policy acts on.
     """
 
-    def __init__(self, policy, make_env, explore=False, recorder=None, keep=None, fresh=False, frames=1):
+    def __init__(
+        self,
+        policy: NumpyPolicy,
+        make_env: Callable[[], gymnasium.Env],
+        explore: bool = False,
+        recorder: Callable[[int], FrameRecorder] | None = None,
+        keep: str | None = None,
+        fresh: bool = False,
+        frames: int = 1,
+    ) -> None:
         self._policy = policy
         self._make_env = make_env
         self._explore = explore
@@ -84,7 +119,7 @@ class Player:
         self._fresh = fresh
         self._frames = frames
 
-    def play(self, limits, seed):
+    def play(self, limits: Limits, seed: int) -> Iterator[PlayedEpisode]:
         """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
         left = math.inf if limits.steps is None else limits.steps
         count = math.inf if limits.episodes is None else limits.episodes
@@ -94,7 +129,7 @@ class Player:
                 if env is None:
                     env = self._make_env()
                 horizon, bound = limits.horizon or math.inf, bound_of(env, limits.max_steps) or math.inf
-                episode = self._episode(env, Episode(number, seed + number), min(left, horizon, bound))
+                episode = self._episode(env, PlayedEpisode(number, seed + number), min(left, horizon, bound))
                 if not episode.complete and episode.length >= min(horizon, bound):
                     episode.truncated, episode.is_cut = True, episode.length < horizon
                 left -= episode.length
@@ -107,7 +142,7 @@ class Player:
             if env is not None:
                 env.close()
 
-    def _episode(self, env, episode, most):
+    def _episode(self, env: gymnasium.Env, episode: PlayedEpisode, most: float) -> PlayedEpisode:
         """Play one episode of at most ``most`` steps."""
         video = self._recorder(episode.number) if self._recorder else None
         try:
@@ -120,11 +155,11 @@ class Player:
             video.close()
         return episode
 
-    def _steps(self, env, episode, most, video):
+    def _steps(self, env: gymnasium.Env, episode: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
         rng = np.random.default_rng([episode.seed, 1])
         state = self._policy.initial_state(1)
         space = env.observation_space
-        stack = FrameStack(1, space.shape, seen_dtype(space), self._frames)
+        stack = FrameStack(1, space.shape or (), seen_dtype(space), self._frames)
         obs = _guarded(env, episode, lambda: stack.seen(env.reset(seed=episode.seed)[0]))
         stack.begin(0, obs)
         self._show(env, video)
@@ -144,7 +179,7 @@ class Player:
                 episode.action.append(action)
                 episode.rewards.append(float(reward))
             if self._keep == INFOS:
-                episode.infos.append(plain_info(info))
+                episode.infos.append(plain(info, LONGEST_TEXT))
             if self._keep == CHOICES:
                 episode.chosen.append(self._policy.recorded(chosen)[0])
                 episode.logp.append(self._logp(seen, before, chosen))
@@ -158,105 +193,35 @@ class Player:
         if self._keep:
             episode.obs.append(obs)
 
-    def _logp(self, obs, state, chosen):
-        """How likely the action was; None where it was not drawn, or where noise in the net drew it."""
+    def _logp(self, obs: np.ndarray, state: tuple[np.ndarray, ...], chosen: np.ndarray) -> float | None:
+        """The log-probability of the action; None where it was not sampled, or where noise in the net sampled it."""
         policy = self._policy
         if not self._explore or not policy.is_drawn_from or policy.spec.distribution == "q" or policy.spec.is_noisy:
             return None
         return float(policy.logp(policy.stepped(obs, state)[0], policy.recorded(chosen))[0])
 
-    def _show(self, env, video):
+    def _show(self, env: gymnasium.Env, video: FrameRecorder | None) -> None:
         if video:
             video.add(env.render())
 
 
-def _stepped(env, stack, action):
+def _stepped(
+    env: gymnasium.Env, stack: FrameStack, action: np.ndarray
+) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
     obs, reward, terminated, truncated, info = env.step(as_action(action))
-    # A copy: an environment may hand out an array that it goes on writing to, and episodes are kept.
+    # A copy: an environment may return an array that it writes to again, and episodes are kept.
     return stack.seen(obs).copy(), reward, terminated, truncated, info
 
 
-def _name(env):
-    return env.spec.id if getattr(env, "spec", None) else type(env).__name__
+def _name(env: gymnasium.Env) -> str:
+    spec = getattr(env, "spec", None)
+    return spec.id if spec else type(env).__name__
 
 
-def _guarded(env, episode, call):
-    """Call into the environment; whatever it raises names the environment, the episode and the step."""
+def _guarded(env: gymnasium.Env, episode: PlayedEpisode, call: Callable[[], T]) -> T:
+    """Call into the environment; RunFailed for anything that it raises, with the environment, the episode and the step."""
     try:
         return call()
     except Exception as error:
         place = f"step {episode.length + 1} of episode #{episode.number} (seed {episode.seed})"
         raise RunFailed(f"{_name(env)} raised in {place}: {failure(error)}") from error
-
-
-class EpisodeFile:
-    """Writes episodes as JSON lines: one line an episode, complete as soon as the episode is.
-
-    A line is an object: ``format`` "drl-episodes-1", ``env``, ``episode`` (number), ``seed``, ``obs`` (length + 1
-    observations: before each step, and the last one), ``action`` (length actions as the environment got them),
-    ``reward``, ``terminated``, ``truncated`` (length values each), and ``info`` (length objects) where infos are kept.
-    """
-
-    def __init__(self, path, env, write=None):
-        """Open ``path`` anew for episodes of ``env``; ``write(line)`` takes the lines instead, if given.
-
-        Raises InputError.
-        """
-        self._env = env
-        self._file = None
-        self._write = write
-        if write is None:
-            try:
-                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
-            except OSError as error:
-                raise InputError(f"--out {path}: {error.strerror}.") from error
-
-    def add(self, episode):
-        """Write one Episode."""
-        last = [False] * max(0, episode.length - 1)
-        told = {
-            "format": EPISODES_FORMAT,
-            "env": self._env,
-            "episode": episode.number,
-            "seed": episode.seed,
-            "obs": [_plain(obs) for obs in episode.obs],
-            "action": [_plain(action) for action in episode.action],
-            "reward": episode.rewards,
-            "terminated": [*last, episode.terminated],
-            "truncated": [*last, episode.truncated],
-        }
-        if episode.infos:
-            told["info"] = episode.infos
-        line = json.dumps(told, allow_nan=False, separators=(",", ":"))
-        if self._write:
-            self._write(line)
-            return
-        self._file.write(line + "\n")
-        self._file.flush()
-
-    def close(self):
-        """Close the file."""
-        if self._file:
-            self._file.close()
-
-
-def _plain(array):
-    """Return nested lists of an array; float32 keeps the fewest digits that give it back, so that files stay small."""
-    if array.dtype == np.float32:
-        return [_plain(part) for part in array] if array.ndim else float(str(array))
-    return array.tolist()
-
-
-def plain_info(value):
-    """Return what JSON can hold of an environment's info: numbers that are not finite become None, objects their text."""
-    if isinstance(value, dict):
-        return {str(name): plain_info(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain_info(inner) for inner in value]
-    if isinstance(value, np.ndarray):
-        return plain_info(value.tolist())
-    if isinstance(value, np.generic):
-        return plain_info(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)[:LONGEST_TEXT]

@@ -2,8 +2,10 @@
 
 A panel an environment; thin lines are single runs as recorded, thick ones the smoothed mean over seeds, dotted where some
 runs have ended already; the band is around the mean where all runs are there. Drawn without a display (Agg, SVG, PDF).
-Colours: Okabe and Ito 2008, told apart by the colour-blind; beyond eight groups they come again with other dashes.
+Colours: Okabe and Ito 2008, which the colour-blind can distinguish; beyond eight groups they are repeated with other dashes.
 """
+
+from __future__ import annotations
 
 import math
 
@@ -11,10 +13,15 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
 from matplotlib import ticker
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drl_cli.analysis.curves import short
+from drl_cli.analysis.curves import Panel, short
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
@@ -22,10 +29,10 @@ COLUMNS = 3  # panels side by side
 PANEL_SIZE = (6.4, 4.0)  # inches
 SMALL_PANEL_SIZE = (4.6, 3.2)
 DPI = 150
-RAW_LINES = 40  # beyond that many runs in a panel, single runs are a grey haze that says nothing
+RAW_LINES = 40  # beyond that many runs in a panel, single runs cannot be distinguished
 INSIDE = 4  # curves whose legend fits into a panel without covering them
 ROW_HEIGHT, SIGN_WIDTH, LETTER_WIDTH = 0.19, 0.55, 0.068  # inches of a legend below the panels
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -37,10 +44,16 @@ STYLE = {
 }
 
 
-def draw(panels, labels, target, file_format, raw=True):
+def draw(
+    panels: Sequence[Panel],
+    labels: Mapping[str, str],
+    target: Path | str | BinaryIO,
+    file_format: str,
+    raw: bool = True,
+) -> None:
     """Draw Panels (see ``analysis.curves``) into ``target``, a path or a binary file.
 
-    labels: {"x", "y", "title", "band"}, texts; title and band may be empty. file_format: "png", "svg" or "pdf". raw: also
+    labels: {"x", "y", "title", "band"}, strings; title and band may be empty. file_format: "png", "svg" or "pdf". raw: also
     draw single runs. Raises OSError.
     """
     with matplotlib.rc_context(STYLE):
@@ -65,7 +78,7 @@ def draw(panels, labels, target, file_format, raw=True):
         figure.savefig(target, format=file_format, dpi=DPI, metadata=empty)
 
 
-def _canvas(count):
+def _canvas(count: int) -> tuple[Figure, list[Axes]]:
     columns = min(count, COLUMNS)
     rows = math.ceil(count / columns)
     width, height = PANEL_SIZE if count == 1 else SMALL_PANEL_SIZE
@@ -76,7 +89,7 @@ def _canvas(count):
     return figure, axes[:count]
 
 
-def _draw_panel(axis, panel, places, raw):
+def _draw_panel(axis: Axes, panel: Panel, places: Mapping[str, int], raw: bool) -> None:
     if panel.goal is not None:
         axis.axhline(panel.goal, color="#999999", linewidth=1, linestyle=(0, (2, 2)))
         axis.annotate(f"goal {panel.goal:g}", (1.01, panel.goal), xycoords=("axes fraction", "data"), fontsize=8,
@@ -98,7 +111,7 @@ def _draw_panel(axis, panel, places, raw):
     axis.margins(x=0.01)
 
 
-def _legend_below(figure: Figure, axes: list, note: str) -> None:
+def _legend_below(figure: Figure, axes: Sequence[Axes], note: str) -> None:
     """Put one legend for all panels below them, ``note`` above it, and make the figure as much higher as it takes."""
     curves = {}
     for axis in axes:

@@ -5,20 +5,24 @@ version, and the versions are shown. What was measured differs from source to so
 "training" episodes, the "best evaluation" of each seed), which ``conditions`` says and a reader has to mind.
 """
 
+from __future__ import annotations
+
 import functools
 import json
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 FILE = Path(__file__).with_name("published.json")
 
 
 @functools.cache
-def load_file():
+def load_file() -> dict[str, Any]:
     """Return the content of the data file: sources, versions, columns, figures."""
     return json.loads(FILE.read_text("utf-8"))
 
 
-def figures(algorithms=None, env=None):
+def figures(algorithms: Collection[str] | None = None, env: str | None = None) -> list[dict[str, Any]]:
     """Return the published figures for ``algorithms`` (names; None: all) on ``env`` (an id of any version; None: all).
 
     Each is a dict: source, algorithm, env (as published), mean, sd (None where none is given), steps (env steps of
@@ -37,12 +41,12 @@ def figures(algorithms=None, env=None):
     return found
 
 
-def sources(names):
+def sources(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return {name: its facts} for the sources ``names``: name, url, conditions, and when it was read."""
     return {name: load_file()["sources"][name] for name in dict.fromkeys(names)}
 
 
-def version_notice(env, found):
+def version_notice(env: str, found: Iterable[dict[str, Any]]) -> str | None:
     """Return a sentence about ``env`` when ``found`` figures are of another version of it, or None."""
     others = sorted({figure["env"] for figure in found} - {env})
     if not others:
@@ -51,7 +55,7 @@ def version_notice(env, found):
     return f"{env} is compared with {', '.join(others)}" + (f": {known}." if known else ".")
 
 
-def family(env):
+def family(env: str) -> str:
     """Return an environment's id without its version and its namespace: ``ALE/Pong-v5`` → ``Pong``."""
     name = env.rpartition("/")[2].rpartition("-v")
     return (name[0] or name[2]).removesuffix("NoFrameskip")

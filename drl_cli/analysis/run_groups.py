@@ -1,13 +1,21 @@
 """Runs that are replicates of one another: the same algorithm, environment and config, other seeds.
 
-Used by ``drl compare`` and ``drl plot``. A run is anything with ``path``, ``id``, ``algorithm``, ``env``, ``experiment``,
-``seed`` and ``config`` (a nested dict).
+Used by ``drl compare`` and ``drl plot``. Of a run, ``path``, ``id``, ``algorithm``, ``env``, ``experiment``,
+``seed`` and ``config`` (a nested dict) are read.
 """
+
+from __future__ import annotations
 
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
 
 BY = ("config", "algorithm", "experiment", "run")
 IDLE = ("seed", "env", "log_level")  # config keys that change nothing about what is learnt, or are the seed itself
@@ -29,25 +37,25 @@ BOOKKEEPING = re.compile(  # how a run is measured, recorded and placed: shown o
 
 @dataclass
 class Group:
-    """Replicates: a label that is unlike that of the others, algorithm, env, and the runs."""
+    """Replicates: a label that no other group has, algorithm, env, and the runs."""
 
     label: str
     algorithm: str
     env: str
-    runs: list
+    runs: list[Run]
 
     @property
-    def seeds(self):
+    def seeds(self) -> list[int | None]:
         """The seeds of the runs, in their order."""
         return [run.seed for run in self.runs]
 
     @property
-    def repeated(self):
-        """Seeds that more than one run has: the same draw of luck, counted twice."""
+    def repeated(self) -> list[int]:
+        """Seeds that more than one run has: not independent."""
         return sorted({seed for seed in self.seeds if seed is not None and self.seeds.count(seed) > 1})
 
 
-def group(runs: list, by: str = "config", labels: dict | None = None) -> list:
+def group(runs: Sequence[Run], by: str = "config", labels: Mapping[Path, str] | None = None) -> list[Group]:
     """Return the Groups of ``runs`` in the order of their first runs, those of one environment side by side.
 
     ``by``: "config" (the same algorithm and config but for the seed), "algorithm", "experiment" (the same algorithm in
@@ -66,10 +74,10 @@ def group(runs: list, by: str = "config", labels: dict | None = None) -> list:
     for one in groups:
         alike = [other for other in groups if (other.algorithm, other.env) == (one.algorithm, one.env)]
         one.label = labels[one.runs[0].path] if labels else _label(one, alike, by)
-    return _unlike(groups)
+    return _made_unique(groups)
 
 
-def _key(run, by, place):
+def _key(run: Run, by: str, place: int) -> str | int:
     if by == "algorithm":
         return ""
     if by == "experiment":
@@ -79,7 +87,7 @@ def _key(run, by, place):
     return json.dumps({k: v for k, v in run.config.items() if k not in IDLE}, sort_keys=True)
 
 
-def _label(one: Group, alike: list, by: str) -> str:
+def _label(one: Group, alike: Sequence[Group], by: str) -> str:
     if by == "run" and len({other.runs[0].seed for other in alike}) == len(alike):
         return f"{one.algorithm} seed {one.runs[0].seed}"
     if len(alike) == 1:
@@ -90,13 +98,13 @@ def _label(one: Group, alike: list, by: str) -> str:
     own = {**_flat(one.runs[0].config), "seed": one.runs[0].seed}
     shown = [
         f"{key.rpartition('.')[2]}={_shortest(own.get(key), [flat.get(key) for flat in settings])}"
-        for key in _telling(settings, by == "run")
+        for key in _differing_keys(settings, by == "run")
     ]
     return " ".join([one.algorithm, *shown])
 
 
-def _telling(settings: list, with_seed: bool) -> list:
-    """Return at most ``MAX_KEYS`` keys that tell flat configs apart: what matters most first, each only if it adds to that.
+def _differing_keys(settings: Sequence[Mapping[str, Any]], with_seed: bool) -> list[str]:
+    """Return at most ``MAX_KEYS`` keys in which flat configs differ, the most important first, each only if it separates more.
 
     ``with_seed``: and the seed after them, if it does.
     """
@@ -105,18 +113,18 @@ def _telling(settings: list, with_seed: bool) -> list:
     meant = [key for key in differing if not BOOKKEEPING.fullmatch(key.rpartition(".")[2])] or differing
     chosen, parts = [], 1
     for key in [*meant, *(["seed"] if with_seed else [])]:
-        told = len({tuple(_text(flat.get(name)) for name in (*chosen, key)) for flat in settings})
-        if told > parts and (len(chosen) < MAX_KEYS or key == "seed"):
-            chosen, parts = [*chosen, key], told
+        separated = len({tuple(_text(flat.get(name)) for name in (*chosen, key)) for flat in settings})
+        if separated > parts and (len(chosen) < MAX_KEYS or key == "seed"):
+            chosen, parts = [*chosen, key], separated
     return chosen
 
 
-def _rank(key: str) -> tuple:
+def _rank(key: str) -> tuple[int, str]:
     last = key.rpartition(".")[2]
     return (FIRST.index(last) if last in FIRST else len(FIRST), key)
 
 
-def _unlike(groups: list) -> list:
+def _made_unique(groups: list[Group]) -> list[Group]:
     """Add the id of its (first) run to each label that another group of the environment has too."""
     alike = Counter((one.label, one.env) for one in groups)
     for one in groups:
@@ -125,7 +133,7 @@ def _unlike(groups: list) -> list:
     return groups
 
 
-def _flat(config, prefix=""):
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for key, value in config.items():
         if isinstance(value, dict):
@@ -135,8 +143,8 @@ def _flat(config, prefix=""):
     return flat
 
 
-def _shortest(value, others):
-    """Return a number to four digits where that tells it from ``others`` still, everything else in full."""
+def _shortest(value: Any, others: Iterable[Any]) -> str:
+    """Return a number to four digits where it still differs from ``others`` then, everything else in full."""
     if not isinstance(value, float):
         return _text(value)
     short = f"{value:.4g}"
@@ -144,5 +152,5 @@ def _shortest(value, others):
     return short if same <= {value} else _text(value)
 
 
-def _text(value):
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

@@ -3,7 +3,14 @@
 Used by ``drl compare``. Rows are the nested dicts of result.json.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+"""A nested result of one iteration, a line of result.json."""
 
 KINDS = ("last", "best", "training")
 MEANING = {
@@ -23,7 +30,7 @@ class Score:
     episodes: int | None = None
 
 
-def score(rows, kind="last", at=None):
+def score(rows: Iterable[Row], kind: str = "last", at: int | None = None) -> Score | None:
     """Return the Score of a run, or None when it has none (yet).
 
     kind: one of ``KINDS``. at: only what was measured within that many env steps counts.
@@ -35,9 +42,9 @@ def score(rows, kind="last", at=None):
     return max(found, key=lambda one: one.value) if kind == "best" else found[-1]
 
 
-def evaluations(rows):
+def evaluations(rows: Iterable[Row]) -> list[Score]:
     """Yield the Score of every greedy evaluation, once each; a confirmed one counts with its fresh episodes."""
-    told = {}
+    found = {}
     for row in rows:
         seen = row.get("evaluation") or {}
         value, number = seen.get("episode_reward_mean"), seen.get("training_iteration")
@@ -46,20 +53,20 @@ def evaluations(rows):
         episodes, fresh = seen.get("episodes_this_iter"), seen.get("confirmed_reward_mean")
         if fresh is not None:
             value, episodes = fresh, seen.get("confirmed_episodes")
-        first = told.get(number)
+        first = found.get(number)
         seconds = first.seconds if first else row.get("time_total_s")
-        told[number] = Score(value, seen.get("timesteps_total") or 0, seconds, episodes)
-    return list(told.values())
+        found[number] = Score(value, seen.get("timesteps_total") or 0, seconds, episodes)
+    return list(found.values())
 
 
-def trained(rows):
+def trained(rows: Iterable[Row]) -> Iterator[Score]:
     """Yield the Score of every row that has ended episodes in its window."""
     for row in rows:
         if row.get("episode_reward_mean") is not None:
             yield Score(row["episode_reward_mean"], row.get("timesteps_total") or 0, row.get("time_total_s"))
 
 
-def reached(rows, goal, kind="last"):
+def reached(rows: Iterable[Row], goal: float, kind: str = "last") -> Score | None:
     """Return the first Score at or above ``goal``, or None."""
     found = trained(rows) if kind == "training" else evaluations(rows)
     return next((one for one in found if one.value >= goal), None)

@@ -1,20 +1,24 @@
 """Learning curves in the terminal: the one file that imports plotext. User: ``drl plot --terminal``."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 import numpy as np
 import plotext
 
-from drl_cli.analysis.curves import short
+from drl_cli.analysis.curves import Panel, short
 
-COLORS = (39, 208, 36, 170, 81, 178, 245, 196)  # codes of 256 colours, told apart on dark and on light ground
-CHARACTERS = "*o+x#@%&"  # one each group where colours or Unicode cannot tell them apart
+COLORS = (39, 208, 36, 170, 81, 178, 245, 196)  # codes of 256 colours, distinct on dark and on light backgrounds
+CHARACTERS = "*o+x#@%&"  # one for each group where there are no colours or no Unicode
 TICKS = 5
 _ASCII = str.maketrans("┌┐└┘─│├┤┬┴┼·", "++++-|++++++"[:11] + ".")
 
 
-def draw(panel, labels, size, colored, is_unicode):
+def draw(panel: Panel, labels: Mapping[str, str], size: tuple[int, int], colored: bool, is_unicode: bool) -> list[str]:
     """Return the lines that show one Panel (see ``analysis.curves``): the mean of each group over its seeds.
 
-    labels: {"x", "y"}, texts. size: (columns, lines) of the picture; a line for each group comes below it. Without
+    labels: {"x", "y"}, strings. size: (columns, lines) of the picture; a line for each group comes below it. Without
     ``colored`` there is no escape sequence in the text, without ``is_unicode`` no character beyond ASCII.
     """
     figure = plotext.figure

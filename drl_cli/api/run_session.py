@@ -22,7 +22,7 @@ _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _open_session: "weakref.ReferenceType[RunSession] | None" = None
 
 
-class RunState(enum.Enum):
+class SessionState(enum.Enum):
     """How far a run is. ``RunSession.begin`` opens it; ``RunSession.end``, a stop rule or an error closes it."""
 
     NOT_BEGUN = "not begun"
@@ -43,7 +43,7 @@ class ProgramStop:
 
 
 class RunSession:
-    """One run of an ExperimentSpec. ``state``: a RunState; ``outcome``: how it ended, where it ended in order."""
+    """One run of an ExperimentSpec. ``state``: a SessionState; ``outcome``: how it ended, where it ended in order."""
 
     def __init__(self, spec: ExperimentSpec, log: LogForwarder) -> None:
         """``log`` forwards events to ``logging`` while the run is open."""
@@ -51,13 +51,13 @@ class RunSession:
         self._stop = ProgramStop()
         self._steps: Steps | None = None
         self._moment: Moment | None = None
-        self.state = RunState.NOT_BEGUN
+        self.state = SessionState.NOT_BEGUN
         self.outcome: Outcome | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the run has begun and is not over."""
-        return self.state is RunState.OPEN
+        return self.state is SessionState.OPEN
 
     @property
     def moment(self) -> Moment | None:
@@ -85,7 +85,6 @@ class RunSession:
 
     def begin(self) -> None:
         """Open the run and start its parts. Raises InputError when it is over, or another one of this process is open."""
-        global _open_session
         if self.outcome is not None:
             raise InputError(
                 f"This run is over ({self.outcome.text.splitlines()[0]}). restore(CHECKPOINT) goes on from there in a new "
@@ -98,9 +97,9 @@ class RunSession:
                 "stop() first."
             )
         self._log.start()
-        session: RunSession = self
-        self._stop, _open_session = ProgramStop(), weakref.ref(session)
-        self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), RunState.OPEN
+        self._stop = ProgramStop()
+        _set_open(self)
+        self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), SessionState.OPEN
         with _signals_kept():
             self._advance(self._steps)
 
@@ -147,10 +146,15 @@ class RunSession:
 
     def _close(self, outcome: Outcome | None) -> None:
         """The run is over; without an outcome (a bug, an interrupt) ``begin`` may open another one."""
-        global _open_session
-        self._steps, self.outcome, _open_session = None, outcome, None
-        self.state = RunState.OVER if outcome is not None else RunState.NOT_BEGUN
+        _set_open(None)
+        self._steps, self.outcome = None, outcome
+        self.state = SessionState.OVER if outcome is not None else SessionState.NOT_BEGUN
         self._log.stop()
+
+
+def _set_open(session: RunSession | None) -> None:
+    global _open_session
+    _open_session = None if session is None else weakref.ref(session)
 
 
 @contextlib.contextmanager

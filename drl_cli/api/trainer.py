@@ -32,7 +32,7 @@ from drl_cli.algorithms import table
 from drl_cli.api.compute_action import ActionComputer
 from drl_cli.api.log_listener import LogForwarder
 from drl_cli.api.python_experiment import spec_of
-from drl_cli.api.run_session import RunSession, RunState
+from drl_cli.api.run_session import RunSession, SessionState
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs.preprocessors import for_scoring, frames_of
@@ -100,7 +100,7 @@ class Trainer:
         """Name the algorithm, the environment, how far it is, and the run's folder once there is one."""
         session = self._session
         where = f", {self.run_folder}" if self.run_folder else ""
-        has_trained = session.moment is not None and session.state is not RunState.OVER
+        has_trained = session.moment is not None and session.state is not SessionState.OVER
         state = f"iteration {self.iteration}" if has_trained else session.state.value
         return f"<Trainer {self._spec.run} on {self._spec.env}, {state}{where}>"
 
@@ -226,7 +226,7 @@ class Trainer:
             version = server.call("push", {DEFAULT_POLICY: self._policy_weights()}, True).result()
             tester = assembly.make_tester(config, facts, self._policy_spec, cluster, server)
             self._evaluations += 1
-            seeds = [number(config.seed, "door", self._evaluations, index) for index in range(episodes)]
+            seeds = [number(self._spec.seed, "door", self._evaluations, index) for index in range(episodes)]
             if config.custom_eval_function:
                 return {"evaluation": tester.call("evaluate_otherwise", version, seeds).result()}
             return {"evaluation": summary(tester.call("evaluate", version, seeds).result())}

@@ -1,6 +1,7 @@
 """The state of a run ⇄ a folder of plain data: written atomically, hashed, never pickled.
 
-Users: ``runtime.driver`` (writes and restores), ``experiment`` (keeps, prunes, resumes), ``policies.numpy_policy`` (plays).
+Users: ``runtime.driver`` (writes and restores), ``runs`` (keeps, prunes), ``experiments`` (resumes),
+``policies.numpy_policy`` (plays).
 A checkpoint is a folder ``<run>/checkpoint_000010``::
 
     manifest.json        format, number, facts, and size + SHA-256 + part of every data file

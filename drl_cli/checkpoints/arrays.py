@@ -1,18 +1,25 @@
 """Named arrays ⇄ one safetensors file, optionally with LZ4 blocks.
 
-Users: whoever owns state (learner, workers, replay) writes with ``write_arrays``; ``Checkpoint.arrays`` reads.
+Users: the owners of state (learner, workers, replay) write with ``write_arrays``; ``Checkpoint.arrays`` reads.
 Source: the safetensors format, https://github.com/huggingface/safetensors (8 bytes header length, JSON header, data).
 
-The container is written and read here rather than by the safetensors package because that one opens paths by itself
-(following links, without O_EXCL) and wants all bytes in memory at once; any safetensors reader can open the files (a
-test does). A compressed array is stored as a U8 tensor of its LZ4 blocks one behind the other; dtype, shape and block
-sizes stand in the JSON under the metadata key ``lz4``. Writing keeps at most one compressed copy in memory, reading at
-most one block beside the result; every size is checked against the file before memory is taken.
+The container is written and read here rather than by the safetensors package (0.8), which opens paths by itself (it follows
+links, overwrites, does not fsync), wants all bytes in memory at once, and accepts headers of 50 MB, a name that appears twice
+and keys that it does not know; any safetensors reader can open the files (a test does). A compressed array is stored as a U8
+tensor of its LZ4 blocks one after the other; dtype, shape and block sizes are in the JSON under the metadata key ``lz4``.
+Writing keeps at most one compressed copy in memory, reading at most one block beside the result; every size is checked against
+the file before memory is taken.
 """
+
+from __future__ import annotations
 
 import json
 import math
 import struct
+from collections.abc import Iterable, Mapping
+from io import FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import lz4.block
 import numpy as np
@@ -35,7 +42,15 @@ MAX_DIMENSIONS = 16
 MAX_RATIO = 256  # LZ4 cannot shrink further than about 255:1, so a larger claim is a bomb
 
 
-def write_arrays(path, arrays, compress=False):
+class ListedArray(NamedTuple):
+    """An array of a file: dtype and shape of the array, and the bytes that it takes in the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
+
+
+def write_arrays(path: Path | str, arrays: Mapping[str, np.ndarray], compress: bool = False) -> None:
     """Create the safetensors file ``path`` with ``{name: array}`` and fsync it.
 
     Arrays are bool, uint8, int32, int64, float32 or float64 of any shape (ValueError otherwise). ``compress`` stores
@@ -49,7 +64,7 @@ def write_arrays(path, arrays, compress=False):
             raise ValueError(f"{path}: array {name!r} of {array.dtype} cannot be stored (only {', '.join(DTYPES)})")
         shape = list(array.shape)
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        pieces = [data]
+        pieces: list[bytes | memoryview] = [data.data]
         if compress:
             pieces = [lz4.block.compress(data[i : i + BLOCK], store_size=False) for i in range(0, data.size, BLOCK)]
             packed[name] = {"dtype": code, "shape": shape, "block": BLOCK, "sizes": [len(piece) for piece in pieces]}
@@ -66,8 +81,8 @@ def write_arrays(path, arrays, compress=False):
     write_new(path, [struct.pack("<Q", len(text)) + text, *(piece for name in order for piece in payload[name])])
 
 
-def _lay_out(header):
-    """Give every tensor its offsets, wide items first so that each lies aligned; returns the names in that order."""
+def _lay_out(header: dict[str, dict[str, Any]]) -> list[str]:
+    """Give every tensor its offsets, wide items first so that each is aligned; returns the names in that order."""
     order = sorted(header, key=lambda name: -np.dtype(DTYPES[header[name]["dtype"]]).itemsize)
     begin = 0
     for name in order:
@@ -77,11 +92,11 @@ def _lay_out(header):
     return order
 
 
-def _bytes(code, shape):
+def _bytes(code: str, shape: Iterable[int]) -> int:
     return math.prod(shape) * np.dtype(DTYPES[code]).itemsize
 
 
-def read_arrays(path, size, sha256, names=None):
+def read_arrays(path: Path, size: int, sha256: str, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
     """Return ``{name: array}`` of a safetensors file that must have this size and SHA-256, in the order of its header.
 
     ``names`` limits which are read. Raises CheckpointError for damage, a malformed header, or a name that is not there.
@@ -97,7 +112,7 @@ def read_arrays(path, size, sha256, names=None):
         return {name: _read_array(file, f"{path}: {name}", start, header[name], packed.get(name)) for name in wanted}
 
 
-def listed(path, size):
+def listed(path: Path, size: int) -> dict[str, ListedArray]:
     """Return ``{name: (dtype, shape, bytes in the file)}`` of a safetensors file of this size, from its header alone.
 
     Raises CheckpointError for a malformed header; the content is not looked at.
@@ -109,17 +124,19 @@ def listed(path, size):
     for name, entry in header.items():
         held = packed.get(name, entry)
         begin, end = entry["data_offsets"]
-        found[name] = (np.dtype(DTYPES[held["dtype"]]).name, tuple(held["shape"]), end - begin)
+        found[name] = ListedArray(np.dtype(DTYPES[held["dtype"]]).name, tuple(held["shape"]), end - begin)
     return found
 
 
-def _read_array(file, where, start, entry, packing):
+def _read_array(
+    file: FileIO, where: str, start: int, entry: Mapping[str, Any], packing: Mapping[str, Any] | None
+) -> np.ndarray:
     file.seek(start + entry["data_offsets"][0])
     target = packing or entry
     array = np.empty(target["shape"], DTYPES[target["dtype"]])
     flat = array.reshape(-1).view(np.uint8)
     if packing is None:
-        view = memoryview(flat)
+        view = flat.data
         while view:
             got = file.readinto(view)
             if not got:
@@ -140,7 +157,7 @@ def _read_array(file, where, start, entry, packing):
     return array
 
 
-def _read_header(file, path, size):
+def _read_header(file: FileIO, path: Path, size: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """Return where the data begins, the checked entries of the header, and those of the compressed arrays."""
     if size < 8:
         raise refuse(path, "is too short for a safetensors file")
@@ -157,7 +174,7 @@ def _read_header(file, path, size):
     return 8 + length, header, _read_packing(metadata, header, path)
 
 
-def _check_shape(entry, where):
+def _check_shape(entry: Mapping[str, Any], where: str) -> None:
     shape, code = entry.get("shape"), entry.get("dtype")
     if not isinstance(code, str) or code not in DTYPES:
         raise refuse(where, f"dtype {str(code)[:20]!r} is none of {', '.join(DTYPES)}")
@@ -166,11 +183,11 @@ def _check_shape(entry, where):
         raise refuse(where, "its shape is malformed")
 
 
-def _is_count(value):
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**48
 
 
-def _check_entry(entry, where):
+def _check_entry(entry: Any, where: str) -> None:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise refuse(where, "its header entry is malformed")
     _check_shape(entry, where)
@@ -181,7 +198,7 @@ def _check_entry(entry, where):
         raise refuse(where, "its offsets do not fit its shape and dtype")
 
 
-def _check_offsets(header, path, available):
+def _check_offsets(header: Mapping[str, Any], path: Path, available: int) -> None:
     """Tensors must fill the data without overlap or hole, so that their sum is bounded by the file."""
     position = 0
     for begin, end in sorted(entry["data_offsets"] for entry in header.values()):
@@ -192,7 +209,7 @@ def _check_offsets(header, path, available):
         raise refuse(path, f"tensors take {position} bytes, the file has {available}")
 
 
-def _read_packing(metadata, header, path):
+def _read_packing(metadata: Any, header: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if not isinstance(metadata, dict):
         raise refuse(path, "its metadata is malformed")
     text = metadata.get("lz4", "{}")
@@ -204,7 +221,7 @@ def _read_packing(metadata, header, path):
     return packed
 
 
-def _check_packing(entry, tensor, where):
+def _check_packing(entry: Any, tensor: Mapping[str, Any], where: str) -> None:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "block", "sizes"}:
         raise refuse(where, "its LZ4 entry is malformed")
     _check_shape(entry, where)

@@ -1,14 +1,15 @@
-"""The facts in a manifest, checked like the keys of a config: what may stand there, of which type.
+"""The facts in a manifest, checked like the keys of a config: which there may be, of which type.
 
-Hashes say that a manifest is what was written, not that it was written by this program: whoever changes both gets past
-them. ``check`` looks at the facts that are there (every reader does, through ``load``); ``require`` also refuses those that
-are missing, for whoever acts with them. Config, policies and preprocessing are read by schemas of their own.
+Hashes show that a manifest is what was written, not that it was written by this program: a change of both is not
+noticed. ``check`` looks at the facts that are there (every reader does, through ``load``); ``require`` also refuses those that
+are missing, which acting and resuming need. Config, policies and preprocessing are read by schemas of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drl_cli.checkpoints.files import refuse
+from drl_cli.errors import CheckpointError
 
 MANY = 2**63  # more than any counter
 
@@ -29,15 +30,17 @@ def _object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _or_null(form: Callable) -> Callable:
+def _or_null(form: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or form(value)
 
 
-def _all(form: Callable) -> Callable:
+def _all(form: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda values: isinstance(values, list) and all(form(value) for value in values)
 
 
-TOP = {  # name → (form, in words)
+Forms = Mapping[str, tuple[Callable[[Any], bool], str]]
+
+TOP: Forms = {  # name → (form, in words)
     "drl_version": (_string, "a string"),
     "algorithm": (_string, "a string"),
     "env": (_string, "a string"),
@@ -51,7 +54,7 @@ TOP = {  # name → (form, in words)
     "score": (_or_null(_object), "an object or null"),
     "seed": (_or_null(lambda value: type(value) is int), "a whole number or null"),
 }
-SPACE = {
+SPACE: Forms = {
     "kind": (_string, "a string"),
     "shape": (_all(_whole), "a list of whole numbers"),
     "dtype": (_string, "a string"),
@@ -63,7 +66,7 @@ SPACES = ("obs", "action")
 COUNTERS = ("training_iteration", "timesteps_total")
 
 
-def check(facts: dict, where: Any) -> None:
+def check(facts: Mapping[str, Any], where: object) -> None:
     """Raise CheckpointError, which names the fact and what it takes, unless all facts that are there have their types."""
     _check(facts, TOP, "", where)
     for name, value in (facts.get("counters") or {}).items():
@@ -79,8 +82,8 @@ def check(facts: dict, where: Any) -> None:
         _check(space, SPACE, f"spaces.{name}.", where)
 
 
-def require(facts: dict, where: Any) -> None:
-    """Raise CheckpointError for the first fact that is missing of those without which nothing can act or go on."""
+def require(facts: Mapping[str, Any], where: object) -> None:
+    """Raise CheckpointError for the first fact that is missing that acting or resuming needs."""
     needed = [(facts, "", NEEDED), (facts.get("counters"), "counters.", COUNTERS)]
     needed += [(facts.get("spaces"), "spaces.", SPACES)]
     for holder, prefix, names in needed:
@@ -89,11 +92,11 @@ def require(facts: dict, where: Any) -> None:
                 raise refuse(where, f"facts: {prefix}{name} is missing")
 
 
-def _check(facts: dict, forms: dict, prefix: str, where: Any) -> None:
+def _check(facts: Mapping[str, Any], forms: Forms, prefix: str, where: object) -> None:
     for name, (form, takes) in forms.items():
         if name in facts and not form(facts[name]):
             raise _wrong(prefix + name, facts[name], takes, where)
 
 
-def _wrong(name: str, value: Any, takes: str, where: Any) -> Exception:
+def _wrong(name: str, value: Any, takes: str, where: object) -> CheckpointError:
     return refuse(where, f"facts: {name} is {str(value)[:60]!r}; it takes {takes}")

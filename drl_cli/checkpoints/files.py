@@ -6,6 +6,8 @@ links and without blocking, wants a regular file of the expected size, hashes be
 into ``CheckpointError``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
@@ -13,7 +15,10 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterable
+from io import FileIO
 from pathlib import Path
+from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
@@ -30,17 +35,25 @@ MAX_JSON = 64 * 2**20  # bytes of state.json: statistics and random states of so
 BLOCK = 2**20  # bytes read or written at a time
 
 
-def refuse(path, reason):
+class FileEntry(TypedDict):
+    """What a manifest says of a data file."""
+
+    size: int
+    sha256: str
+    part: str
+
+
+def refuse(path: object, reason: str) -> CheckpointError:
     """Return the CheckpointError that names the file and the reason, in one line."""
     return CheckpointError(f"{path}: {reason}")
 
 
-def part_of(name):
+def part_of(name: str) -> str:
     """Return the part that a data file belongs to: ``replay-0.safetensors`` → ``replay``."""
     return Path(name).stem.partition("-")[0]
 
 
-def write_new(path, chunks):
+def write_new(path: Path | str, chunks: Iterable[bytes | memoryview]) -> None:
     """Create ``path`` (which must not exist, not even as a link), write the chunks of bytes in order, and fsync it.
 
     Raises OSError (disk full, no permission); FileExistsError when something is there already.
@@ -56,7 +69,7 @@ def write_new(path, chunks):
         os.close(fd)
 
 
-def sync_folder(path):
+def sync_folder(path: Path | str) -> None:
     """Make the names in a folder durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -65,7 +78,7 @@ def sync_folder(path):
         os.close(fd)
 
 
-def replace_file(path, data):
+def replace_file(path: Path | str, data: bytes) -> None:
     """Put ``data`` (bytes) in the place of ``path`` so that a reader sees the old or the new content, never a mix.
 
     Raises OSError; the old file is then as it was.
@@ -81,7 +94,7 @@ def replace_file(path, data):
     sync_folder(path.parent)
 
 
-def json_bytes(data):
+def json_bytes(data: Any) -> bytes:
     """Return strict JSON (no NaN; sorted, indented, ASCII) of plain data and NumPy scalars.
 
     Raises ValueError for a number that is not finite, TypeError for anything that is not plain data.
@@ -90,18 +103,18 @@ def json_bytes(data):
     return text.encode("ascii") + b"\n"
 
 
-def _plain(value):
+def _plain(value: object) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot be stored as JSON")
 
 
-def write_json(path, data):
+def write_json(path: Path | str, data: Any) -> None:
     """Create ``path`` with strict JSON (see ``json_bytes``) and fsync it; raises OSError, ValueError, TypeError."""
     write_new(path, [json_bytes(data)])
 
 
-def open_regular(path):
+def open_regular(path: Path | str) -> FileIO:
     """Open an existing regular file for reading (unbuffered binary); anything else is a CheckpointError."""
     try:
         # O_NONBLOCK: opening a FIFO without a writer would wait for ever.
@@ -117,14 +130,14 @@ def open_regular(path):
     return os.fdopen(fd, "rb", buffering=0)
 
 
-def expect_size(file, path, size):
+def expect_size(file: FileIO, path: Path | str, size: int) -> None:
     """Raise CheckpointError unless the open file has exactly ``size`` bytes."""
     found = os.fstat(file.fileno()).st_size
     if found != size:
         raise refuse(path, f"has {found} bytes, the manifest says {size} (damaged or modified)")
 
 
-def expect_hash(file, path, sha256):
+def expect_hash(file: FileIO, path: Path | str, sha256: str) -> None:
     """Raise CheckpointError unless the open file has this SHA-256 from here to its end; then go back to its start."""
     try:
         found = hash_of(file)
@@ -135,15 +148,15 @@ def expect_hash(file, path, sha256):
         raise refuse(path, "SHA-256 differs from the manifest (damaged or modified)")
 
 
-def hash_of(file):
-    """Return the SHA-256 (hex) of an open file from where it stands; a block of memory at a time."""
+def hash_of(file: FileIO) -> str:
+    """Return the SHA-256 (hex) of an open file from its present position; a block of memory at a time."""
     digest = hashlib.sha256()
     while block := file.read(BLOCK):
         digest.update(block)
     return digest.hexdigest()
 
 
-def read_exactly(file, path, count):
+def read_exactly(file: FileIO, path: object, count: int) -> bytearray:
     """Read ``count`` bytes from an open file; CheckpointError when it ends before."""
     data = bytearray(count)
     view = memoryview(data)
@@ -158,7 +171,7 @@ def read_exactly(file, path, count):
     return data
 
 
-def read_small(path, limit):
+def read_small(path: Path | str, limit: int) -> bytes:
     """Return the bytes of a regular file of at most ``limit`` bytes; CheckpointError otherwise."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -167,7 +180,7 @@ def read_small(path, limit):
         return bytes(read_exactly(file, path, size))
 
 
-def parse_json(data, path):
+def parse_json(data: bytes | bytearray, path: object) -> Any:
     """Return the value of strict JSON: UTF-8, no NaN or infinity, no key twice, not too deep; else CheckpointError."""
     try:
         return json.loads(
@@ -182,7 +195,7 @@ def parse_json(data, path):
         raise refuse(path, f"is not strict JSON ({error})") from error
 
 
-def _unique(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) != len(pairs):
         seen = set()
@@ -191,11 +204,11 @@ def _unique(pairs):
     return data
 
 
-def _no_constant(text):
+def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _finite(text):
+def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is too large for a number")

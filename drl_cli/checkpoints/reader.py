@@ -1,23 +1,37 @@
 """Reading a checkpoint without trusting it.
 
-Users: ``runtime.driver`` (restore), ``policies.numpy_policy`` (play), ``experiment`` (resume), the commands that take a path.
+Users: ``runtime.driver`` (restore), ``policies.numpy_policy`` (play), ``experiments`` (resume), the commands that take a path.
 Order: COMMIT against manifest.json, then the manifest's own form, then the folder's content against its list, then size
 and SHA-256 of every file. Nothing outside the folder is opened and no name from a file is turned into a path unchecked.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
 import drl_cli.checkpoints.facts as facts
 import drl_cli.checkpoints.files as files
-from drl_cli.checkpoints.arrays import listed, read_arrays
-from drl_cli.checkpoints.files import refuse
+from drl_cli.checkpoints.arrays import ListedArray, listed, read_arrays
+from drl_cli.checkpoints.files import FileEntry, refuse
 from drl_cli.checkpoints.writer import commit_text, dropped_text
 
 PICKLES = (".pkl", ".pickle", ".tune_metadata", ".pt", ".joblib")
+
+
+class Manifest(TypedDict):
+    """The content of manifest.json."""
+
+    format: int
+    number: int
+    facts: dict[str, Any]
+    files: dict[str, FileEntry]
+    optional: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,23 +40,23 @@ class Checkpoint:
 
     path: Path
     number: int
-    facts: dict
-    listing: dict = dataclasses.field(repr=False)  # {file name: {"size", "sha256", "part"}} of what is there
+    facts: dict[str, Any]
+    listing: dict[str, FileEntry] = dataclasses.field(repr=False)  # the files that are there
 
-    def require_facts(self) -> dict:
-        """Return the facts where none is missing that acting and going on need. Raises CheckpointError."""
+    def require_facts(self) -> dict[str, Any]:
+        """Return the facts after checking that none is missing that acting and resuming need. Raises CheckpointError."""
         facts.require(self.facts, self.path / files.MANIFEST)
         return self.facts
 
-    def has(self, part):
+    def has(self, part: str) -> bool:
         """Whether the part ("weights", "state", "workers", "replay") is there; a dropped one is not."""
         return any(entry["part"] == part for entry in self.listing.values())
 
-    def files(self, part):
+    def files(self, part: str) -> list[str]:
         """Return the stems of the part's files, sorted: ``["replay-0", "replay-1"]``."""
         return sorted({Path(name).stem for name, entry in self.listing.items() if entry["part"] == part})
 
-    def arrays(self, stem, names=None, finite=False):
+    def arrays(self, stem: str, names: Iterable[str] | None = None, finite: bool = False) -> dict[str, np.ndarray]:
         """Return ``{name: array}`` of ``<stem>.safetensors``, shapes and dtypes as stored, size and hash checked again.
 
         ``names`` limits which are read; ``finite`` refuses NaN and infinity. Raises CheckpointError.
@@ -54,12 +68,12 @@ class Checkpoint:
                 raise refuse(path, f"{name} holds values that are not finite")
         return arrays
 
-    def listed(self, stem):
+    def listed(self, stem: str) -> dict[str, ListedArray]:
         """Return ``{name: (dtype, shape, bytes in the file)}`` of ``<stem>.safetensors``, from its header alone."""
         path, entry = self._entry(f"{stem}.safetensors")
         return listed(path, entry["size"])
 
-    def json(self, stem):
+    def json(self, stem: str) -> Any:
         """Return the content of ``<stem>.json``, size and hash checked again. Raises CheckpointError."""
         path, entry = self._entry(f"{stem}.json")
         with files.open_regular(path) as file:
@@ -69,13 +83,13 @@ class Checkpoint:
                 raise refuse(path, f"has {entry['size']} bytes, more than the {files.MAX_JSON} that are allowed")
             return files.parse_json(files.read_exactly(file, path, entry["size"]), path)
 
-    def _entry(self, name):
+    def _entry(self, name: str) -> tuple[Path, FileEntry]:
         if name not in self.listing:
             raise refuse(self.path, f"this checkpoint has no {name}")
         return self.path / name, self.listing[name]
 
 
-def load(path, optional=False):
+def load(path: Path | str, optional: bool = False) -> Checkpoint:
     """Verify the checkpoint folder ``path`` and return it as a ``Checkpoint``.
 
     Checks COMMIT, the manifest and the types of its facts, that exactly the listed files are there, and size and SHA-256 of
@@ -106,7 +120,7 @@ def load(path, optional=False):
     return Checkpoint(path, data["number"], data["facts"], present)
 
 
-def _listing_of(path):
+def _listing_of(path: Path) -> set[str]:
     try:
         return set(os.listdir(path))
     except FileNotFoundError as error:
@@ -117,8 +131,8 @@ def _listing_of(path):
         raise refuse(path, f"cannot be read ({error})") from error
 
 
-def _explain_foreign(path, names):
-    """Say what a folder is that we did not make, as far as its names tell."""
+def _explain_foreign(path: Path, names: set[str]) -> None:
+    """Raise CheckpointError for a folder that is no finished checkpoint of drl, with what its names show that it is."""
     if files.MANIFEST in names and files.COMMIT in names:
         return
     if files.MANIFEST in names:
@@ -132,15 +146,15 @@ def _explain_foreign(path, names):
     raise refuse(path, f"is not a drl checkpoint ({files.MANIFEST} is missing)")
 
 
-def _parse_manifest(manifest, path):
+def _parse_manifest(manifest: bytes, path: Path) -> Manifest:
     where = path / files.MANIFEST
     data = files.parse_json(manifest, where)
     number = data.get("format") if isinstance(data, dict) else None
     if type(number) is not int or number < 1:
         raise refuse(where, "is not a manifest of drl")
     if number > files.FORMAT:
-        told = f"has format {number}, this drl reads up to {files.FORMAT}"
-        raise refuse(where, f"{told}. It was written by a newer version: upgrade drl to use it")
+        text = f"has format {number}, this drl reads up to {files.FORMAT}"
+        raise refuse(where, f"{text}. It was written by a newer version: upgrade drl to use it")
     forms = {"format": int, "number": int, "facts": dict, "files": dict, "optional": list}
     if set(data) != set(forms) or any(type(data[key]) is not form for key, form in forms.items()):
         raise refuse(where, "its keys or their types are not those of a manifest")
@@ -152,10 +166,10 @@ def _parse_manifest(manifest, path):
     named = files.FOLDER.fullmatch(path.name)
     if named and int(named[1]) != data["number"]:
         raise refuse(path, f"the folder was renamed: its manifest says number {data['number']}")
-    return data
+    return cast(Manifest, data)
 
 
-def _check_file_entry(name, entry, where):
+def _check_file_entry(name: str, entry: Any, where: Path | str) -> None:
     if not files.DATA_FILE.fullmatch(name):
         raise refuse(where, f"lists {name[:80]!r}, which is not a file that a checkpoint may have")
     whole = isinstance(entry, dict) and set(entry) == {"size", "sha256", "part"}

@@ -4,11 +4,15 @@ User: ``runtime.driver``. Owners of state write their files into ``writer.folder
 maybe from other processes of this machine; then ``commit`` seals them.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import drl_cli.checkpoints.files as files
 
@@ -19,7 +23,7 @@ class Writer:
     ``folder`` is the temporary folder (mode 0700). Raises OSError in every method (disk full, no permission).
     """
 
-    def __init__(self, run_folder, number):
+    def __init__(self, run_folder: Path | str, number: int) -> None:
         """Make ``<run_folder>/.tmp-<number>-<pid>-<8 hex>``; ``number`` is the training iteration."""
         self.run_folder = Path(run_folder)
         self.number = int(number)
@@ -27,19 +31,19 @@ class Writer:
         os.mkdir(self.folder, 0o700)
         self._open = True
 
-    def __enter__(self):
+    def __enter__(self) -> Writer:
         return self
 
-    def __exit__(self, *_error):
+    def __exit__(self, *_error: object) -> None:
         if self._open:
             self.abort()
 
-    def abort(self):
+    def abort(self) -> None:
         """Remove the temporary folder and what is in it."""
         self._open = False
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def commit(self, facts, optional=("replay",)):
+    def commit(self, facts: Mapping[str, Any], optional: Iterable[str] = ("replay",)) -> Path:
         """Seal the files written so far and return the path of the finished checkpoint.
 
         ``facts`` is plain data for the manifest; ``optional`` names the parts that may be dropped later. A checkpoint
@@ -66,7 +70,7 @@ class Writer:
         self._open = False
         return target
 
-    def _hash_files(self):
+    def _hash_files(self) -> dict[str, files.FileEntry]:
         listing = {}
         for name in sorted(os.listdir(self.folder)):
             if not files.DATA_FILE.fullmatch(name):
@@ -78,7 +82,7 @@ class Writer:
                 listing[name] = {"size": size, "sha256": files.hash_of(file), "part": files.part_of(name)}
         return listing
 
-    def _move(self):
+    def _move(self) -> Path:
         target = self.run_folder / f"checkpoint_{self.number:06d}"
         aside = None
         if target.exists():
@@ -97,17 +101,17 @@ class Writer:
         return target
 
 
-def commit_text(manifest):
+def commit_text(manifest: bytes) -> bytes:
     """Return the only content that COMMIT may have beside these bytes of manifest.json."""
     return f"{hashlib.sha256(manifest).hexdigest()} {len(manifest)} {files.MANIFEST}\n".encode("ascii")
 
 
-def dropped_text(manifest):
+def dropped_text(manifest: bytes) -> bytes:
     """Return the only content that the marker of a dropped replay may have beside these bytes of manifest.json."""
     return b"replay dropped on purpose " + commit_text(manifest)
 
 
-def _umask():
+def _umask() -> int:
     value = os.umask(0o077)
     os.umask(value)
     return value

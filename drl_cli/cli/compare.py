@@ -106,7 +106,7 @@ def compare(
 
     runs = run_options.open_runs(words, local_dirs)
     groups = run_groups.group(runs, by)
-    asked = comparison.Asked(score, at, goal)
+    asked = comparison.CompareOptions(score, at, goal)
     document = comparison.compare(groups, lambda run: read_rows(run.path), asked)
     if not document["groups"]:
         raise RunFolderError(" ".join(document["notices"]) or "there is nothing to compare.")

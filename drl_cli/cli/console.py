@@ -17,6 +17,7 @@ import click
 
 from drl_cli.cli import budget, figures, terminal
 from drl_cli.cli.view import STOPPING
+from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.process import seconds_since_start
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
 METRICS_WIDTH = 60  # columns of a line for callbacks' metrics
 AGAIN_S = {"best": 10.0, "checkpoint": 10.0, "evaluation": 30.0}  # between two lines that say nothing new
-EVALUATED = "evaluation/episode_reward_mean"
 COLORS = {"warning": "yellow", "goal": "green"}
 
 
@@ -131,7 +131,7 @@ class PlainConsole:
         """Whether an event repeats what was printed just before: the same score, or one more periodic checkpoint."""
         if kind == "best":
             known = (best_before or {}).get("value")
-            if fields["metric"] == EVALUATED:
+            if fields["metric"] == EVALUATION_REWARD:
                 return fields["value"] == known
         elif kind == "evaluation":
             if fields.get("confirmed") is not None or fields.get("episode_reward_mean") != self._scored:
@@ -221,5 +221,5 @@ def _checkpoint_line(fields: Mapping[str, Any]) -> str:
 
 
 def _best_line(fields: Mapping[str, Any]) -> str:
-    kind = "evaluation" if fields["metric"] == EVALUATED else "training reward"
+    kind = "evaluation" if fields["metric"] == EVALUATION_REWARD else "training reward"
     return f"best so far: {fields['checkpoint']}, {kind} {figures.reward(fields['value'])}"

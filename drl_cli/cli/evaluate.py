@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.runs.demands import Demand
+    from drl_cli.runs.stop_rules import Requirement
 
 EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
@@ -130,7 +130,7 @@ def evaluate(
     "effective_sample_size", "behaviour": MEAN, "is": BOTH, "wis": BOTH}]}, BOTH: {"per_step": MEAN, "per_episode": MEAN},
     MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
-    session, demands = context.obj, _demands(flags["asserts"])
+    session, requirements = context.obj, _requirements(flags["asserts"])
     paths = [run_options.place(word) for word in checkpoints]
     evaluate_data.expect_fitting(context, bool(flags["data"]))
     options.import_modules(imports)
@@ -167,14 +167,14 @@ def evaluate(
     else:
         for line in table(document, terminal.rich_console(sys.stdout, session)):
             output.line(line)
-    _hold(demands, rows)
+    _hold(requirements, rows)
 
 
-def _demands(texts: tuple[str, ...]) -> list[Demand]:
-    """Return the Demands of ``--assert``. Raises ConfigError."""
-    from drl_cli.runs import demands
+def _requirements(texts: tuple[str, ...]) -> list[Requirement]:
+    """Return the Requirements of ``--assert``. Raises ConfigError."""
+    from drl_cli.runs import stop_rules
 
-    found = demands.parse(texts)
+    found = stop_rules.parse_requirements(texts)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
         if one.field not in SCORES:
@@ -183,11 +183,11 @@ def _demands(texts: tuple[str, ...]) -> list[Demand]:
     return found
 
 
-def _hold(demands: Sequence[Demand], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise CriterionMissed, which names each missed criterion, unless every greedy score meets ``demands``."""
-    from drl_cli.runs.demands import missed
+def _hold(requirements: Sequence[Requirement], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise CriterionMissed, which names each missed criterion, unless every greedy score meets ``requirements``."""
+    from drl_cli.runs.stop_rules import unmet_requirements
 
-    lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
+    lines = [f"{row['path']}: {line}" for row in rows for line in unmet_requirements(requirements, row["greedy"])]
     if lines:
         raise CriterionMissed("\n  ".join(lines))
 

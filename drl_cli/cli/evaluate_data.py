@@ -66,7 +66,7 @@ def run(session: Session, checkpoints: Sequence[str], flags: Mapping[str, Any], 
     from drl_cli.analysis import checkpoint_estimates
 
     config = typed_object(flags["config"], "--config")
-    what = checkpoint_estimates.asked_in(config, flags["data"], flags["gamma"], flags["epsilon"])
+    what = checkpoint_estimates.estimate_options(config, flags["data"], flags["gamma"], flags["epsilon"])
     candidates = [checkpoint_estimates.Candidate(path, what, flags["latest"]) for path in checkpoints]
     rows, noted = [], set()
     for number, candidate in enumerate(candidates, 1):

@@ -18,7 +18,7 @@ import click
 from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal, values
 from drl_cli.cli.view import GOALS
-from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
+from drl_cli.config.result_names import EVALUATION_REWARD, NUMBER_FIELDS, TRAINING_REWARD, is_number_field
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ drl plot RUN --field info/learner/default_policy/mean_q -o q.pdf
 drl plot sac --json | jq '.panels[0].groups[0].mean'
 """
 FORMATS = ("png", "svg", "pdf")
-REWARD = "episode_reward_mean"
+REWARD = TRAINING_REWARD
 WHAT, HOW, WHERE = "What to draw", "How to draw it", "Where to"
 TERMINAL_LINES = (12, 30)  # of a drawing, at least and at most
 Y_LABELS = {
     REWARD: "return of training episodes",
-    "evaluation/episode_reward_mean": "return of greedy evaluations",
+    EVALUATION_REWARD: "return of greedy evaluations",
     "episode_len_mean": "length of training episodes",
 }
 

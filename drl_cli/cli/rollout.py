@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.analysis.progress_file import ProgressFile
+from drl_cli.analysis.rollout_files import ProgressFile
 from drl_cli.cli import group, options, played, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import EnvError, InputError
 
 if TYPE_CHECKING:
-    from drl_cli.analysis.episode_file import BatchFile
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.analysis.play import Episode, EpisodeFile
+    from drl_cli.analysis.play import Episode
+    from drl_cli.analysis.rollout_files import BatchFile, EpisodeFile
     from drl_cli.cli.played import EpisodeJson, EpisodeLines
     from drl_cli.cli.terminal import Session, Stdout
     from drl_cli.envs.video import Video
@@ -158,7 +158,7 @@ def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags
     if not flags["quiet"]:
         _say_what_plays(subject, flags["explore"], seed)
     output = terminal.Stdout(session)
-    kept = flags["out"] and _kept(flags["out"], play, subject, output)
+    kept = flags["out"] and _kept(flags["out"], subject, output)
     player = play.Player(
         subject.policy,
         lambda: subject.make_env(mode),
@@ -197,13 +197,13 @@ def _is_batches(out: str) -> bool:
     return bool(out) and out.lower().endswith(".json")
 
 
-def _kept(out: str, playing: ModuleType, subject: Subject, output: Stdout) -> BatchFile | EpisodeFile:
-    """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
-    if _is_batches(out):
-        from drl_cli.analysis import episode_file
+def _kept(out: str, subject: Subject, output: Stdout) -> BatchFile | EpisodeFile:
+    """Return the writer of the episodes: RLlib's batches into a *.json file, else our own lines."""
+    from drl_cli.analysis import rollout_files
 
-        return episode_file.BatchFile(out)
-    return playing.EpisodeFile(out, subject.env, output.line if out == "-" else None)
+    if _is_batches(out):
+        return rollout_files.BatchFile(out)
+    return rollout_files.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
 def _to_keep(flags: Mapping[str, Any], playing: ModuleType) -> str:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from drl_cli.runs.run_summary import Run
-    from drl_cli.runs.search_folders import Search
+    from drl_cli.runs.search_folders import ListedSearch
 
 STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "failed": "red", "died": "red"}
 SHORTEST_ENV = 12
 
 
-def search_facts(search: Search) -> dict[str, Any]:
-    """Return a Search (see ``runs.search_folders``) as the plain data of ``--json``."""
+def search_facts(search: ListedSearch) -> dict[str, Any]:
+    """Return a ListedSearch (see ``runs.search_folders``) as the plain data of ``--json``."""
     names = (
         "id",
         "experiment",
@@ -72,7 +72,7 @@ def facts(run: Run) -> dict[str, Any]:
     }
 
 
-def table(chosen: Sequence[Run | Search], console: Console, now: float | None = None) -> list[str]:
+def table(chosen: Sequence[Run | ListedSearch], console: Console, now: float | None = None) -> list[str]:
     """Return the lines of the table of ``chosen`` (Runs), as many columns as fit the console's width."""
     from rich.text import Text
 
@@ -100,7 +100,9 @@ def table(chosen: Sequence[Run | Search], console: Console, now: float | None = 
     return rich_tables.rendered([grid], console)
 
 
-def _columns(chosen: Sequence[Run | Search], now: float) -> dict[str, tuple[int, Literal["left", "right"], list[str]]]:
+def _columns(
+    chosen: Sequence[Run | ListedSearch], now: float
+) -> dict[str, tuple[int, Literal["left", "right"], list[str]]]:
     """{heading: (rank, justify, cells)}; columns of rank 0 always show, the others in the order of their ranks."""
 
     def cells(show: Callable[[Any], str]) -> list[str]:

@@ -16,7 +16,7 @@ from drl_cli.errors import suggestion
 
 if TYPE_CHECKING:
     from drl_cli.runs.run_summary import Run
-    from drl_cli.runs.search_folders import Search
+    from drl_cli.runs.search_folders import ListedSearch
 
 EXAMPLES = """
 drl runs
@@ -142,7 +142,7 @@ def _refuse_misplaced(context: click.Context) -> None:
 
 
 def _summary(
-    rows: Sequence[Run | Search], found: Sequence[Run], roots: Sequence[Path], filters: Mapping[str, Any]
+    rows: Sequence[Run | ListedSearch], found: Sequence[Run], roots: Sequence[Path], filters: Mapping[str, Any]
 ) -> str:
     where = ", ".join(str(root) for root in roots)
     if not found:

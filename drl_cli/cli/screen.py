@@ -18,6 +18,7 @@ from rich.text import Text
 
 from drl_cli.cli import budget, figures, terminal
 from drl_cli.cli.view import STOPPING, RunView
+from drl_cli.config.result_names import EVALUATION_REWARD
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,6 @@ NOTICES_KEPT = 4  # lines that the chart leaves to them
 NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which there are blank ones
 LABEL = 12  # columns of the names on the left
-EVALUATED = "evaluation/episode_reward_mean"  # metric of a best that was evaluated
 Part = str | tuple[str, str]  # a string, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
@@ -155,7 +155,7 @@ def _best(view: RunView) -> list[Part]:
     if view.best is None:
         return [("not measured yet", "dim"), *goal]
     value = view.best.get("value")
-    kind = "" if view.best.get("metric") == EVALUATED else " of training"
+    kind = "" if view.best.get("metric") == EVALUATION_REWARD else " of training"
     reached = view.goal is not None and value is not None and value >= view.goal
     at = (f"   iteration {view.best.get('training_iteration')}{kind}", "dim")
     return [(f"{figures.reward(value):>8}", "green" if reached else ""), at, *goal]

@@ -76,7 +76,7 @@ def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path
 
 
 def _newest(flags: Mapping[str, Any]) -> Path | None:
-    from drl_cli.runs.folder import find_unfinished
+    from drl_cli.runs.find import find_unfinished
     from drl_cli.runs.run_folder import results_folder
     from drl_cli.search import search_record
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import select
 import shutil
@@ -17,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
+
+from drl_cli.strict_json import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,15 +122,7 @@ class Stdout:
 
 def json_line(value: Mapping[str, Any]) -> str:
     """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
-    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
 def say(text: str, session: Session | None = None, color: str | None = None) -> None:

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
+
 STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
-GOALS = ("evaluation/episode_reward_mean", "episode_reward_mean")  # stop fields that are a reward to reach
+GOALS = (EVALUATION_REWARD, TRAINING_REWARD)  # stop fields that are a reward to reach
 CURVE_POINTS = 1_000  # more than any screen has columns
 NOTICES = 6
 PACE_MARKS, PACE_EVERY_S = 13, 5.0  # of the last minute

@@ -86,7 +86,8 @@ def read_given(algorithm, mapping, where, rows=()) -> ReadConfig:
     mapping, of_evaluation, more_notices = evaluation_overrides.settled(given, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
     where = Moved(where, moved)
-    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
+    listing = f" drl algorithms {algorithm.name} lists the keys."
+    reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows), listing)
     config, more = _validated(mapping, reader)
     problems += more
     if problems:
@@ -139,12 +140,16 @@ def read_section(schema, mapping, where, refusal):
 
 
 class _Reader:
-    """What it takes to read a mapping: its schema, where its keys come from, why others are refused."""
+    """What it takes to read a mapping: its schema, where its keys come from, why others are refused.
 
-    def __init__(self, schema, where, refusal):
+    ``listing``: where all keys are told, for a key that resembles none.
+    """
+
+    def __init__(self, schema, where, refusal, listing=""):
         self.schema = schema
         self.where = where
         self.refusal = refusal
+        self.listing = listing
 
 
 def _validated(mapping, reader):
@@ -205,7 +210,7 @@ def _unknown(path, fields, reader):
     reason = reader.refusal(path)
     if reason:
         return f"{dotted}: {reason.rstrip('.')}{_at(reader.where, path)}."
-    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema)}"
+    return f"{dotted}: unknown key{_at(reader.where, path)}.{_hint(path, fields, reader.schema) or reader.listing}"
 
 
 def _hint(path, fields, schema):

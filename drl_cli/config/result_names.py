@@ -1,8 +1,21 @@
-"""The names of an iteration's results, flattened with ``/``.
+"""The names of an iteration's results, flattened with ``/``, and the signs that compare one with a number.
 
 Stop rules and score attributes may name these and no others, so that a typo is refused before anything starts. Names are
 RLlib's where it has them.
 """
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+TRAINING_REWARD = "episode_reward_mean"
+"""The mean reward of the last training episodes."""
+
+EVALUATION_REWARD = "evaluation/episode_reward_mean"
+"""The mean reward of the last evaluation's episodes; as a stop rule, the goal of a run."""
+
+CONFIRMED_REWARD = "evaluation/confirmed_reward_mean"
+"""The mean of the fresh episodes that confirm an evaluation which reached the goal."""
 
 _LEARNER = "info/learner/default_policy/"
 
@@ -11,6 +24,14 @@ _ESTIMATED = ("step_{}", "step_{}_low", "step_{}_high", "episode_{}")
 EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
 """What an exploration says of itself, the mean over the environments."""
 
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+"""Signs of a demand: ``--assert 'episode_reward_mean>=200'``."""
+
 TEXT_FIELDS = ("date", "hostname", "node_ip", "experiment_id", "trial_id", "done")
 """Fields that are no numbers."""
 
@@ -18,7 +39,7 @@ LIST_FIELDS = ("hist_stats/episode_reward", "hist_stats/episode_lengths")
 """Fields that hold a list of numbers."""
 
 NUMBER_FIELDS = (
-    "episode_reward_mean",
+    TRAINING_REWARD,
     "episode_reward_max",
     "episode_reward_min",
     "episode_len_mean",
@@ -38,7 +59,7 @@ NUMBER_FIELDS = (
     "num_restarts",
     "transitions_lost",
     "bad_transitions",
-    "evaluation/episode_reward_mean",
+    EVALUATION_REWARD,
     "evaluation/episode_reward_max",
     "evaluation/episode_reward_min",
     "evaluation/episode_len_mean",
@@ -47,7 +68,7 @@ NUMBER_FIELDS = (
     "evaluation/training_iteration",
     "evaluation/timesteps_total",
     "evaluation/num_updates",
-    "evaluation/confirmed_reward_mean",
+    CONFIRMED_REWARD,
     "evaluation/confirmed_episodes",
     "off_policy_estimator/episodes",
     "off_policy_estimator/effective_sample_size",
@@ -156,6 +177,17 @@ RESULT_FIELDS = (*NUMBER_FIELDS, *TEXT_FIELDS, *LIST_FIELDS)
 """Every field of a result."""
 
 
-def is_number_field(name):
+def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return ``{"a/b": value}`` of a nested dict, in its order; lists stay lists, empty dicts vanish."""
+    flat = {}
+    for key, value in result.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{key}/"))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def is_number_field(name: str) -> bool:
     """Whether a stop rule or a ranking may name ``name``: a number of every run's results, or one of callbacks'."""
     return name in NUMBER_FIELDS or name.startswith(OWN_PREFIXES)

@@ -19,6 +19,8 @@ _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _EXAMPLES = ("ray.rllib.examples.", "rllib.examples.")
 HERE = {"StatelessCartPole": "drl/StatelessCartPole-v1", "CartPole": "CartPole-v1"}
 """Class of RLlib's examples → the id of the same environment."""
+_RECORDED = {"halfcheetah": "HalfCheetah-v5", "hopper": "Hopper-v5"}
+"""First word of an environment with recorded steps in RLlib's ``d4rl_env`` → the id of the same environment."""
 SEVERAL = re.compile(r"multi_?agent|two_step|rock_paper|unity3d|parametric_rock|pettingzoo", re.IGNORECASE)
 
 
@@ -60,6 +62,12 @@ def refusal(env_id: str) -> str | None:
     name = env_id.rpartition(".")[2][:60]
     if env_id.startswith(_EXAMPLES) and SEVERAL.search(env_id):
         return f"{env_id[:120]} has several agents; here one policy acts in an environment."
+    recorded = _RECORDED.get(name.partition("_")[0]) if ".d4rl_env." in env_id else None
+    if recorded:
+        return (
+            f"{env_id[:120]} is an environment of D4RL, whose recordings are Minari's today. Write env: {recorded}, and input: "
+            "minari://ID with one of: minari list remote"
+        )
     what = (
         "a class of RLlib's examples, which drl does not contain"
         if env_id.startswith("ray.")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
+from gymnasium.envs import registration
 from gymnasium.envs.registration import parse_env_id
 from gymnasium.wrappers import TimeLimit
 
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec, Preprocessing
     from drl_cli.envs.spaces import Needs
 
+_GAMES = "ale_py"
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 _OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
+_NO_ARGUMENT = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
 _MUJOCO_NEEDS = ("mujoco", "imageio", "glfw")  # modules that its environments import when they are made
 _RESTORED = {}  # id of a game that ale_py no longer registers → what it is
@@ -56,9 +60,8 @@ def import_module(name: str) -> None:
     try:
         load(name)
     except DrlError as error:
-        if (
-            getattr(error.__cause__, "name", None) == name.split(".")[0]
-        ):  # better than advice to install what was mistyped
+        # Better than advice to install what was mistyped.
+        if getattr(error.__cause__, "name", None) == name.split(".")[0]:
             here = [file.removesuffix(".py") for file in os.listdir() if file.endswith(".py")]
             hint = suggestion(name, here)
             raise EnvError(
@@ -89,11 +92,10 @@ def resolve(env_id: str, strict: bool = False, trusted: bool = False) -> EnvName
     Raises EnvError with the nearest ids.
     """
     module, _, bare = env_id.rpartition(":")
-    if module:
+    if module and module != _GAMES:  # which is imported for its ids without the prefix too
         if not trusted:
             raise EnvError(
-                f"The environment {env_id[:120]!r} asks to import the module {module[:60]!r}, which only the "
-                "command line "
+                f"The environment {env_id[:120]!r} asks to import the module {module[:60]!r}, which only the command line "
                 f"may. If you trust it, type: --env {env_id[:120]}"
             )
         import_module(module)
@@ -152,8 +154,17 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
     except (Exception, SystemExit) as error:
         if getattr(error, "name", None) in _MUJOCO_NEEDS:
             raise EnvError(_missing(env_id, error)) from error
+        unknown = _NO_ARGUMENT.search(str(error))
+        if unknown and unknown[1] in env_config and _is_of_the_call(error):
+            raise EnvError(f"env_config.{unknown[1]}: {env_id} takes no such argument. Leave it out.") from error
         given = f" with env_config {env_config}" if env_config else ""
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
+
+
+def _is_of_the_call(error: BaseException) -> bool:
+    """Whether it was gymnasium's call of a constructor that failed, and nothing inside it."""
+    *_, (frame, _) = traceback.walk_tb((error.__cause__ or error).__traceback__)
+    return frame.f_code.co_filename == registration.__file__
 
 
 def make(

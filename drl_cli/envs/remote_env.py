@@ -35,14 +35,14 @@ PATIENCE_S = 5.0  # of an end in good order
 class RemoteEnv:
     """``reset``, ``step`` and ``close`` of an environment elsewhere, and what is known of it.
 
-    name: dict(id, env_config, preprocessing, imports). spaces: its observation and action space. goes_on: whether the
+    setup: as EnvSetup. spaces: its observation and action space. goes_on: whether the
     episode that has just ended was a life of a game that goes on. is_new: whether it has not been reset yet.
     """
 
-    def __init__(self, name: EnvSetup, spaces: tuple[gymnasium.Space, gymnasium.Space]) -> None:
+    def __init__(self, setup: EnvSetup, spaces: tuple[gymnasium.Space, gymnasium.Space]) -> None:
         self.observation_space, self.action_space = spaces
         self.goes_on = False
-        self._name, self._begun, self._is_made = name, False, False
+        self._setup, self._begun, self._is_made = setup, False, False
         ours, theirs = socket.socketpair()
         # The process finds what this one finds: modules of the current folder too.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -59,7 +59,7 @@ class RemoteEnv:
 
     def renew(self) -> None:
         """Begin to make the environment anew, without waiting for it."""
-        asked = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
+        asked = {name: self._setup.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
         self._is_made = False
         self.is_new, self.goes_on = True, False
         self._send(b"M" + json.dumps(asked).encode("utf-8"))

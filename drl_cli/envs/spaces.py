@@ -158,9 +158,8 @@ def _bounds_misfit(action: SpaceSpec, wants: str) -> str | None:
     for index, (low, high) in enumerate(zip(_each(action["low"], size), _each(action["high"], size), strict=True)):
         if low is None or high is None:
             return (
-                f"{wants}; action {index} has the bounds [{_side(low, '-')}, {_side(high, '')}]. Rescale the "
-                "actions with "
-                "gymnasium.wrappers.RescaleAction, or clip them to finite bounds in a wrapper."
+                f"{wants}; action {index} has the bounds [{_side(low, '-')}, {_side(high, '')}]. Rescale the actions "
+                "with gymnasium.wrappers.RescaleAction, or clip them to finite bounds in a wrapper."
             )
         if not low < high or high - low > float(np.finfo(np.float32).max):
             return f"{wants}; action {index} has the bounds [{low}, {high}], which span no usable range."

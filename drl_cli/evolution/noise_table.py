@@ -111,9 +111,8 @@ class SharedTable:
     def _write(self, seed: int, size: int) -> None:
         rng = generator(seed, "noise")
         with open(self._path, "wb") as file:
-            os.posix_fallocate(
-                file.fileno(), 0, 4 * size
-            )  # a full memory file system ends a writer to a map by a signal
+            # Room is taken first: a full memory file system ends a writer to a map by a signal.
+            os.posix_fallocate(file.fileno(), 0, 4 * size)
             for start in range(0, size, _CHUNK):
                 file.write(rng.standard_normal(min(_CHUNK, size - start), dtype=np.float32).data)
 

@@ -116,9 +116,8 @@ class _Recorded:
         by_step, block = np.zeros(len(counts)), max(1, BLOCK // len(self._lengths))
         for first in range(0, self.longest, block):
             time = np.arange(first, min(first + block, self.longest))
-            at = self._starts[:, None] + np.minimum(
-                time, self._lengths[:, None] - 1
-            )  # an ended episode keeps its last ratio
+            # An ended episode keeps its last ratio.
+            at = self._starts[:, None] + np.minimum(time, self._lengths[:, None] - 1)
             reward = np.where(time < self._lengths[:, None], self._discounted[at], 0.0)
             by_step += _weighted_means(counts, self._log_ratio[at], reward).sum(axis=1)
         return {
@@ -166,9 +165,8 @@ def _counts(rows: np.ndarray) -> np.ndarray:
 def _interval(value: Any, drawn: list[np.ndarray], scale: float) -> dict[str, float | None]:
     """Return {mean, low, high} of a statistic and its resamples, which are to be multiplied by e^scale."""
     resampled = np.concatenate(drawn) if drawn else np.empty(0)
-    resampled = resampled[
-        np.isfinite(resampled)
-    ]  # samples without a single episode that could have been the target's say nothing
+    # Samples without a single episode that could have been the target's have no mean.
+    resampled = resampled[np.isfinite(resampled)]
     low, high = confidence.interval(resampled) if len(resampled) else (np.nan, np.nan)
     return {name: _number(each, scale) for name, each in (("mean", value), ("low", low), ("high", high))}
 

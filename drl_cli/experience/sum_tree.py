@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-WHOLE_LEVEL = (
-    4  # a level of fewer nodes than this many times the changed ones is summed as a whole: cheaper by measurement
-)
+# A level of fewer nodes than this many times the changed ones is summed as a whole: cheaper by measurement.
+WHOLE_LEVEL = 4
 
 
 class SumTree:

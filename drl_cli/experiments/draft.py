@@ -27,7 +27,7 @@ from drl_cli.experiments import offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.extras import load
 from drl_cli.policies import custom_models
-from drl_cli.runs import demands, run_names, stop_rules
+from drl_cli.runs import run_names, stop_rules
 from drl_cli.runs.loggers import custom_loggers
 
 TOP_KEYS = ("run", "env", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num", "checkpoint_score_attr")
@@ -49,7 +49,7 @@ class Draft:
         self.mapping: dict[str, Any]
         self.mapping, notices, self._unsettled = settled(tree.layers.data, self.where)
         self.notices: list[str] = [*tree.layers.notices, *notices]
-        self.demands = demands.parse(flags.get("asserts"))
+        self.demands = stop_rules.parse_requirements(flags.get("asserts"))
         self.filled: Mapping[str, Any] = {}
         self._keys: ExperimentKeys | None = None
         self._row: Algorithm | None = None
@@ -175,7 +175,8 @@ class Draft:
         found = {name: where.place((name,)) for name in (*TOP_KEYS, "restore", "local_dir") if name in mapping}
         for section in ("stop", "pass_criteria"):
             found |= {f"{section}.{field}": where.place((section, field)) for field in mapping.get(section) or ()}
-        config = origins(type(self._read.config), self._read) if self._read else {}
+        read = self._read
+        config = origins(type(read.config), read) if read and read.config is not None else {}
         for row in key_rows.own_keys(mapping.get("config") or {}):
             config[row["key"]] = where.place(("config", *row["key"].split(".")))
         config |= dict.fromkeys(self.filled, semantics.SOURCE)

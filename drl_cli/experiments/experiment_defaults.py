@@ -8,6 +8,7 @@ from typing import Any
 
 from drl_cli.algorithms import table
 from drl_cli.config.experiment_keys import ExperimentKeys
+from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import absolute
 from drl_cli.config.sections.resources import compiles
@@ -15,7 +16,6 @@ from drl_cli.envs import make
 from drl_cli.errors import ConfigError, DrlError
 from drl_cli.experiments import tuned_files
 from drl_cli.experiments.config_tree import Flags
-from drl_cli.runs.stop_rules import GOAL
 
 MAX_STEPS = 1_000_000  # env steps after which a run without stop rules ends
 
@@ -31,7 +31,7 @@ def stop_rules(keys: ExperimentKeys, config: CommonKeys, env_id: str, notices: l
     rules = dict(wanted)
     threshold = make.reward_threshold(env_id)
     if not rules and threshold is not None and config.evaluation_interval is not None:
-        rules[GOAL] = threshold
+        rules[EVALUATION_REWARD] = threshold
     rules["timesteps_total"] = MAX_STEPS
     text = " or ".join(f"{field} reaches {value:,g}" for field, value in rules.items() if field != "timesteps_total")
     until = f"when {text}, or after" if text else "after"

@@ -44,14 +44,16 @@ def recording_command(path_or_name: Path | str) -> str | None:
 
 def load(path_or_name: Path | str) -> list[tuple[str, dict[str, Any], Where]]:
     """Return [(experiment name, mapping, Where)] of a file, in its order. Raises ConfigError."""
-    data, where = load_file(find(path_or_name))
+    data, where = load_file(str(find(path_or_name)))
     found = []
     flat = next((name for name in ("run", "algo", "env") if isinstance(data.get(name), str)), None)
     if flat:
-        raise ConfigError(
-            f"{where.name}: {flat} ({where.place((flat,))}) stands where the name of an experiment does. Write a name above "
-            "it, such as my-experiment:, and indent all the rest under it."
-        )
+        told = f"{where.name}: {flat} ({where.place((flat,))}) stands where the name of an experiment does"
+        if flat == "env" and "config" not in data and "stop" not in data:
+            raise ConfigError(
+                f"{told}, and no run is named: it is a config. Type: drl train --run NAME --config @{where.name}"
+            )
+        raise ConfigError(f"{told}. Write a name above it, such as my-experiment:, and indent all the rest under it.")
     for name, experiment in data.items():
         if not isinstance(experiment, dict):
             raise ConfigError(

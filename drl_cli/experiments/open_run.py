@@ -13,11 +13,11 @@ from typing import Any
 
 from drl_cli import checkpoints, events
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
-from drl_cli.experiments import next_steps, resume
+from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
-from drl_cli.runs import folder as folders
-from drl_cli.runs import loggers, records, retention
-from drl_cli.runs.stop_rules import Stop
+from drl_cli.runs import loggers, retention, run_folder
+from drl_cli.runs.stop_rules import StopRules
+from drl_cli.strict_json import plain
 
 RECORD = "provenance.json"
 """The file of a run's folder that says where each value was given: {"from": {dotted key: place}}."""
@@ -32,7 +32,7 @@ class Opening:
     ``over``: why there is nothing left to train, and what to type to train on, or None.
     """
 
-    folder: folders.RunFolder
+    folder: run_folder.RunFolder
     start: checkpoints.Checkpoint | None = None
     exact: bool = False
     joined_at: int | None = None
@@ -50,10 +50,10 @@ def open_run(spec: ExperimentSpec) -> Opening:
         return _resume(spec, spec.resume)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
-    opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
+    opening = Opening(run_folder.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
     try:
-        _write(opening.folder, "params.json", records.params(spec))
-        _write(opening.folder, "versions.json", records.versions(spec))
+        _write(opening.folder, "params.json", run_records.params(spec))
+        _write(opening.folder, "versions.json", run_records.versions(spec))
         _write(opening.folder, RECORD, {"from": spec.origins})
     except RunFolderError:
         opening.folder.close()
@@ -64,7 +64,7 @@ def open_run(spec: ExperimentSpec) -> Opening:
 
 
 def _resume(spec: ExperimentSpec, path: Path) -> Opening:
-    folder = folders.reopen(path)
+    folder = run_folder.reopen(path)
     try:
         return _continued(spec, folder)
     except BaseException:
@@ -72,7 +72,7 @@ def _resume(spec: ExperimentSpec, path: Path) -> Opening:
         raise
 
 
-def _continued(spec: ExperimentSpec, folder: folders.RunFolder) -> Opening:
+def _continued(spec: ExperimentSpec, folder: run_folder.RunFolder) -> Opening:
     check_unchanged(folder, spec)
     found, skipped = _newest(folder.path, spec)
     rows = loggers.read_rows(folder.path)
@@ -81,9 +81,9 @@ def _continued(spec: ExperimentSpec, folder: folders.RunFolder) -> Opening:
     if over:
         return Opening(folder, found, True, rows=trained, over=over)
     last = loggers.join(folder.path, found.number)
-    _write(folder, "params.json", records.params(spec))
-    versions = folder.read("versions.json") or records.versions(spec)
-    versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
+    _write(folder, "params.json", run_records.params(spec))
+    versions = folder.read("versions.json") or run_records.versions(spec)
+    versions["resumed"] = [*versions.get("resumed", []), {**run_records.versions(spec), "iteration": found.number}]
     _write(folder, "versions.json", versions)
     before = (folder.read(RECORD) or {}).get("from")
     _write(folder, RECORD, {"from": joined_origins(before, spec.origins)})
@@ -102,9 +102,9 @@ def joined_origins(before: Mapping[str, str] | None, origins: Mapping[str, str])
     return {**(before or {}), **typed}
 
 
-def _over(folder: folders.RunFolder, spec: ExperimentSpec, last: dict[str, Any]) -> str | None:
+def _over(folder: run_folder.RunFolder, spec: ExperimentSpec, last: dict[str, Any]) -> str | None:
     """Return why the stop rules of ``spec`` leave nothing to train after the row ``last``, or None."""
-    reason = Stop(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
+    reason = StopRules(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
     if reason is None:
         unchanged = (folder.read("params.json") or {}).get("stop") == dict(spec.stop)
         if not (unchanged and last.get("done") is True):
@@ -131,13 +131,13 @@ def _newest(path: Path, spec: ExperimentSpec) -> tuple[checkpoints.Checkpoint, l
     return retention.newest_valid(path, parts=("state",))
 
 
-def check_unchanged(folder: folders.RunFolder, spec: ExperimentSpec) -> None:
+def check_unchanged(folder: run_folder.RunFolder, spec: ExperimentSpec) -> None:
     """Raise ConfigError that shows both values unless the run was started with this algorithm, env and config.
 
     Secrets, which are not recorded, are not compared.
     """
     old = folder.read("params.json") or {}
-    new = records.params(spec)
+    new = run_records.params(spec)
     pairs = [(name, old.get(name), new[name]) for name in ("run", "env")]
     was, now = old.get("config"), new["config"]
     if not isinstance(was, dict):
@@ -155,9 +155,9 @@ def check_unchanged(folder: folders.RunFolder, spec: ExperimentSpec) -> None:
         )
 
 
-def _write(folder: folders.RunFolder, name: str, data: Mapping[str, Any]) -> None:
+def _write(folder: run_folder.RunFolder, name: str, data: Mapping[str, Any]) -> None:
     try:
-        folder.write(name, loggers.plain(data))
+        folder.write(name, plain(data))
     except OSError as error:
         raise RunFolderError(f"{folder.path / name}: cannot be written ({error.strerror})") from error
 

@@ -14,7 +14,7 @@ from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.iteration import min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
-from drl_cli.experiments import experiment_files, resume, search_spec, spec, tuned_files
+from drl_cli.experiments import experiment_files, resume, run_records, search_spec, spec, tuned_files
 from drl_cli.experiments.config_tree import FILLED, Flags
 from drl_cli.experiments.draft import TOP_KEYS
 from drl_cli.experiments.open_run import RECORD
@@ -22,7 +22,6 @@ from drl_cli.experiments.search_data import ExperimentData
 from drl_cli.experiments.search_spec import SearchSpec
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.extras import load
-from drl_cli.runs import records
 from drl_cli.runs.run_folder import is_params, read_record, results_folder
 
 _RESOLVED = {"training_intensity": intensity, "min_iter_time_s": min_iter_seconds}  # what their null stands for
@@ -43,7 +42,7 @@ def of_file(path_or_name: Path | str, flags: Flags) -> list[dict[str, Any]]:
 
 
 def _of_spec(one: ExperimentSpec) -> dict[str, Any]:
-    return explained(records.params(one), one.origins, one.config)
+    return explained(run_records.params(one), one.origins, one.config)
 
 
 def _of_search(found: SearchSpec) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.key_description import shown
 from drl_cli.config.where import Where
 from drl_cli.errors import RunFolderError, suggestion
-from drl_cli.runs.folder import find_unfinished
+from drl_cli.runs.find import find_unfinished
 from drl_cli.runs.run_folder import is_params
 
 CHANGEABLE = (
@@ -36,7 +36,7 @@ class Recorded:
 
     def __init__(self, folder: Path) -> None:
         """Read the ``params.json`` of a run folder. Raises ConfigError, RunFolderError."""
-        params, self.where = load_file(folder / "params.json")
+        params, self.where = load_file(str(folder / "params.json"))
         if not is_params(params):
             raise RunFolderError(f"{folder / 'params.json'}: is not that of a run of drl, or damaged")
         self.folder = folder

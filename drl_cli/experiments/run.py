@@ -18,17 +18,18 @@ from typing import Any, Protocol
 
 from drl_cli import events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
-from drl_cli.experiments import next_steps
+from drl_cli.experiments import next_steps, run_records
 from drl_cli.experiments.open_run import Opening, open_run, report_notices
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.process import StopRequest
-from drl_cli.runs import demands, records, retention
-from drl_cli.runs.checkpoint_policy import Keeping
-from drl_cli.runs.diagnosis import Diagnosis, Listening, situation
-from drl_cli.runs.goal_hold import Ending
+from drl_cli.runs import retention
+from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings
+from drl_cli.runs.diagnosis import Diagnosis
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
-from drl_cli.runs.stop_rules import unmet
+from drl_cli.runs.run_history import situation
+from drl_cli.runs.stall_watch import StallWatch
+from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 from drl_cli.runtime import driver, run_state
 
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -156,7 +157,7 @@ def _already_over(spec: ExperimentSpec, opening: Opening, reason: str) -> Outcom
     path, last = opening.folder.path, opening.rows[-1]
     best = retention.best_name(path)
     best = path / best if best and (path / best).is_dir() else None
-    missed = unmet(spec.pass_criteria, last) + demands.missed(spec.demands, last)
+    missed = unmet_criteria(spec.pass_criteria, last) + unmet_requirements(spec.demands, last)
     text = "; ".join([reason, *missed])
     code = CriterionMissed.exit_code if missed else 0
     outcome = Outcome("finished", text, code, path, opening.start and opening.start.path, best, last)
@@ -174,23 +175,28 @@ class _Run:
         self._path = opening.folder.path
         self._result: Result | None = None
         self._driver: Any = None
-        self._keeping: Keeping | None = None
+        self._keeping: CheckpointPolicy | None = None
         self._outcome_known: Outcome | None = None
 
     def run(self, driver_class: Callable[..., Any], at_start: bool) -> Steps:
         """Build the driver, train to the end, save; yields a Moment each iteration and returns the Outcome."""
         spec = self._spec
         start = self._opening.start
-        ending = Ending(spec.stop, spec.config, start.number if start else -1)
+        ending = Stopper(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
             self._driver = self._started(driver_class, ending, stack)
-            self._keeping = keeping = Keeping(spec, self._opening, self._driver, self._clock)
-            recorded = (records.params(spec), spec.loggers, self._opening.exact)
+            score, is_evaluated = (
+                spec.checkpoint_score_attr or "training_iteration",
+                bool(spec.config.evaluation_interval),
+            )
+            wanted = CheckpointSettings(spec.checkpoint_freq or 0, spec.keep_checkpoints_num, score, is_evaluated)
+            self._keeping = keeping = CheckpointPolicy(wanted, self._opening, self._driver, self._clock)
+            recorded = (run_records.params(spec), spec.loggers, self._opening.exact)
             loggers = Loggers(self._path, self._opening.joined_at, *recorded)
             stack.callback(loggers.close)
-            diagnosis = Diagnosis(situation(spec, ending.goal), self._clock)
-            stack.callback(events.subscribe(diagnosis.hear))
-            stack.callback(Listening(diagnosis).start())
+            facts = situation(spec.config, spec.env, spec.env_facts, ending.goal)
+            diagnosis = Diagnosis(facts, self._clock)
+            stack.callback(StallWatch(facts.limit is not None, self._clock).start())
             if at_start:
                 yield self._moment(keeping)
             reason = None
@@ -209,12 +215,13 @@ class _Run:
             self._outcome_known = self._ended(reason, saved or keeping.is_overdue)
             return self._outcome_known
 
-    def _started(self, driver_class: Callable[..., Any], ending: Ending, stack: contextlib.ExitStack) -> Any:
+    def _started(self, driver_class: Callable[..., Any], ending: Stopper, stack: contextlib.ExitStack) -> Any:
         """Return the driver with all its parts up, restored from the checkpoint to start from."""
         spec, opening, stop_request = self._spec, self._opening, self._stop_request
         shared = {"imports": tuple(spec.imports), "plugins": plugins.registered()}
         env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
-        options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path, "limits": ending.limits}
+        options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
+        options |= {"limits": ending.limits, "thresholds": ending.thresholds}
         with getattr(stop_request, "starting", contextlib.nullcontext)():
             made = driver_class(spec.run, spec.config, env, options, lambda: bool(stop_request))
             stack.callback(made.close)
@@ -232,7 +239,7 @@ class _Run:
         if isinstance(self._stop_request, StopRequest):
             self._stop_request.is_saving = lambda: made.is_writing
 
-    def _reason(self, ending: Ending, result: Result) -> str | None:
+    def _reason(self, ending: Stopper, result: Result) -> str | None:
         """Return why the run ends after ``result``, or None."""
         reason = ending.check(result, self._driver.touched)
         if reason is None and result.get("done") is True:
@@ -242,7 +249,7 @@ class _Run:
     def _identity(self) -> Result:
         return {"experiment_id": self._path.name.rpartition("_")[2], "trial_id": self._path.name}
 
-    def _moment(self, keeping: Keeping) -> Moment:
+    def _moment(self, keeping: CheckpointPolicy) -> Moment:
         def save(for_good: bool = False) -> Path | None:
             return keeping.now(self._result, for_good)
 
@@ -256,7 +263,8 @@ class _Run:
         if reason is None:
             ending: tuple[str, str] | None = getattr(self._stop_request, "ending", None)
             return self._outcome(ending[0], ending[1], 0) if ending else self.interrupted()
-        missed = unmet(self._spec.pass_criteria, self._result) + demands.missed(self._spec.demands, self._result)
+        missed = unmet_criteria(self._spec.pass_criteria, self._result)
+        missed += unmet_requirements(self._spec.demands, self._result)
         if missed:
             return self._outcome("finished", f"{reason}, but {'; '.join(missed)}", CriterionMissed.exit_code)
         return self._outcome("finished", reason, 0)

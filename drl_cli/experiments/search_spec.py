@@ -17,6 +17,7 @@ from drl_cli.config import search_space, variants
 from drl_cli.config.key_description import shown
 from drl_cli.config.layers import Layers
 from drl_cli.config.parse import refuse
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
 from drl_cli.config.search_space import Sampler
 from drl_cli.config.secrets import redact_command
 from drl_cli.config.sections import schedulers
@@ -32,7 +33,6 @@ from drl_cli.experiments.search_data import ExperimentData, Point, SearchData, W
 from drl_cli.experiments.spec import ExperimentSpec, finish, from_trees
 from drl_cli.runs.run_folder import results_folder
 
-EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
 FLAGS_OF_TRIALS += ("ray_object_store_memory", "log_format")
 MAKE_A_SEARCH = ("scheduler", "scheduler_config", "search", "write", "resources_per_trial", "max_failures", "seeds")
@@ -231,7 +231,7 @@ class _Planner:
             raise ConfigError(f"--write: there are several environments ({names}), whose scores do not compare.")
         settings = self._settings.model_dump(mode="json")
         evaluated = all(spec.config.evaluation_interval for spec in specs)
-        metric = settings.pop("metric") or (EVALUATED if evaluated else TRAINED)
+        metric = settings.pop("metric") or (EVALUATION_REWARD if evaluated else TRAINING_REWARD)
         goals = {spec.stop.get(metric) for spec in specs}
         flags: dict[str, Any] = {name: self._flags.get(name) for name in FLAGS_OF_TRIALS}
         flags["command"] = redact_command(flags["command"] or ())

@@ -28,8 +28,8 @@ from drl_cli.experiments.draft import Draft
 from drl_cli.extras import load
 from drl_cli.policies import custom_models
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.runs.demands import Demand
 from drl_cli.runs.run_folder import results_folder
+from drl_cli.runs.stop_rules import Requirement
 from drl_cli.runtime import footprint
 
 
@@ -39,8 +39,8 @@ class ExperimentSpec:
 
     ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``envs.spaces``) and ``preprocessing`` (see
     ``envs.preprocessors``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria``, and the Demands of ``--assert`` in ``demands``, are compared with the last result. ``trial`` is part of
-    the name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
+    ``pass_criteria``, and in ``demands`` the Requirements of ``--assert``, are compared with the last result. ``trial`` is part
+    of the name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
     ``runs.loggers.custom_loggers``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best
     checkpoint is exported as at the end.
     """
@@ -66,7 +66,7 @@ class ExperimentSpec:
     env_facts: dict[str, Any]
     trial: str = "0"
     origins: dict[str, str] = field(default_factory=dict)
-    demands: tuple[Demand, ...] = ()
+    demands: tuple[Requirement, ...] = ()
     export_formats: tuple[str, ...] = ()
     loggers: tuple[str, ...] = ()
     log_format: str = "text"

@@ -1,21 +1,31 @@
 """From a policy to a file or folder that other programs run: written aside, loaded again, compared, then moved into place.
 
-Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` stands ``policy.onnx.json``,
-in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is from the original.
+Used by ``drl checkpoint export`` and ``drl train --export-formats``. Beside a file ``policy.onnx`` there is
+``policy.onnx.json``, in the folder of a SavedModel ``drl.json``: what goes in and out, what it was made from, how far it is
+from the original.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from drl_cli.checkpoints.files import write_new
 from drl_cli.errors import ExportFailed, InputError
 from drl_cli.export import parity, signature
 from drl_cli.extras import load
 from drl_cli.version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+    from drl_cli.policies.policy_spec import PolicySpec
 
 FORMATS = {
     "savedmodel": "drl_cli.export.saved_model",
@@ -27,8 +37,34 @@ KIND = "drl-policy-1"
 _ACTION = ("kind", "shape", "dtype", "low", "high", "n", "nvec", "start")
 
 
+class Format(Protocol):
+    """A module that writes one format and reads it back."""
+
+    def write(
+        self, spec: PolicySpec, weights: Mapping[str, np.ndarray], path: Path, about: Mapping[str, Any], /
+    ) -> None:
+        """Write a policy as ``path``, which must not be there."""
+        ...
+
+    def read(self, path: Path, /) -> ReadPolicy:
+        """Return what was written as a function."""
+        ...
+
+
+class ReadPolicy(Protocol):
+    """An exported policy that was read back."""
+
+    def __call__(self, given: Mapping[str, np.ndarray], /) -> Mapping[str, np.ndarray]:
+        """Run it: {name: array [B, …]} → {name: array [B, …]}."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
 class Exported(NamedTuple):
-    """``path``: the file or folder; ``about``: the path of its description; ``comparison``: a ``comparing.Comparison``;
+    """``path``: the file or folder; ``about``: the path of its description; ``comparison``: a ``parity.Comparison``;
     ``size`` in bytes.
     """
 
@@ -38,7 +74,7 @@ class Exported(NamedTuple):
     size: int
 
 
-def check_place(form, out):
+def check_place(form: str, out: Path | str) -> Path:
     """Return where ``out`` is as a Path. Raises InputError where something is there, or its name does not fit the format."""
     path = Path(out).expanduser()
     if ENDINGS[form] and path.suffix != ENDINGS[form]:
@@ -51,7 +87,9 @@ def check_place(form, out):
     return path
 
 
-def export(policy, facts, form, out, replace=False):
+def export(
+    policy: NumpyPolicy, facts: Mapping[str, Any], form: str, out: Path | str, replace: bool = False
+) -> Exported:
     """Write ``policy`` (NumpyPolicy with weights) in the format ``form`` as ``out`` and return what came of it, Exported.
 
     ``facts``: those of its checkpoint's manifest; ``replace``: what is there goes, once the new one is whole. Raises
@@ -78,8 +116,8 @@ def export(policy, facts, form, out, replace=False):
     return Exported(path, _beside(form, path), comparison, size)
 
 
-def description(policy, facts, form):
-    """Return what is told of an exported policy as plain data: see ``docs/checkpoints.rst``."""
+def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dict[str, Any]:
+    """Return the description of an exported policy as plain data: see ``docs/checkpoints.rst``."""
     spec, action = policy.spec, facts.get("spaces", {}).get("action", {})
     return {
         "format": KIND,
@@ -91,24 +129,26 @@ def description(policy, facts, form):
         "evaluation_reward_mean": facts.get("score", {}).get("evaluation_reward_mean"),
         "signature": "serving_default",
         "rows": "the first axis of every input and output is that of rows, of any number",
-        "inputs": [_told(port) for port in signature.inputs(spec)],
-        "outputs": [_told(port) for port in signature.outputs(spec)],
+        "inputs": [_described(port) for port in signature.inputs(spec)],
+        "outputs": [_described(port) for port in signature.outputs(spec)],
         "action_space": {name: action[name] for name in _ACTION if action.get(name) is not None},
         "preprocessing": facts.get("preprocessing"),
         "frames": spec.frames,
     }
 
 
-def _told(port):
+def _described(port: signature.Port) -> dict[str, Any]:
     return {"name": port.name, "dtype": port.dtype, "shape": list(port.shape), "meaning": port.meaning}
 
 
-def _beside(form, path):
+def _beside(form: str, path: Path) -> Path:
     return path / "drl.json" if form == "savedmodel" else path.with_name(path.name + ".json")
 
 
-def _compared(module, made, policy, facts, where):
-    loaded = module.Loaded(made)
+def _compared(
+    module: Format, made: Path, policy: NumpyPolicy, facts: Mapping[str, Any], where: str
+) -> parity.Comparison:
+    loaded = module.read(made)
     try:
         return parity.compare(policy, loaded, facts.get("spaces", {}).get("obs", {}))
     except ExportFailed as error:
@@ -117,7 +157,7 @@ def _compared(module, made, policy, facts, where):
         loaded.close()
 
 
-def _move(aside, path, about, replace):
+def _move(aside: Path, path: Path, about: Path, replace: bool) -> None:
     """Put what was made into its place: a folder with its description in it, or a file and its description beside it."""
     made = aside / "made"
     if made.is_dir():

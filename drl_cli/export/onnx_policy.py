@@ -4,22 +4,39 @@
 Used by ``onnx_file``. Filter, scaling of bytes, mask, nets, memory, distribution, scaling and clipping of actions are in it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 from onnx import TensorProto
 
-from drl_cli.export.onnx_net import Net
+from drl_cli.export.onnx_net import Nodes, OnnxNet
+from drl_cli.policies.action_specs import (
+    Actions,
+    ActionSpec,
+    DiscreteSpec,
+    MultiBinarySpec,
+    box,
+    discrete,
+    multi_discrete,
+)
 from drl_cli.policies.distributions import FILL
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
 
+if TYPE_CHECKING:
+    from drl_cli.policies.policy_spec import PolicySpec
 
-class Policy:
+
+class OnnxPolicy:
     """Adds the nodes of ``spec`` (PolicySpec) with ``weights`` ({name: float32 array}) to ``nodes`` (Nodes)."""
 
-    def __init__(self, nodes, spec, weights):
+    def __init__(self, nodes: Nodes, spec: PolicySpec, weights: Mapping[str, np.ndarray]) -> None:
         self._nodes, self._spec, self._weights = nodes, spec, weights
-        self._net = Net(nodes, spec.nets[0], weights)
+        self._net = OnnxNet(nodes, spec.nets[0], weights)
 
-    def build(self):
+    def build(self) -> None:
         """Add everything between the inputs and outputs of ``signature``, by whose names these go."""
         spec, nodes = self._spec, self._nodes
         x, state = self._given(), ()
@@ -38,7 +55,7 @@ class Policy:
         for index, part in enumerate(state):
             nodes("Identity", part, into=f"next_state_{index}")
 
-    def _given(self):
+    def _given(self) -> str:
         """The observation as the net takes it: bytes scaled, numbers filtered."""
         nodes, net, x = self._nodes, self._spec.nets[0], "obs"
         if self._spec.obs_dtype == "uint8":
@@ -54,11 +71,11 @@ class Policy:
             x = nodes.reshaped(x, [-1, int(np.prod(self._spec.stacked_shape))])
         return x
 
-    def _chosen(self, x):
+    def _chosen(self, x: str) -> str:
         """The greedy action: float32 [N, A] in the policy's bounds, or int64 [N] or [N, k]; switches as bool."""
         nodes, kind = self._nodes, self._spec.distribution
         if kind in ("squashed_gaussian", "deterministic"):
-            low, high = self._spec.action.policy_bounds()
+            low, high = box(self._spec.action).policy_bounds()
             squashed = nodes("Mul", nodes("Tanh", self._net.head(x, "mean")), (high - low) / 2)
             return nodes("Add", squashed, (high + low) / 2)
         if kind == "gaussian":
@@ -74,17 +91,17 @@ class Policy:
         columns = [nodes("ArgMax", part, axis=-1, keepdims=1) for part in each]  # [N, 1] each
         return nodes("Concat", *columns, axis=-1) if len(columns) > 1 else columns[0]
 
-    def _parts(self, x):
+    def _parts(self, x: str) -> list[str]:
         """The columns of each choice of a MultiDiscrete action."""
-        nvec = self._spec.action.nvec
-        return self._nodes("Split", x, np.int64(nvec), count=len(nvec), axis=-1) if len(nvec) > 1 else [x]
+        nvec = multi_discrete(self._spec.action).nvec
+        return self._nodes("Split", x, np.asarray(nvec, np.int64), count=len(nvec), axis=-1) if len(nvec) > 1 else [x]
 
-    def _largest(self, values):
+    def _largest(self, values: str) -> str:
         return self._nodes("ArgMax", values, axis=-1, keepdims=0)
 
-    def _values(self, x):
+    def _values(self, x: str) -> str:
         """Action values [N, n]: dueling streams joined, expectations over atoms."""
-        nodes, value, n = self._nodes, self._spec.value, self._spec.action.n
+        nodes, value, n = self._nodes, self._spec.value_spec, discrete(self._spec.action).n
         shape = [-1, n, value.atoms]
         if "q" in dict(self._spec.nets[0].heads):
             atoms = nodes.reshaped(self._net.head(x, "q"), shape)
@@ -96,7 +113,7 @@ class Policy:
             return nodes("MatMul", nodes("Softmax", atoms, axis=-1), value.support())
         return nodes("ReduceMean", atoms, axes=[-1], keepdims=0)
 
-    def _masked(self, values):
+    def _masked(self, values: str) -> str:
         """``values`` [N, n] with ``FILL`` for what the observation forbids; where it forbids all, all are allowed."""
         if not self._spec.mask:
             return values
@@ -106,17 +123,17 @@ class Policy:
         allowed = nodes("Or", yes, nodes("Less", most, np.float32(0.5)))
         return nodes("Where", allowed, values, np.float32(FILL))
 
-    def _noted(self, action):
+    def _noted(self, action: str) -> str:
         """What the next step sees of ``action``, and a reward of 0 to be filled in, [N, size + 1]."""
         nodes, given = self._nodes, self._spec.action
-        if given.kind == "Box":
+        if isinstance(given, ActionSpec):
             low, high = given.policy_bounds()
             encoded = nodes("Div", nodes("Sub", action, (high + low) / 2), (high - low) / 2)
             encoded = nodes("Clip", encoded, np.float32(-1.0), np.float32(1.0))
         elif given.kind == "MultiBinary":
             encoded = nodes("Cast", action, to=TensorProto.FLOAT)
         else:
-            counts = [given.n] if given.kind == "Discrete" else list(given.nvec)
+            counts = _counts(given)
             columns = nodes.reshaped(action, [-1, len(counts)])
             parts = nodes("Split", columns, np.ones(len(counts), np.int64), count=len(counts), axis=-1)
             each = [nodes("Equal", part, np.arange(n)) for part, n in zip(_listed(parts), counts, strict=True)]
@@ -125,11 +142,11 @@ class Policy:
         nothing = nodes("Mul", nodes.columns(encoded, 0, 1), np.float32(0.0))
         return nodes("Concat", encoded, nothing, axis=-1)
 
-    def _to_env(self, action):
+    def _to_env(self, action: str) -> None:
         nodes, given = self._nodes, self._spec.action
-        if given.kind == "MultiBinary":
+        if isinstance(given, MultiBinarySpec):
             nodes("Cast", action, to=TensorProto.INT8, into="action")
-        elif given.kind != "Box":
+        elif not isinstance(given, ActionSpec):
             nodes("Add", action, np.asarray(given.start, np.int64), into="action")
         else:
             low, high = np.asarray(given.low, np.float32), np.asarray(given.high, np.float32)
@@ -140,5 +157,10 @@ class Policy:
             nodes("Identity", action, into="action")
 
 
-def _listed(parts):
+def _listed(parts: str | list[str]) -> list[str]:
     return parts if isinstance(parts, list) else [parts]
+
+
+def _counts(action: Actions) -> list[int]:
+    """The number of actions of each choice."""
+    return [action.n] if isinstance(action, DiscreteSpec) else list(multi_discrete(action).nvec)

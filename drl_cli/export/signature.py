@@ -4,7 +4,14 @@ The same in every format, so that a program changes its runtime and nothing else
 which is free.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from drl_cli.policies.action_specs import Actions, ActionSpec
+
+if TYPE_CHECKING:
+    from drl_cli.policies.policy_spec import PolicySpec
 
 ACTION_DTYPES = {"Box": "float32", "Discrete": "int64", "MultiDiscrete": "int64", "MultiBinary": "int8"}
 
@@ -14,11 +21,11 @@ class Port(NamedTuple):
 
     name: str
     dtype: str
-    shape: tuple
+    shape: tuple[int, ...]
     meaning: str
 
 
-def inputs(spec):
+def inputs(spec: PolicySpec) -> list[Port]:
     """Return the Ports of what a policy (PolicySpec) takes, in order: obs, state_0 …, reward."""
     ports = [Port("obs", spec.obs_dtype, tuple(spec.stacked_shape), _obs(spec))]
     for index, shape in enumerate(spec.state):
@@ -30,7 +37,7 @@ def inputs(spec):
     return ports
 
 
-def outputs(spec):
+def outputs(spec: PolicySpec) -> list[Port]:
     """Return the Ports of what a policy (PolicySpec) gives, in order: action, next_state_0 …"""
     action = Port("action", ACTION_DTYPES[spec.action.kind], tuple(spec.action.shape), _action(spec.action))
     states = [
@@ -40,7 +47,7 @@ def outputs(spec):
     return [action, *states]
 
 
-def _obs(spec):
+def _obs(spec: PolicySpec) -> str:
     what = (
         "the observation"
         if spec.frames == 1
@@ -61,8 +68,8 @@ def _obs(spec):
     return what + within + mask
 
 
-def _action(action):
-    if action.kind == "Box":
+def _action(action: Actions) -> str:
+    if isinstance(action, ActionSpec):
         clipped = ", clipped to its bounds" if action.clip else ""
         return f"in the environment's units{clipped}"
     if action.kind == "MultiBinary":

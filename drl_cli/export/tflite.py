@@ -2,12 +2,16 @@
 
 TensorFlow 2.16 to 2.21 bring both the converter and an interpreter (which warns that its successor is the package
 ai-edge-litert); nothing else is needed. Operations are TensorFlow Lite's own, without flex: any interpreter runs them. The
-signature is "serving_default"; rows are a free axis, which an interpreter sets to 1 unless it is told otherwise.
+signature is "serving_default"; rows are a free axis, which an interpreter sets to 1 by default.
 """
+
+from __future__ import annotations
 
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +20,11 @@ from drl_cli.errors import ExportFailed
 from drl_cli.export import saved_model
 from drl_cli.tf1.tensorflow import lite
 
+if TYPE_CHECKING:
+    from drl_cli.policies.policy_spec import PolicySpec
 
-def write(spec, weights, path, about):
+
+def write(spec: PolicySpec, weights: Mapping[str, np.ndarray], path: Path, about: Mapping[str, Any]) -> None:
     """Write ``spec`` (PolicySpec) with ``weights`` ({name: float32 array}) as the file ``path``, which must not be there."""
     with tempfile.TemporaryDirectory(prefix="drl-export-") as folder:
         source = Path(folder) / "model"
@@ -32,10 +39,10 @@ def write(spec, weights, path, about):
         write_new(path, [content])
 
 
-class Loaded:
-    """A TFLite file that was read back: ``loaded({name: array [B, …]}) → {name: array [B, …]}``."""
+class LiteModel:
+    """A TFLite file that was read back: ``model({name: array [B, …]}) → {name: array [B, …]}``."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path | str) -> None:
         """``path``: the file."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that another package is its successor
@@ -46,9 +53,14 @@ class Loaded:
             )
         self._runner = self._interpreter.get_signature_runner(saved_model.SIGNATURE)
 
-    def __call__(self, given):
+    def __call__(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the signature, which sets the number of rows itself."""
         return {name: np.array(value) for name, value in self._runner(**given).items()}
 
-    def close(self):
+    def close(self) -> None:
         """Nothing to close."""
+
+
+def read(path: Path | str) -> LiteModel:
+    """Return what was written as the function that it holds."""
+    return LiteModel(path)

@@ -80,9 +80,8 @@ class ActorCritic:
         heads = {head: y for head, y in heads.items() if head != "value"}
         if self.spec.mask:
             rows = tf.reshape(obs, [-1, obs.shape[-1]])  # [B(·L), size]
-            heads["logits"] = distributions_tf.masked(
-                heads["logits"], distributions_tf.allowed(self.spec.mask, rows)
-            )  # [B(·L), n]
+            allowed = distributions_tf.allowed(self.spec.mask, rows)  # [B(·L), n]
+            heads["logits"] = distributions_tf.masked(heads["logits"], allowed)  # [B(·L), n]
         return Seen(heads, judged["value"][:, 0])
 
 

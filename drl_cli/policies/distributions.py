@@ -190,9 +190,8 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _bounded(log_std: np.ndarray) -> np.ndarray:
-    return np.minimum(
-        np.maximum(log_std, np.float32(LOG_STD_MIN)), np.float32(LOG_STD_MAX)
-    )  # np.clip costs twice as much
+    # np.clip costs twice as much.
+    return np.minimum(np.maximum(log_std, np.float32(LOG_STD_MIN)), np.float32(LOG_STD_MAX))
 
 
 def _softplus(x: np.ndarray) -> np.ndarray:

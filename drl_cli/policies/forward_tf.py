@@ -94,9 +94,8 @@ class TFNet:
         state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state after the last step).
         """
         net, (rows, steps) = self._net, obs.shape[:2].as_list()
-        x = self._features(
-            [tf.reshape(given, [rows * steps, *given.shape[2:]]) for given in (obs, *beside)]
-        )  # [B·S, U]
+        flat = [tf.reshape(given, [rows * steps, *given.shape[2:]]) for given in (obs, *beside)]  # [B·S, …] each
+        x = self._features(flat)  # [B·S, U]
         x = tf.transpose(tf.reshape(x, [rows, steps, x.shape[-1]]), [1, 0, 2])  # [S, B, U]
         begins = None if begins is None else tf.transpose(begins)  # [S, B]
         weights = self._cells()
@@ -106,9 +105,8 @@ class TFNet:
             state = tuple(tf.stop_gradient(part) for part in state)  # [B, lstm] each
         rest = None if begins is None else begins[skip:]  # [S − skip, B]
         x, state = lstm(x[skip:], state, weights, rest, looped)  # [S − skip, B, lstm]
-        heads = self._heads(
-            tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])
-        )  # [B·(S − skip), …]
+        x = tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])  # [B·(S − skip), lstm]
+        heads = self._heads(x)  # [B·(S − skip), …]
         return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
 
     def step(self, inputs: Sequence[Tensor], state: Sequence[Tensor]) -> tuple[Tensors, tuple[Tensor, Tensor]]:

@@ -1,6 +1,6 @@
 """From spaces and a config to the parts of nets that every algorithm has: inputs, layers, actions, targets.
 
-Light: used by the ``…_nets`` modules before TensorFlow is loaded. ``spaces`` is what ``envs.make.describe`` returns, with
+Light: used by the modules of algorithms before TensorFlow is loaded. ``spaces`` is what ``envs.make.describe`` returns, with
 ``frames``, how many observations are stacked along the last axis.
 """
 

@@ -3,10 +3,16 @@
 Used by ``drl checkpoint info``, whose help lists the keys. Reads headers and JSON; needs neither TensorFlow nor Ray.
 """
 
+from __future__ import annotations
+
 import datetime
 import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import checkpoints
+from drl_cli.checkpoints import Checkpoint
 from drl_cli.checkpoints.files import COMMIT
 from drl_cli.errors import CheckpointError, InputError, RunFolderError
 from drl_cli.policies import policy_from_manifest
@@ -14,13 +20,17 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runs import retention
 from drl_cli.runs.run_folder import is_locked, read_record
 
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import NetSpec
+    from drl_cli.policies.policy_spec import PolicySpec
+
 PACKAGES = ("numpy", "tensorflow", "ray", "gymnasium")
 
 
-def holding(path, latest=False):
+def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
     """Return what the checkpoint that ``path`` means holds: the dict of ``drl checkpoint info --json``.
 
-    path: as ``checkpoint.find`` takes it. Raises CheckpointError for damage outside of the replay.
+    path: as ``retention.find`` takes it. Raises CheckpointError for damage outside of the replay.
     """
     found = checkpoints.load(retention.find(path, latest))
     facts, run = found.facts, _run_of(found.path)
@@ -41,12 +51,12 @@ def holding(path, latest=False):
         "policy": _policy(spec, facts) if spec else None,
         "arrays": _arrays(found),
         "replay": _replay(found),
-        "can": _can(found, run, why_not),
+        "can": _can(found, run, spec, why_not),
     }
 
 
-def _run_of(path):
-    """The folder of the run that a checkpoint lies in, or None."""
+def _run_of(path: Path) -> Path | None:
+    """The folder of the run that a checkpoint is in, or None."""
     try:
         params = read_record(path.absolute().parent / "params.json")
     except RunFolderError:
@@ -54,24 +64,24 @@ def _run_of(path):
     return path.absolute().parent if params and isinstance(params.get("run"), str) else None
 
 
-def _time(path):
+def _time(path: Path) -> str:
     when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.timezone.utc)
     return when.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _spec(facts):
+def _spec(facts: Mapping[str, Any]) -> tuple[PolicySpec | None, str | None]:
     """Return (PolicySpec, None), or (None, why it cannot be read)."""
     policies = facts.get("policies")
     if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
         return None, f"The manifest holds no policy named {DEFAULT_POLICY}."
     try:
         return policy_from_manifest.policy_spec(policies[DEFAULT_POLICY]), None
-    except InputError as error:  # damage, or a network of somebody's own that is not registered here
+    except InputError as error:  # damage, or a custom network that is not registered here
         return None, str(error)
 
 
-def _versions(facts, run):
-    """What it was made with: drl, and of a checkpoint that lies in its run Python and the packages that matter."""
+def _versions(facts: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
+    """What it was made with: drl, and of a checkpoint in its run Python and the packages that matter."""
     found = {"drl": facts.get("drl_version")}
     try:
         made = (run and read_record(run / "versions.json")) or {}
@@ -85,7 +95,7 @@ def _versions(facts, run):
     return found
 
 
-def _policy(spec, facts):
+def _policy(spec: PolicySpec, facts: Mapping[str, Any]) -> dict[str, Any]:
     space = (facts.get("spaces") or {}).get("obs") or {}
     action = {name: value for name, value in spec.to_dict()["action"].items() if name != "kind"}
     return {
@@ -109,7 +119,7 @@ def _policy(spec, facts):
     }
 
 
-def _net(net):
+def _net(net: NetSpec) -> dict[str, Any]:
     return {
         "name": net.name,
         "inputs": dict(net.inputs),
@@ -125,7 +135,7 @@ def _net(net):
     }
 
 
-def _arrays(found):
+def _arrays(found: Checkpoint) -> list[dict[str, Any]]:
     """Every array of every file: name, dtype, shape, bytes it takes in the file."""
     stems = [entry["name"].removesuffix(".safetensors") for entry in _safetensors(found)]
     return [
@@ -135,44 +145,43 @@ def _arrays(found):
     ]
 
 
-def _safetensors(found):
+def _safetensors(found: Checkpoint) -> list[dict[str, Any]]:
     return [{"name": name, **entry} for name, entry in sorted(found.listing.items()) if name.endswith(".safetensors")]
 
 
-def _replay(found):
-    """Rows (steps, and the observations behind episodes' ends) and bytes of the replay, None without one."""
+def _replay(found: Checkpoint) -> dict[str, Any] | None:
+    """Rows (steps, and the observations after episodes' ends) and bytes of the replay, None without one."""
     shards = found.files("replay")
     if not shards:
         return None
     size = sum(entry["size"] for entry in found.listing.values() if entry["part"] == "replay")
     rows = [found.listed(stem).get("link") for stem in shards if f"{stem}.safetensors" in found.listing]
-    whole = bool(rows) and None not in rows
-    return {"shards": len(shards), "rows": sum(shape[0] for _, shape, _ in rows) if whole else None, "bytes": size}
+    counts = [one.shape[0] for one in rows if one is not None]
+    is_whole = bool(rows) and len(counts) == len(rows)
+    return {"shards": len(shards), "rows": sum(counts) if is_whole else None, "bytes": size}
 
 
-def _can(found, run, why_not):
-    """Whether it can be played, restored from (a new run) and resumed (its run goes on), and why not."""
+def _can(
+    found: Checkpoint, run: Path | None, spec: PolicySpec | None, why_not: str | None
+) -> dict[str, dict[str, Any]]:
+    """Whether it can be played, restored from (a new run) and resumed (its run continues), and why not."""
     weights = set(found.listed("weights")) if found.has("weights") else set()
-    missing = None if why_not else _missing(found, weights)
+    missing = _missing(spec, weights) if spec else None
     play = why_not or (f"Its weights lack {missing}." if missing else None)
     restore = play or (
         None if found.has("state") else "It holds no state.json: counters and random states are missing."
     )
-    return {name: {"possible": why is None, "why": why} for name, why in _each(found, run, play, restore)}
+    reasons = {"play": play, "restore": restore, "resume": restore or _not_resumed(found, run)}
+    return {name: {"possible": why is None, "why": why} for name, why in reasons.items()}
 
 
-def _each(found, run, play, restore):
-    return (("play", play), ("restore", restore), ("resume", restore or _not_resumed(found, run)))
-
-
-def _missing(found, weights):
-    spec, _ = _spec(found.facts)
+def _missing(spec: PolicySpec, weights: set[str]) -> str | None:
     lacking = [name for name in spec.weight_names() if f"{DEFAULT_POLICY}/{name}" not in weights]
     return lacking[0] if lacking else None
 
 
-def _not_resumed(found, run):
-    """Why ``drl train --resume`` would not go on from here, or None."""
+def _not_resumed(found: Checkpoint, run: Path | None) -> str | None:
+    """Why ``drl train --resume`` would not continue from here, or None."""
     if run is None:
         return "It does not lie in the folder of its run. Begin a new run with it: drl train --restore"
     if is_locked(run):
@@ -183,11 +192,11 @@ def _not_resumed(found, run):
     return None
 
 
-def _by_age(run):
+def _by_age(run: Path) -> list[Path]:
     return [path for _, path in reversed(retention.numbers(run))]
 
 
-def _goes_on_from(path, found):
+def _goes_on_from(path: Path, found: Checkpoint) -> bool:
     """Whether a run is resumed from ``path``: the newest whole one, with a replay where its run stores one."""
     try:
         other = checkpoints.load(path)
@@ -197,7 +206,7 @@ def _goes_on_from(path, found):
     return other.has("state") and (other.has("replay") or not stores or not _any_replay(path.parent))
 
 
-def _any_replay(run):
+def _any_replay(run: Path) -> bool:
     for path in _by_age(run):
         try:
             if checkpoints.load(path).has("replay"):

@@ -1,133 +1,198 @@
 """Which checkpoints a run makes and keeps: periodic, best, final; and what happens when the disk is full.
 
-User: ``experiments.run``. The best is the evaluation with the highest mean (the confirmed one where there is one),
-or without evaluations the highest ``episode_reward_mean``; ties go to the newer. Only the newest whole checkpoint keeps
-its replay, and a checkpoint that was made only for being the best goes when a better one is there. A save that fails
-is tried again after 1, 2, 4, … 30 minutes; the checkpoints before it are never touched for it.
+User: ``experiments.run``. Only the newest whole checkpoint keeps its replay, and a checkpoint that was made only for being the
+best goes when a better one is there (``runs.best_checkpoint``). A save that fails is tried again after 1, 2, 4, … 30 minutes;
+earlier checkpoints are never touched for it.
 """
 
-import time
+from __future__ import annotations
 
-from drl_cli import checkpoints, events
+import dataclasses
+import enum
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from drl_cli import events
+from drl_cli.checkpoints import Checkpoint
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD, flatten
 from drl_cli.errors import CheckpointError, Overdue, RunFolderError
 from drl_cli.runs import retention
-from drl_cli.runs.folder import now
-from drl_cli.runs.loggers import flatten
+from drl_cli.runs.best_checkpoint import BestCheckpoint, MadeFor
+from drl_cli.runs.run_folder import RunFolder
 
-BEST_EVERY = 10  # iterations between two saves of a best that is only a mean of training episodes
 RETRY_SECONDS, MAX_RETRY_SECONDS = 60.0, 1800.0
-EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 
 
-class Keeping:
-    """The checkpoint policy of one run; ``best`` and ``saved``: paths of the best and the newest whole one, or None."""
+@dataclasses.dataclass(frozen=True)
+class CheckpointSettings:
+    """What was asked for: a checkpoint every ``freq`` iterations (0: none), the ``keep`` best ones of which stay (None: all).
 
-    def __init__(self, spec, opening, trainer, clock=time.monotonic):
-        """``opening`` is the Opening of the run, ``trainer`` saves, ``clock`` returns monotonic seconds."""
-        self._spec, self._folder, self._trainer, self._clock = spec, opening.folder, trainer, clock
-        self._freq = spec.checkpoint_freq or 0
-        self._score = spec.checkpoint_score_attr or "training_iteration"
-        self._evaluating = bool(spec.config.evaluation_interval)
-        self._values = {}
+    ``score``: the result field that ranks them, with the prefix ``min-`` where less is better. ``is_evaluated``: the run has
+    evaluations, and its best checkpoint is the best of them.
+    """
+
+    freq: int
+    keep: int | None
+    score: str
+    is_evaluated: bool
+
+
+class OpenedRun(Protocol):
+    """An open run, see ``experiments.open_run.Opening``."""
+
+    folder: RunFolder
+    start: Checkpoint | None  # the checkpoint that the run starts from
+    exact: bool  # whether it continues the run of that checkpoint
+    rows: list[dict[str, Any]]  # the results of the run so far
+
+
+class Saver(Protocol):
+    """What can save the state of a run, see ``runtime.driver.Trainer``: each returns the path of the new checkpoint."""
+
+    def save(self, run_folder: Path, reason: str = "periodic") -> Path:
+        """Save the present state."""
+        ...
+
+    def save_evaluated(self, run_folder: Path) -> Path:
+        """Save the weights that the newest evaluation scored."""
+        ...
+
+
+class Periodic(enum.Enum):
+    """Whether the checkpoints of ``checkpoint_freq`` are on schedule."""
+
+    ON_SCHEDULE = "the last one that was due is written"
+    OVERDUE = "one was due and could not be written: it is made as soon as that is possible"
+
+
+class Retry:
+    """The waiting time after a save that failed: 1, 2, 4, … 30 minutes, and from the start after one that worked."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.succeeded()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is too early for another save."""
+        return self._at is not None and self._clock() < self._at
+
+    def succeeded(self) -> None:
+        """Begin anew."""
+        self._at: float | None = None
+        self._delay = RETRY_SECONDS
+
+    def failed(self) -> float:
+        """Wait from now on; returns for how many seconds."""
+        delay, self._delay = self._delay, min(2 * self._delay, MAX_RETRY_SECONDS)
+        self._at = self._clock() + delay
+        return delay
+
+
+class CheckpointPolicy:
+    """The checkpoints of one run: ``saved`` is the newest whole one that this process has written or resumed from, or None."""
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        opening: OpenedRun,
+        trainer: Saver,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` returns monotonic seconds."""
+        self._folder, self._trainer, self._clock = opening.folder, trainer, clock
+        self._settings = settings
+        self._values: dict[int, Any] = {}  # iteration → what checkpoints are ranked by
         for row in opening.rows:
             self._note_value(row)
-        started = opening.start
-        self._protected = [started.path] if started else []
-        self._saved_at = started.number if started and opening.exact else None
-        self.saved = started.path if started and opening.exact else None
-        self.best, self._best_value, self._best_at = None, None, None
-        self._only_best = False  # whether the best was made for nothing else
-        self._started_at = started.number if started else -1
-        self._earlier_best = None  # the number of a best that a resumed run made beyond where it goes on from
+        start = opening.start
+        self._protected = [start.path] if start else []
+        self.saved = start.path if start and opening.exact else None
+        self._saved_at = start.number if start and opening.exact else None
+        started_at = start.number if start else -1
+        self._best = BestCheckpoint(opening.folder, settings.is_evaluated, started_at, self._quietly)
         if opening.exact:
-            self._take_over_best()
-        self._seen_evaluation = None
-        self._owed = self._warned = False
+            self._best.take_over(self._saved_at)
+        self._periodic = Periodic.ON_SCHEDULE
+        self._retry = Retry(clock)
+        self._is_warned = False
         self.is_overdue = False  # nothing could be saved in the time that a stop leaves
-        self._delay, self._retry_at = RETRY_SECONDS, None
 
-    def after(self, result):
+    @property
+    def best(self) -> Path | None:
+        """The path of the best checkpoint."""
+        return self._best.path
+
+    def after(self, result: Mapping[str, Any]) -> None:
         """Save, prune and drop what is due after one iteration (``result`` is its nested result dict)."""
         number = result["training_iteration"]
         self._note_value(result)
-        better = self._better(result)
-        periodic = self._freq > 0 and number % self._freq == 0
-        if self._retry_at is not None and self._clock() < self._retry_at:
-            self._owed = self._owed or periodic
+        if self._settings.freq > 0 and number % self._settings.freq == 0:
+            self._periodic = Periodic.OVERDUE
+        if self._retry.is_waiting:
             return
-        if periodic or self._owed:
-            if number == self._earlier_best and not better:
-                self._owed = True  # its name is taken by the best so far: one iteration later
-            else:
-                self._owed = not self._save_whole(result, "periodic")
-        if better:
+        is_better = self._best.is_improved_by(result)
+        # A best that is later than where the run was resumed has the name of its iteration: save one iteration later.
+        is_taken = number == self._best.ahead and not is_better
+        if self._periodic is Periodic.OVERDUE and not is_taken and self._save_whole(result, "periodic"):
+            self._periodic = Periodic.ON_SCHEDULE
+        if is_better:
             self._save_best(result)
 
-    def now(self, result, for_good=False):
-        """Save the state after ``result`` whether it is due or not; returns its path, None when the disk refused.
+    def now(self, result: Mapping[str, Any] | None, for_good: bool = False) -> Path | None:
+        """Save the state after ``result`` whether it is due or not; returns its path.
+
+        None when the disk refused, and before the first iteration.
 
         ``for_good``: it is kept, whatever comes later.
         """
+        if result is None:
+            return None
         if self._saved_at != result["training_iteration"] and not self._save_whole(result, "periodic"):
             return None
-        if for_good:
-            self._spare(self.saved)
+        if for_good and self.saved is not None:
+            self._protected.append(self.saved)
+            self._best.keep(self.saved)
         return self.saved
 
-    def _spare(self, path):
-        self._protected.append(path)
-        if self._only_best and self.best == path:
-            self._only_best = False
-            self._quietly(
-                lambda: self._folder.write("best.json", self._folder.read("best.json") | {"only_best": False})
-            )
-
-    def final(self, result):
+    def final(self, result: Mapping[str, Any]) -> bool:
         """Save the last state of the run; returns False when it could not be written."""
-        if self._saved_at != result["training_iteration"] and not self._save_whole(result, "final"):
+        number = result["training_iteration"]
+        if self._saved_at != number and not self._save_whole(result, "final"):
             return False
-        if retention.number_of(self.saved) != result["training_iteration"]:
+        if self.saved is None or retention.number_of(self.saved) != number:
             return True  # an earlier state, all that was at hand: this result is not its own
-        value, best = result.get(TRAINED), self._best_value
-        better = not self._evaluating and value is not None and (best is None or value >= best)
-        if better or self.best is None or self._earlier_best == result["training_iteration"]:
-            self._name_best(self.saved, result, TRAINED, only=False)
+        if self._best.is_final_better(result):
+            self._best.record(self.saved, result, TRAINING_REWARD, MadeFor.OWN_REASON, self._kept)
         return True
 
-    def _note_value(self, result):
-        self._values[result["training_iteration"]] = flatten(result).get(self._score.removeprefix("min-"))
+    @property
+    def _kept(self) -> list[Path]:
+        return [*self._protected, *([self.saved] if self.saved else [])]
 
-    def _better(self, result):
-        """Whether this result brings a score that is at least as good as the best so far."""
-        value = result.get(TRAINED)
-        if self._evaluating:
-            evaluation = result.get("evaluation") or {}
-            seen = (evaluation.get("training_iteration"), evaluation.get("confirmed_reward_mean"))
-            # One from before the start comes along with the results: its weights are not here to be saved.
-            if seen[0] is None or seen[0] <= self._started_at or seen == self._seen_evaluation:
-                return False
-            self._seen_evaluation = seen
-            value = _evaluated(evaluation)
-        elif self._best_at is not None and 0 <= result["training_iteration"] - self._best_at < BEST_EVERY:
-            return False
-        return value is not None and (self._best_value is None or value >= self._best_value)
+    def _note_value(self, result: Mapping[str, Any]) -> None:
+        self._values[result["training_iteration"]] = flatten(result).get(self._settings.score.removeprefix("min-"))
 
-    def _save_best(self, result):
-        if not self._evaluating:
-            before = self._saved_at == result["training_iteration"]
-            if before or self._save_whole(result, "best"):
-                self._name_best(self.saved, result, TRAINED, only=not before)
-            return
-        evaluation = result["evaluation"]
-        number = evaluation["training_iteration"]
-        before = self._saved_at == number
-        path = self.saved if before else self._save(self._trainer.save_evaluated, number, "best")
+    def _save_best(self, result: Mapping[str, Any]) -> None:
+        """Save what became the best with ``result``, unless it was saved for another reason, and record it."""
+        scored = result["evaluation"] if self._settings.is_evaluated else result
+        metric = EVALUATION_REWARD if self._settings.is_evaluated else TRAINING_REWARD
+        number = scored["training_iteration"]
+        made_for = MadeFor.OWN_REASON if self._saved_at == number else MadeFor.BEST_ONLY
+        if made_for is MadeFor.OWN_REASON:
+            path = self.saved
+        elif self._settings.is_evaluated:
+            path = self._save(self._trainer.save_evaluated, number, "best")
+        else:
+            path = self.saved if self._save_whole(result, "best") else None
         if path is None:
-            self._seen_evaluation = None  # look at it again when the disk may have room
-            return
-        self._name_best(path, evaluation, EVALUATED, only=not before)
+            self._best.compare_again()
+        else:
+            self._best.record(path, scored, metric, made_for, self._kept)
 
-    def _save_whole(self, result, reason):
+    def _save_whole(self, result: Mapping[str, Any], reason: str) -> bool:
         number = result["training_iteration"]
         path = self._save(lambda folder: self._trainer.save(folder, reason), number, reason)
         if path is None:
@@ -136,15 +201,14 @@ class Keeping:
         self._tidy(path)
         return True
 
-    def _save(self, save, number, reason):
+    def _save(self, save: Callable[[Path], Path], number: int, reason: str) -> Path | None:
         """Call ``save(run_folder)``, report it, and return the path, or None when the disk refused."""
         began = self._clock()
         try:
             path = save(self._folder.path)
         except OSError as error:
-            self._retry_at = self._clock() + self._delay
-            again = f"trying again in {self._delay / 60:g} min" if reason != "final" else "earlier ones are untouched"
-            self._delay = min(2 * self._delay, MAX_RETRY_SECONDS)
+            delay = self._retry.failed()
+            again = f"trying again in {delay / 60:g} min" if reason != "final" else "earlier ones are untouched"
             text = f"checkpoint {number} could not be written ({error.strerror or error}); {again}"
             events.report("checkpoint_failed", path=str(self._folder.path / f"checkpoint_{number:06d}"), text=text)
             return None
@@ -152,76 +216,31 @@ class Keeping:
             self.is_overdue = True
             events.report("warning", text=str(overdue))
             return None
-        number = retention.number_of(path)
-        self._delay, self._retry_at = RETRY_SECONDS, None
-        replay = any(path.glob("replay-*.safetensors"))
-        seconds = self._clock() - began
-        told = {"training_iteration": number, "reason": reason, "seconds": seconds, "replay": replay}
-        events.report("checkpoint", path=str(path), **told)
+        self._retry.succeeded()
+        events.report(
+            "checkpoint",
+            path=str(path),
+            training_iteration=retention.number_of(path),
+            reason=reason,
+            seconds=self._clock() - began,
+            replay=any(path.glob("replay-*.safetensors")),
+        )
         return path
 
-    def _name_best(self, path, scored, metric, only):
-        value = _evaluated(scored) if metric == EVALUATED else scored.get(TRAINED)
-        data = {"checkpoint": path.name, "metric": metric, "value": value, "only_best": only, "time": now()}
-        data.update({name: scored.get(name) for name in ("training_iteration", "timesteps_total")})
-        try:
-            self._folder.write("best.json", data)
-        except OSError as error:
-            events.report(
-                "warning", text=f"best.json cannot be written ({error.strerror}): it still names the one before"
-            )
-            return
-        if self._only_best and self.best not in (path, self.saved, *self._protected):
-            self._quietly(lambda: retention.remove(self.best))
-        self.best, self._best_value, self._best_at = path, value, scored.get("training_iteration")
-        self._only_best, self._earlier_best = only, None
-        _report_best(data)
-
-    def _take_over_best(self):
-        """Go on from the best.json of the run that is resumed."""
-        try:
-            name = retention.best_name(self._folder.path)  # a plain name, so that nothing outside can be meant
-            data = self._folder.read("best.json") or {}
-            value, number = data.get("value"), data.get("training_iteration")
-            fits = data.get("metric") == (EVALUATED if self._evaluating else TRAINED)
-            if not fits or not isinstance(value, (int, float)) or not isinstance(number, int):
-                return
-            self.best = checkpoints.load(self._folder.path / name).path
-        except (CheckpointError, RunFolderError) as error:
-            events.report("warning", text=f"the best checkpoint so far cannot be used: {error}")
-            return
-        self._best_value, self._best_at = value, number
-        _report_best(data)
-        self._only_best = data.get("only_best") is True
-        if self._saved_at is not None and number > self._saved_at:
-            self._earlier_best = number
-
-    def _tidy(self, newest):
+    def _tidy(self, newest: Path) -> None:
         """Drop the replays of all but the newest whole checkpoint, and prune."""
         for _, path in retention.numbers(self._folder.path):
             if path != newest and any(path.glob("replay-*.safetensors")):
                 self._quietly(lambda path=path: retention.drop_replay(path))
-        keep = self._spec.keep_checkpoints_num
+        keep, spared = self._settings.keep, [*self._protected, newest]
         if keep is not None:
-            spared = [*self._protected, newest]
-            self._quietly(lambda: retention.prune(self._folder.path, keep, spared, self._score, self._values))
+            self._quietly(lambda: retention.prune(self._folder.path, keep, spared, self._settings.score, self._values))
 
-    def _quietly(self, tidy):
-        """Call ``tidy``; an old checkpoint that cannot be tidied up is only worth a warning, once."""
+    def _quietly(self, tidy: Callable[[], object]) -> None:
+        """Call ``tidy``; an old checkpoint that cannot be removed is only worth a warning, once."""
         try:
             tidy()
         except (OSError, CheckpointError, RunFolderError) as error:
-            if not self._warned:
+            if not self._is_warned:
                 events.report("warning", text=f"old checkpoints could not be tidied up: {error}")
-            self._warned = True
-
-
-def _report_best(data: dict) -> None:
-    """Report the content of best.json."""
-    names = ("checkpoint", "metric", "value", "training_iteration", "timesteps_total")
-    events.report("best", **{name: data.get(name) for name in names})
-
-
-def _evaluated(evaluation):
-    confirmed = evaluation.get("confirmed_reward_mean")
-    return evaluation.get("episode_reward_mean") if confirmed is None else confirmed
+            self._is_warned = True

@@ -1,22 +1,26 @@
-"""From what was typed to run folders: a path, something in it, a folder of runs, a run's name or the end of it.
+"""From what the user typed to run folders: a path, something in it, a folder of runs, a run's name or the end of it.
 
 Users: every command that takes a RUN. Folders of results are searched two levels deep below an experiment's, links and
-hidden folders are left out, and what lies inside a run is never taken for another one.
+hidden folders are left out, and folders inside a run are never taken for another one.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from drl_cli.errors import RunFolderError, suggestion
-from drl_cli.runs.run_folder import results_folder
-from drl_cli.runs.run_summary import is_run, read
+from drl_cli.errors import CheckpointError, RunFolderError, suggestion
+from drl_cli.runs import retention, run_names
+from drl_cli.runs.run_folder import is_locked, read_record, results_folder
+from drl_cli.runs.run_summary import Run, is_run, read
 from drl_cli.runs.search_folders import trial_of
 
 DEPTH = 4  # <results>/<experiment>/<search>/<trial>
-SHORTEST = 4  # characters of a run's id that may stand for it
+SHORTEST = 4  # characters of a run's id that are enough to name it
 
 
-def run_folders(root, depth=DEPTH):
+def run_folders(root: Path | str, depth: int = DEPTH) -> list[Path]:
     """Return the paths of the run folders under ``root`` (itself, if it is one), by name. Unreadable ones are skipped."""
     root = Path(root)
     if (root / "params.json").is_file():
@@ -31,10 +35,10 @@ def run_folders(root, depth=DEPTH):
     return [path for name in below for path in run_folders(root / name, depth - 1)]
 
 
-def read_all(roots):
+def read_all(roots: Iterable[Path | str]) -> tuple[list[Run], list[str]]:
     """Return (runs, left out) under the folders ``roots``: Run objects, and lines about folders that could not be read.
 
-    Folders of other programs (Ray writes a params.json too) are told by one line for all of them. The default folder of
+    Folders of other programs (Ray writes a params.json too) share one line. The default folder of
     results may be missing: nothing has been trained yet. Raises RunFolderError when another root is no folder.
     """
     found, left_out, foreign = {}, [], 0
@@ -56,7 +60,7 @@ def read_all(roots):
     return list(found.values()), left_out
 
 
-def find_run(word, roots):
+def find_run(word: Path | str, roots: Sequence[Path | str]) -> Path:
     """Return the folder of the one run that ``word`` means.
 
     ``word``: a run folder or something in it, a run's name or ``experiment/name`` under ``roots``, or its id or the
@@ -68,7 +72,7 @@ def find_run(word, roots):
     return found[0]
 
 
-def find_runs(words, roots):
+def find_runs(words: Iterable[Path | str], roots: Sequence[Path | str]) -> list[Path]:
     """Return the folders of the runs that ``words`` mean, each once, in their order; a folder means all runs in it, the id
     of a search its trials.
 
@@ -81,7 +85,7 @@ def find_runs(words, roots):
     return list(found)
 
 
-def _meant(word, roots):
+def _meant(word: str, roots: Sequence[Path | str]) -> list[Path]:
     if not word.strip():  # a variable of the shell that is not set must not mean the current folder
         raise RunFolderError("'' names no run. See them all: drl runs")
     path = Path(os.path.abspath(os.path.expanduser(word)))
@@ -99,7 +103,7 @@ def _meant(word, roots):
     return _named(word, [Path(root) for root in roots])
 
 
-def _named(word, roots):
+def _named(word: str, roots: Sequence[Path]) -> list[Path]:
     for root in roots:
         if ".." not in Path(word).parts and (root / word).is_dir():
             below = [run for run in run_folders(root / word) if is_run(run)]
@@ -123,10 +127,52 @@ def _named(word, roots):
     raise RunFolderError(f"{word}: no run of that name or id under {where}.{hint} See them all: drl runs")
 
 
-def newest(roots):
+def newest(roots: Sequence[Path | str]) -> Path:
     """Return the folder of the newest run that is running, else of the newest of all. Raises RunFolderError."""
     runs, _ = read_all(roots)
     if not runs:
         where = ", ".join(str(root) for root in roots)
         raise RunFolderError(f"{where}: there is no run yet. Start one: drl train -f lunarlander-continuous-sac")
     return max(runs, key=lambda run: (run.state == "running", run.started or 0.0, run.path.name)).path
+
+
+def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
+    """Return the path of the experiment's newest run that has not finished, that no process holds and that can continue.
+
+    Newest by the time in its name; a run continues from a whole checkpoint. Raises RunFolderError that says what was found
+    instead.
+    """
+    parent = Path(local_dir).expanduser() / run_names.check_experiment(experiment)
+    found = [(run_names.RUN_FOLDER.fullmatch(path.name), path) for path in parent.iterdir()] if parent.is_dir() else []
+    runs = sorted(((match[1], path.name, path) for match, path in found if match), reverse=True)
+    seen = []
+    for _, _, path in runs:
+        if not (path / "params.json").is_file():
+            continue
+        state = _state(path)
+        if is_locked(path):
+            state = "running"
+        elif state != "finished":  # "running" without a lock: its process died
+            if _can_go_on(path):
+                return path
+            state = f"{'died' if state == 'running' else state}, without a checkpoint to go on from"
+        seen.append(f"\n  {path.name}: {state}")
+    listed = "".join(seen[:5]) or "\n  no run at all"
+    raise RunFolderError(
+        f"{parent}: there is no unfinished run to resume. Found:{listed}\nA finished run is trained on by its id and a higher "
+        "stop: drl train --resume ID --stop FIELD=N"
+    )
+
+
+def _can_go_on(path: Path) -> bool:
+    try:
+        return retention.newest_valid(path, parts=("state",)) is not None
+    except CheckpointError:
+        return False
+
+
+def _state(path: Path) -> str:
+    try:
+        return (read_record(path / "status.json") or {}).get("state", "unknown")
+    except RunFolderError:
+        return "unknown"

@@ -1,20 +1,23 @@
 """A checkpoint, or a whole run, as one file to hand on: the same content gives the same bytes, with a manifest of hashes.
 
-Used by ``drl checkpoint pack``; ``unpacking`` reads it back. An archive holds, in this order::
+Used by ``drl checkpoint pack``; ``runs.unpack`` reads it back. An archive holds, in this order::
 
     drl-archive.json            {"format": "drl-archive-1", "kind": "checkpoint" | "run", "name", "drl", "files": {path: …}}
     NAME/…                      the files of the manifest ("size", "sha256"), by name
 
-Replays are left out unless they are asked for; the marker of a dropped replay stands in their place, so that such a checkpoint
+Replays are left out by default; the marker of a dropped replay takes their place, so that such a checkpoint
 is whole. What is hidden (locks, unfinished saves) or no plain file is left out and said.
 """
+
+from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from drl_cli.checkpoints import archive_files, files, reader
 from drl_cli.checkpoints.files import refuse
@@ -29,6 +32,17 @@ MANIFEST = "drl-archive.json"
 KINDS = ("checkpoint", "run")
 
 
+Sources = Mapping[str, Path | bytes]
+"""What goes into an archive: the file to read, or the bytes, by name."""
+
+
+class PackedEntry(TypedDict):
+    """What the manifest of an archive says of a file."""
+
+    size: int
+    sha256: str
+
+
 class Packed(NamedTuple):
     """``path`` of the archive, ``kind`` of what is in it, its ``name``, number of ``files``, ``size`` unpacked and ``packed``;
     ``left_out``: [(path, why)].
@@ -40,22 +54,22 @@ class Packed(NamedTuple):
     files: int
     size: int
     packed: int
-    left_out: list
+    left_out: list[tuple[Path, str]]
 
 
-def _subject_of(path):
-    """Return ("run", folder) for a run folder, else ("checkpoint", folder) for what ``checkpoint.find`` makes of ``path``."""
+def _subject_of(path: Path | str) -> tuple[str, Path]:
+    """Return ("run", folder) for a run folder, else ("checkpoint", folder) for what ``retention.find`` makes of ``path``."""
     path = Path(path).expanduser()
     if path.is_dir() and read_record(path / "params.json") is not None:
         return "run", path.absolute()
     return "checkpoint", retention.find(path).absolute()
 
 
-def pack(path, out, with_replay=False):
+def pack(path: Path | str, out: Path | str, with_replay: bool = False) -> Packed:
     """Pack the run or checkpoint that ``path`` means into the new file ``out`` (.tar.gz, .tgz, .zip) and return Packed.
 
-    Everything is verified before. Raises CheckpointError (damage, a run that goes on), InputError (``out``), OSError; nothing
-    is left behind then.
+    Everything is verified before. Raises CheckpointError (damage, a run in progress), InputError (``out``), OSError; nothing
+    is left then.
     """
     out = Path(out).expanduser()
     check_place(out)
@@ -81,7 +95,7 @@ def pack(path, out, with_replay=False):
     return Packed(out, kind, folder.name, len(listing), sum(e["size"] for e in listing.values()), packed, left_out)
 
 
-def check_place(out):
+def check_place(out: Path) -> None:
     """Raise InputError where an archive cannot become ``out``: its name, its folder, something that is there."""
     if not archive_files.is_archive(out):
         raise InputError(f"{out}: give an archive a name that ends in .tar.gz or .zip.")
@@ -91,12 +105,12 @@ def check_place(out):
         raise InputError(f"{out.parent}: there is no such folder.")
 
 
-def _of_checkpoint(folder, with_replay):
+def _of_checkpoint(folder: Path, with_replay: bool) -> tuple[dict[str, Path | bytes], list[tuple[Path, str]]]:
     """Return ({name: path, or bytes}, what is left out) of a verified checkpoint."""
     found = reader.load(folder, optional=with_replay)
     is_dropped = found.has("replay") and not with_replay
     kept = [name for name, entry in found.listing.items() if not (is_dropped and entry["part"] == "replay")]
-    contents = {name: folder / name for name in (*kept, files.MANIFEST, files.COMMIT)}
+    contents: dict[str, Path | bytes] = {name: folder / name for name in (*kept, files.MANIFEST, files.COMMIT)}
     if is_dropped:
         contents[files.DROPPED] = dropped_text(files.read_small(folder / files.MANIFEST, files.MAX_MANIFEST))
     elif (folder / files.DROPPED).exists():
@@ -107,8 +121,8 @@ def _of_checkpoint(folder, with_replay):
     return contents, left_out
 
 
-def _of_run(folder, with_replay):
-    """Return ({name: path, or bytes}, what is left out) of a run that does not go on."""
+def _of_run(folder: Path, with_replay: bool) -> tuple[dict[str, Path | bytes], list[tuple[Path, str]]]:
+    """Return ({name: path, or bytes}, what is left out) of a run that is over."""
     if is_locked(folder):
         raise refuse(
             folder, "is a run that goes on: its files change. Wait for its end, or pack one of its checkpoints"
@@ -135,12 +149,12 @@ def _of_run(folder, with_replay):
     return contents, sorted(left_out)
 
 
-def _unfit_folder(path):
+def _unfit_folder(path: Path) -> str | None:
     """Why a folder of a run does not go into an archive, or None."""
     return "a link" if path.is_symlink() else None if archive_files.is_plain(path.name) else "hidden"
 
 
-def _unfit(path):
+def _unfit(path: Path) -> str | None:
     """Why a file of a run does not go into an archive, or None."""
     if path.name.startswith("."):
         return "hidden"
@@ -151,14 +165,20 @@ def _unfit(path):
     return None if archive_files.is_plain(path.name) else "a name that not every system can have"
 
 
-def _entry(content):
+def _entry(content: Path | bytes) -> PackedEntry:
     if isinstance(content, bytes):
         return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     with files.open_regular(content) as file:
         return {"size": os.fstat(file.fileno()).st_size, "sha256": files.hash_of(file)}
 
 
-def _write(archive, manifest, listing, contents, top):
+def _write(
+    archive: archive_files.TarWriter | archive_files.ZipWriter,
+    manifest: bytes,
+    listing: Mapping[str, PackedEntry],
+    contents: Sources,
+    top: str,
+) -> None:
     archive.add(MANIFEST, len(manifest), [manifest])
     for name, entry in listing.items():
         content = contents[name.removeprefix(f"{top}/")]
@@ -166,7 +186,7 @@ def _write(archive, manifest, listing, contents, top):
         archive.add(name, entry["size"], chunks)
 
 
-def _put(aside, out):
+def _put(aside: Path, out: Path) -> None:
     """Give the finished file its name, which must not be taken."""
     try:
         os.link(aside, out)

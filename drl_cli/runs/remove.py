@@ -1,24 +1,28 @@
-"""Taking runs away: never outside of the folder of results, never one that lives, never what is not a run of ours.
+"""Removing runs: never outside of the folder of results, never one in progress, never another program's.
 
 User: ``drl runs rm``. A run is locked, renamed out of sight in one step and then deleted, so that a crash leaves a
 hidden folder ``.del-…`` and never half a run; the next removal under the same folder clears those away.
 """
+
+from __future__ import annotations
 
 import fcntl
 import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from drl_cli.errors import RunFolderError
-from drl_cli.runs.run_summary import is_alive, read, size_of
+from drl_cli.runs.run_folder import is_alive
+from drl_cli.runs.run_summary import Run, read, size_of
 from drl_cli.runs.search_folders import is_held, record_of, trial_of
 
 LEFTOVER = re.compile(r"\.del-.+-([0-9]+)-[0-9a-f]{8}")
 
 
-def check(run, roots):
+def check(run: Run, roots: Iterable[Path | str]) -> str | None:
     """Return why ``run`` (a Run) may not be removed, or None. ``roots``: the folders of results."""
     real = run.path.resolve()
     if run.path.is_symlink():
@@ -31,20 +35,20 @@ def check(run, roots):
     return None
 
 
-def _inside(path, root):
+def _inside(path: Path, root: Path) -> bool:
     return root in path.parents
 
 
-def keep_best(runs, count):
+def keep_best(runs: Sequence[Run], count: int) -> list[Run]:
     """Return ``runs`` without the ``count`` best ones of each algorithm on each environment."""
     kept = set()
     for key in {(run.algorithm, run.env) for run in runs}:
-        scored = [run for run in runs if (run.algorithm, run.env) == key and run.best is not None]
-        kept |= {run.path for run in sorted(scored, key=lambda run: run.best, reverse=True)[:count]}
+        scored = [(run.best, run.path) for run in runs if (run.algorithm, run.env) == key and run.best is not None]
+        kept |= {path for _, path in sorted(scored, key=lambda pair: pair[0], reverse=True)[:count]}
     return [run for run in runs if run.path not in kept]
 
 
-def remove(run, roots):
+def remove(run: Run, roots: Sequence[Path | str]) -> int:
     """Delete the folder of ``run`` and return the bytes that were freed. Raises RunFolderError."""
     path = run.path
     problem = check(read(path), roots)  # the run may have been resumed since it was listed
@@ -66,7 +70,7 @@ def remove(run, roots):
     return size
 
 
-def _forget_search(path):
+def _forget_search(path: Path) -> None:
     """Delete the record of the search that the run of ``path`` was a trial of, once none of its trials is left."""
     trial = trial_of(path)
     record = record_of(path.parent, trial[0]) if trial else None
@@ -76,8 +80,8 @@ def _forget_search(path):
             file.unlink(missing_ok=True)
 
 
-def _lock(path):
-    """Take the run's lock, so that nobody goes on with it while it is removed; None where there is none to take."""
+def _lock(path: Path) -> int | None:
+    """Take the run's lock, so that no process resumes it while it is removed; None where there is none to take."""
     try:
         lock = os.open(path / ".lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -92,7 +96,7 @@ def _lock(path):
     return lock
 
 
-def _tidy(folder, roots):
+def _tidy(folder: Path, roots: Iterable[Path | str]) -> None:
     """Delete what a removal that died left in ``folder``, and the folder of an experiment that is empty now."""
     for name in os.listdir(folder):
         match = LEFTOVER.fullmatch(name)

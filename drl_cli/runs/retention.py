@@ -1,23 +1,31 @@
-"""Which checkpoints a run has, which one is meant, and which ones go.
+"""Which checkpoints a run has, which one a path means, and which ones are removed.
 
-Users: ``experiment`` (prune, resume, leftovers) and the commands that take a path (``find``). The newest is found by
-the number in its folder's name, never by a clock or a pointer file; the best by ``best.json``, which the run writes.
+Users: ``runs.checkpoint_policy`` (prune), ``experiments`` (resume) and the commands that take a path (``find``). The newest is
+found by the number in its folder's name, never by a clock or a pointer file; the best by ``best.json``, which the run writes.
 """
+
+from __future__ import annotations
 
 import os
 import re
 import secrets
 import shlex
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import drl_cli.checkpoints.files as files
 from drl_cli.checkpoints.archive_files import is_archive
 from drl_cli.checkpoints.files import refuse
 from drl_cli.checkpoints.reader import load
 from drl_cli.checkpoints.writer import dropped_text
+from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.errors import CheckpointError, suggestion
 from drl_cli.runs.run_folder import is_locked
+
+if TYPE_CHECKING:
+    from drl_cli.checkpoints import Checkpoint
 
 _NO_CHECKPOINT = {
     "goes on": "this run has written no checkpoint yet. The first comes with its first evaluation, or with --checkpoint-freq",
@@ -25,10 +33,9 @@ _NO_CHECKPOINT = {
 }
 RLLIB_FOLDER = re.compile(r"checkpoint_([1-9][0-9]{0,11}|[0-9]{6})")  # 1.0 writes 10, later releases 000010
 RLLIB_FILE = re.compile(r"checkpoint-([0-9]{1,12})")
-LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
 
 
-def numbers(run_folder):
+def numbers(run_folder: Path | str) -> list[tuple[int, Path]]:
     """Return ``[(number, path), …]`` of the checkpoint folders of a run by number, valid or not; links are left out."""
     try:
         with os.scandir(run_folder) as entries:
@@ -39,12 +46,12 @@ def numbers(run_folder):
     return sorted((number, Path(run_folder) / name) for number, name in listed if name == f"checkpoint_{number:06d}")
 
 
-def number_of(path):
+def number_of(path: Path | str) -> int:
     """Return the training iteration of a checkpoint folder, as its name has it."""
     return int(Path(path).name.rpartition("_")[2])
 
 
-def newest_valid(run_folder, parts=()):
+def newest_valid(run_folder: Path | str, parts: Iterable[str] = ()) -> tuple[Checkpoint, list[tuple[Path, str]]]:
     """Return ``(checkpoint, [(path, reason), …])``: the newest undamaged one with all ``parts``, and what was skipped.
 
     All files are verified, the replay too. When none is left, the CheckpointError lists each one with its reason.
@@ -64,7 +71,7 @@ def newest_valid(run_folder, parts=()):
     raise refuse(run_folder, f"holds no usable checkpoint{':' if reasons else ''}{reasons}")
 
 
-def find(path, latest=False):
+def find(path: Path | str, latest: bool = False) -> Path:
     """Return the checkpoint folder that ``path`` means: a checkpoint, a file in it, or a run (best, else newest).
 
     ``latest`` takes a run's newest valid one. Raises CheckpointError when nothing fits; the result is not verified yet
@@ -96,7 +103,7 @@ def _as_we_write_it(path: Path) -> Path:
     return kept[int(asked[1])]
 
 
-def _find(path, latest):
+def _find(path: Path, latest: bool) -> Path:
     path = _as_we_write_it(path)
     if _is_of_rllib(path):
         raise refuse(path, "is a checkpoint of RLlib's, a pickle: reading one can run any program, so drl does not")
@@ -124,7 +131,7 @@ def _find(path, latest):
     return path
 
 
-def _runs_below(folder, depth=3):
+def _runs_below(folder: Path, depth: int = 3) -> list[Path]:
     """Return the folders below ``folder`` that hold checkpoints, by name: a search's, an experiment's, of all results."""
     try:
         with os.scandir(folder) as entries:
@@ -137,7 +144,7 @@ def _runs_below(folder, depth=3):
     return [run for path in below for run in ([path] if _has_checkpoints(path) else _runs_below(path, depth - 1))]
 
 
-def _has_checkpoints(path):
+def _has_checkpoints(path: Path) -> bool:
     try:
         return bool(numbers(path))
     except CheckpointError:
@@ -151,7 +158,7 @@ def _is_of_rllib(path: Path) -> bool:
     return path.is_dir() and any(map(RLLIB_FILE.fullmatch, os.listdir(path)))
 
 
-def best_name(run_folder):
+def best_name(run_folder: Path | str) -> str | None:
     """Return the folder name in the run's ``best.json``, or None without such a file. Raises CheckpointError."""
     path = Path(run_folder) / "best.json"
     if not path.exists():
@@ -163,11 +170,17 @@ def best_name(run_folder):
     return name
 
 
-def prune(run_folder, keep, protected=(), score="training_iteration", values=None):
+def prune(
+    run_folder: Path | str,
+    keep: int,
+    protected: Iterable[Path | str] = (),
+    score: str = "training_iteration",
+    values: Mapping[int, Any] | None = None,
+) -> list[Path]:
     """Remove all but the ``keep`` best checkpoints and return the removed paths.
 
     ``score`` names the value to rank by, larger is better, smaller with the prefix ``min-``; ties go to the newer, no
-    value ranks last. ``values`` is ``{number: value}``; without it the manifest's counters and scores are asked.
+    value ranks last. ``values`` is ``{number: value}``; without it the manifest's counters and scores are read.
     Never removed: the newest valid one, the one in best.json, the ``protected`` paths, and whatever is damaged or not
     made by this program (it is not counted either). Raises OSError.
     """
@@ -187,19 +200,19 @@ def prune(run_folder, keep, protected=(), score="training_iteration", values=Non
     return sorted(doomed)
 
 
-def _best_or_none(run_folder):
+def _best_or_none(run_folder: Path | str) -> str | None:
     try:
         return best_name(run_folder)
     except CheckpointError:
         return None
 
 
-def _rank(pair, score, values):
+def _rank(pair: tuple[int, Checkpoint], score: str, values: Mapping[int, Any] | None) -> tuple[bool, float, int]:
     number, found = pair
     name = score.removeprefix("min-")
     if values is None:
         facts = {**found.facts.get("counters", {}), **(found.facts.get("score") or {})}
-        facts["evaluation/episode_reward_mean"] = facts.get("evaluation_reward_mean")
+        facts[EVALUATION_REWARD] = facts.get("evaluation_reward_mean")
         value = number if name == "training_iteration" else facts.get(name)
     else:
         value = values.get(number)
@@ -208,7 +221,7 @@ def _rank(pair, score, values):
     return (True, -value if score.startswith("min-") else value, number)
 
 
-def remove(path):
+def remove(path: Path | str) -> None:
     """Take a checkpoint out of sight in one step, then delete it; a crash leaves only a leftover.
 
     Raises CheckpointError when it is damaged or not ours (it then stays), OSError.
@@ -219,7 +232,7 @@ def remove(path):
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def drop_replay(path):
+def drop_replay(path: Path | str) -> bool:
     """Take the replay out of a checkpoint; a marker tells this from a missing file. Returns whether there was one.
 
     Raises CheckpointError when the checkpoint is damaged, OSError when it cannot be changed.
@@ -238,39 +251,4 @@ def drop_replay(path):
     for name in names:
         os.unlink(found.path / name)
     files.sync_folder(found.path)
-    return True
-
-
-def remove_leftovers(run_folder):
-    """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
-
-    To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put
-    back when its successor did not arrive.
-    """
-    cleared = []
-    for name in sorted(os.listdir(run_folder)):
-        match = LEFTOVER.fullmatch(name)
-        if not match or _alive(int(match[3])):
-            continue
-        path = Path(run_folder) / name
-        target = path.with_name(f"checkpoint_{match[2]}")
-        if match[1] == "old" and not target.exists():
-            os.rename(path, target)
-        elif path.is_file():
-            path.unlink()
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-        cleared.append(path)
-    return cleared
-
-
-def _alive(pid):
-    if pid == os.getpid():
-        return False  # in a container the same pid comes back; our own first save is still to come
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
     return True

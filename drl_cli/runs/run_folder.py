@@ -1,29 +1,46 @@
-"""What anyone may read of a run's folder: where runs are, their records, and whether a living process holds one.
+"""A run's folder on disk: made exclusively, probed, locked for as long as the run lives, and what anyone may read of it.
 
-Users: ``experiment`` (which also writes and locks them), ``runs``, ``checks``. A run's folder holds ``params.json``,
-``status.json`` and ``best.json``; its lock is ``flock`` on ``.lock``, which the kernel frees when the process dies.
+Users: ``experiments`` (makes, locks and writes it), the rest of this room, ``checks`` and ``cli`` (read it). A run's folder
+holds ``params.json``, ``status.json`` and ``best.json``. Its lock is ``flock`` on ``.lock``: the kernel frees it when the
+process dies, however it dies.
 """
 
+from __future__ import annotations
+
+import datetime
 import errno
 import fcntl
+import json
 import os
+import re
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drl_cli import process
-from drl_cli.checkpoints.files import parse_json, read_small
-from drl_cli.errors import CheckpointError, RunFolderError
+from drl_cli import checkpoints, events, process
+from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
+from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError
+from drl_cli.runs import run_names
 
 MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
+
+# Tries to take a lock, and seconds between them: a process that reads a run (`drl runs`) holds it for microseconds.
+PROBES = 5
+PROBE_SECONDS = 0.02
 
 
-def results_folder(given=None):
+def results_folder(given: Path | str | None = None) -> Path:
     """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
     return Path(process.results_folder(given))
 
 
-def read_record(path):
+def read_record(path: Path | str) -> dict[str, Any] | None:
     """Return the dict in a record like params.json, or None without the file. Raises RunFolderError."""
     if not Path(path).exists():
         return None
@@ -42,12 +59,12 @@ def is_params(data: Any) -> bool:
     return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
 
 
-def is_locked(path):
+def is_locked(path: Path | str) -> bool:
     """Whether a living process holds the run folder."""
     return bool(lock_state(path))
 
 
-def lock_state(path):
+def lock_state(path: Path | str) -> bool | None:
     """Return True when a living process holds the run folder, False when none does, None where locks do not work."""
     try:
         lock = os.open(Path(path) / ".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -62,3 +79,154 @@ def lock_state(path):
     finally:
         os.close(lock)
     return False
+
+
+def is_alive(pid: object) -> bool:
+    """Whether a process of this number lives on this machine."""
+    if not isinstance(pid, int) or pid < 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def now() -> str:
+    """Return the time as UTC ISO 8601 with milliseconds."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class RunFolder:
+    """``path`` and the lock on it. Made by ``create`` or ``reopen``; ``close`` frees the lock."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    def write(self, name: str, data: Mapping[str, Any]) -> None:
+        """Replace the record ``name`` ("status.json") by strict JSON of ``data``, atomically. Raises OSError."""
+        checkpoints.replace_file(self.path / name, json_bytes(data))
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return the record ``name``, or None when there is none. Raises RunFolderError when it is malformed."""
+        return read_record(self.path / name)
+
+    def close(self) -> None:
+        """Free the lock."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def create(local_dir: Path | str, experiment: str, run: str, env: str, trial: int | str = 0) -> RunFolder:
+    """Make ``<local_dir>/<experiment>/<RUN>_<Env>_<trial>_<time>_<hex>`` and return it as a locked RunFolder.
+
+    Raises RunFolderError (a name that does not fit, a folder that cannot be written), ResourcesExhausted (disk full).
+    """
+    parent = Path(local_dir).expanduser() / run_names.check_experiment(experiment)
+    path = parent / run_names.run_name(run, env, trial)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in local_dir
+        raise _cannot_write(path, error) from error
+    return _take(path)
+
+
+def reopen(path: Path | str) -> RunFolder:
+    """Lock an existing run's folder to resume it, and clear what a dead process left in it.
+
+    Raises RunFolderError when it is no run of this program, cannot be written, or another process holds it.
+    """
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        raise RunFolderError(f"{path}: there is no such run folder")
+    if not (path / "params.json").is_file():
+        raise RunFolderError(f"{path}: is not the folder of a run (params.json is missing)")
+    folder = _take(path)
+    remove_leftovers(path)
+    return folder
+
+
+def _take(path: Path) -> RunFolder:
+    lock = None
+    try:
+        lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        _flock(lock, path)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json_bytes({"pid": os.getpid(), "host": socket.gethostname(), "since": now()}), 0)
+        _probe(path)
+    except OSError as error:
+        if lock is not None:
+            os.close(lock)
+        raise _cannot_write(path, error) from error
+    return RunFolder(path, lock)
+
+
+def _flock(lock: int, path: Path, probes: int = PROBES) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        if probes > 1:
+            time.sleep(PROBE_SECONDS)
+            return _flock(lock, path, probes - 1)
+        held = _holder(lock)
+        os.close(lock)
+        raise RunFolderError(f"{path}: another run is using this folder ({held}). Wait for it or stop it") from error
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        text = f"{path} is on a file system without locks: do not start a second run on this folder"
+        events.report("warning", text=text)
+
+
+def _holder(lock: int) -> str:
+    try:
+        data = json.loads(os.pread(lock, 4096, 0))
+        return f"process {data['pid']} on {data['host']}, since {data['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its process is unknown"
+
+
+def _probe(path: Path) -> None:
+    """Write and sync a little, so that a read-only or full disk is found before anything is started."""
+    probe = path / f".probe-{secrets.token_hex(4)}"
+    write_new(probe, [b"probe\n" * 1000])
+    probe.unlink()
+
+
+def _cannot_write(path: Path, error: Exception) -> RunFolderError | ResourcesExhausted:
+    reason = getattr(error, "strerror", None) or str(error)
+    text = f"{path}: the results folder cannot be written ({reason}). Choose another with --local-dir"
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    return ResourcesExhausted(text) if full else RunFolderError(text)
+
+
+def remove_leftovers(run_folder: Path | str) -> list[Path]:
+    """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
+
+    To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put
+    back when its successor did not arrive.
+    """
+    cleared = []
+    for name in sorted(os.listdir(run_folder)):
+        match = LEFTOVER.fullmatch(name)
+        if not match:
+            continue
+        pid = int(match[3])
+        # In a container the same pid comes back; our own first save is still to come.
+        if pid != os.getpid() and is_alive(pid):
+            continue
+        path = Path(run_folder) / name
+        target = path.with_name(f"checkpoint_{match[2]}")
+        if match[1] == "old" and not target.exists():
+            os.rename(path, target)
+        elif path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+        cleared.append(path)
+    return cleared

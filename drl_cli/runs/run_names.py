@@ -1,8 +1,10 @@
 """Names of folders that the program creates: readable, safe on every file system, unique by construction.
 
-Users: ``runs.folder``. Rules: letters and digits of any script, then also ``. _ -`` and blanks; no separators, no
-``..``, at most 100 characters.
+Users: ``runs.run_folder``, ``experiments.spec`` and completion. Rules: letters and digits of any script, then also ``. _ -``
+and blanks; no separators, no ``..``, at most 100 characters.
 """
+
+from __future__ import annotations
 
 import datetime
 import re
@@ -34,13 +36,13 @@ def misfit(name: str) -> str | None:
     )
 
 
-def clean(text):
+def clean(text: str) -> str:
     """Return ``text`` with every character that a folder's name may not have (``/`` and ``:`` too) as ``_``."""
     text = "".join(c if c.isalnum() or c in "._-" else "_" for c in text).replace("..", "__")
     return text.encode("utf-8", "replace")[:80].decode("utf-8", "ignore") or "_"
 
 
-def run_name(run, env, trial, now=None):
+def run_name(run: str, env: str, trial: int | str, now: datetime.datetime | None = None) -> str:
     """Return ``<RUN>_<Env>_<trial>_<Y-m-d_H-M-S>_<8 hex>``; the time is UTC, so that names sort in order."""
-    now = now or datetime.datetime.now(datetime.UTC)
+    now = now or datetime.datetime.now(datetime.timezone.utc)
     return f"{clean(run)}_{clean(env)}_{clean(str(trial))}_{now:%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(4)}"

@@ -4,17 +4,21 @@ Users: the other files of this room and the commands. Reads the end of ``result.
 are listed in a second. A run that says "running" and whose process is gone has ``died``.
 """
 
+from __future__ import annotations
+
 import datetime
 import json
 import math
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drl_cli.errors import CheckpointError, RunFolderError
 from drl_cli.runs import retention
-from drl_cli.runs.run_folder import is_params, lock_state, read_record
+from drl_cli.runs.run_folder import is_alive, is_params, lock_state, read_record
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
 TAIL_BYTES = 64 * 1024  # of result.json: more than a row with its window of episodes takes
@@ -23,7 +27,7 @@ FRESH_SECONDS = 3600.0  # a run of another host that wrote its status within thi
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it lies on disk.
+    """A run as it is on disk.
 
     path; id, the last part of its folder's name; experiment; algorithm; env; seed; state, one of ``STATES``; exit_code
     and text of how it ended, or None; started and updated, seconds since the epoch or None; iteration; steps (env
@@ -50,19 +54,19 @@ class Run:
     best: float | None
     best_metric: str | None
     best_checkpoint: str | None
-    checkpoints: tuple
+    checkpoints: tuple[str, ...]
     size: int
     pid: int | None
     host: str | None
-    params: dict
+    params: dict[str, Any]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The resolved config."""
         return self.params.get("config") or {}
 
 
-def is_run(path):
+def is_run(path: Path | str) -> bool:
     """Whether a folder holds the records of a run of this program (other programs write a params.json too)."""
     try:
         params = read_record(Path(path) / "params.json")
@@ -71,7 +75,7 @@ def is_run(path):
     return is_params(params)
 
 
-def read(path):
+def read(path: Path | str) -> Run:
     """Return the Run in the folder ``path``. Raises RunFolderError when it is none, or its records are damaged."""
     path = Path(path)
     params = read_record(path / "params.json")
@@ -107,7 +111,7 @@ def read(path):
     )
 
 
-def state_of(path, status):
+def state_of(path: Path, status: Mapping[str, Any]) -> str:
     """Return the state of the run in ``path`` given the content of its status.json: what it says, if that can be."""
     said, held = status.get("state"), lock_state(path)
     if held:
@@ -122,7 +126,7 @@ def state_of(path, status):
     return "running" if held is None and is_alive(status.get("pid")) else "died"
 
 
-def last_row(path):
+def last_row(path: Path | str) -> dict[str, Any]:
     """Return the last whole row of ``result.json`` (a nested dict), or an empty one."""
     try:
         with open(Path(path) / "result.json", "rb") as file:
@@ -140,7 +144,7 @@ def last_row(path):
     return {}
 
 
-def _row(line):
+def _row(line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError:
@@ -148,7 +152,7 @@ def _row(line):
     return row if isinstance(row, dict) else {}
 
 
-def size_of(path):
+def size_of(path: Path | str) -> int:
     """Return the bytes of all files under ``path``; links are not followed, what cannot be read counts nothing."""
     total, waiting = 0, [path]
     while waiting:
@@ -164,53 +168,43 @@ def size_of(path):
     return total
 
 
-def epoch(text):
+def epoch(text: object) -> float | None:
     """Return the seconds since the epoch of a UTC ISO 8601 time as the records hold it, or None."""
     try:
-        return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (AttributeError, ValueError):
+        return (
+            datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if isinstance(text, str) else None
+        )
+    except ValueError:
         return None
 
 
-def _now():
+def _now() -> float:
     return datetime.datetime.now(datetime.timezone.utc).timestamp()
 
 
-def is_alive(pid):
-    """Whether a process of this number lives on this machine."""
-    if not isinstance(pid, int) or pid < 1:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def _checkpoints(path):
+def _checkpoints(path: Path) -> tuple[str, ...]:
     try:
         return tuple(found.name for _, found in retention.numbers(path))
     except CheckpointError:
         return ()
 
 
-def _or_empty(path):
+def _or_empty(path: Path) -> dict[str, Any]:
     try:
         return read_record(path) or {}
     except RunFolderError:
         return {}  # a damaged status must not hide the run
 
 
-def _text(value):
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _whole(value):
+def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _number(value):
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return value if fits else None
+def _number(value: object) -> float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    return None

@@ -1,10 +1,17 @@
 """Which runs, and in which order: the filters and sort keys that ``drl runs`` and ``drl runs rm`` share."""
 
+from __future__ import annotations
+
 import fnmatch
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from drl_cli.runs.search_folders import trial_of
+
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
 
 SORTS = ("started", "best", "steps", "time", "size", "algorithm", "env", "state")
 _LARGEST_FIRST = {"started": "started", "best": "best", "steps": "steps", "time": "seconds", "size": "size"}
@@ -18,27 +25,27 @@ class Wanted:
     was last heard of. Letters may be of either case.
     """
 
-    states: tuple = ()
-    algorithms: tuple = ()
-    envs: tuple = ()
-    experiments: tuple = ()
-    searches: tuple = ()
+    states: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    envs: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
     older_than: float | None = None
     newer_than: float | None = None
 
     @property
-    def is_empty(self):
+    def is_empty(self) -> bool:
         """Whether there is no filter at all."""
         return self == Wanted()
 
 
-def select(runs, wanted, now=None):
+def select(runs: Iterable[Run], wanted: Wanted, now: float | None = None) -> list[Run]:
     """Return those of ``runs`` that pass the filters ``wanted``; ``now``: seconds since the epoch."""
     now = time.time() if now is None else now
     return [run for run in runs if _passes(run, wanted, now)]
 
 
-def _passes(run, wanted, now):
+def _passes(run: Run, wanted: Wanted, now: float) -> bool:
     age = now - (run.updated or run.started or 0.0)
     return (
         (not wanted.states or run.state in wanted.states)
@@ -51,11 +58,11 @@ def _passes(run, wanted, now):
     )
 
 
-def _matches(text, patterns):
+def _matches(text: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatch.fnmatchcase(text.lower(), pattern.lower()) for pattern in patterns)
 
 
-def order(runs, by="started", reverse=False):
+def order(runs: Iterable[Run], by: str = "started", reverse: bool = False) -> list[Run]:
     """Return ``runs`` sorted by one of ``SORTS``: numbers from the largest, words from A; no value comes last."""
     named = _LARGEST_FIRST.get(by)
     newest_first = sorted(runs, key=lambda run: (run.started or 0.0, run.path.name), reverse=True)

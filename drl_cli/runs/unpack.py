@@ -1,18 +1,21 @@
-"""An archive of ``packing`` back to a folder, or only checked: it may come from anybody.
+"""An archive of ``runs.pack`` back to a folder, or only checked: it may come from anywhere.
 
-Used by ``drl checkpoint unpack`` and ``verify``. Nothing is believed: what an archive may hold is what its manifest lists,
+Used by ``drl checkpoint unpack`` and ``verify``. Nothing is trusted: what an archive may hold is what its manifest lists,
 which is read first and bounded; every name is a plain relative path below the one folder; sizes are bounded by what the archive
 can hold, by ``MAX_TOTAL`` and by the disk; hashes are compared while files are written; checkpoints are verified as any other.
 All of it goes into a new folder aside, which is renamed when it is whole and removed when it is not: nothing is overwritten.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drl_cli.checkpoints import archive_files, files, reader
 from drl_cli.checkpoints.files import refuse
@@ -35,26 +38,26 @@ class Contents(NamedTuple):
     size: int
 
 
-def verify(path):
+def verify(path: Path | str) -> Contents:
     """Read an archive to its end without writing anything; returns its Contents. Raises CheckpointError that names the file.
 
     Sizes and hashes of all files are compared with its manifest's; checkpoints in it are verified when they are unpacked.
     """
     manifest, pending = None, {}
-    for name, size, read in archive_files.entries(path):
+    for entry in archive_files.entries(path):
         if manifest is None:
-            manifest = _manifest(path, name, size, read)
+            manifest = _manifest(path, entry)
             pending = dict(manifest["files"])
             continue
-        for _ in _checked(path, name, size, read, pending):
+        for _ in _checked(path, entry, pending):
             pass
     return _done(path, manifest, pending)
 
 
-def unpack(path, folder="."):
+def unpack(path: Path | str, folder: Path | str = ".") -> tuple[Path, Contents]:
     """Unpack an archive into ``folder`` (made where it is not there) and return (the new folder in it, Contents).
 
-    Raises CheckpointError (hostile, damaged, not ours, something of its name is there), OSError; nothing is left behind then.
+    Raises CheckpointError (hostile, damaged, not ours, something of its name is there), OSError; nothing is left then.
     """
     folder = Path(folder).expanduser()
     made = not folder.exists()
@@ -74,17 +77,17 @@ def unpack(path, folder="."):
             folder.rmdir()
 
 
-def _unpack(path, aside, folder):
+def _unpack(path: Path | str, aside: Path, folder: Path) -> Contents:
     manifest, pending = None, {}
-    for name, size, read in archive_files.entries(path):
+    for entry in archive_files.entries(path):
         if manifest is None:
-            manifest = _manifest(path, name, size, read)
+            manifest = _manifest(path, entry)
             pending = dict(manifest["files"])
             _check_free(folder / manifest["name"])
             _check_disk(path, manifest, folder)
             continue
-        target = aside / name
-        chunks = _checked(path, name, size, read, pending)
+        target = aside / entry.name
+        chunks = _checked(path, entry, pending)
         first = next(chunks)  # nothing is made before the name was found to be in the manifest
         target.parent.mkdir(parents=True, exist_ok=True)
         files.write_new(target, _chain(first, chunks))
@@ -95,13 +98,14 @@ def _unpack(path, aside, folder):
     return contents
 
 
-def _chain(first, rest):
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield first
     yield from rest
 
 
-def _manifest(path, name, size, read):
+def _manifest(path: Path | str, first: archive_files.Entry) -> dict[str, Any]:
     """Read and check the first entry."""
+    name, size, read = first
     if name != pack.MANIFEST:
         raise refuse(
             path, f"is not an archive of drl checkpoint pack (it begins with {name[:80]!r}). Unpack it by other means"
@@ -118,15 +122,15 @@ def _manifest(path, name, size, read):
     if not isinstance(manifest, dict) or any(type(manifest.get(key)) is not kind for key, kind in keys.items()):
         raise refuse(where, "its keys or their types are not those of a manifest")
     if manifest["format"] != pack.FORMAT:
-        told = f"has the format {manifest['format'][:40]!r}, this drl reads {pack.FORMAT}"
-        raise refuse(where, f"{told}. It may be of a newer version: upgrade drl to use it")
+        text = f"has the format {manifest['format'][:40]!r}, this drl reads {pack.FORMAT}"
+        raise refuse(where, f"{text}. It may be of a newer version: upgrade drl to use it")
     if set(manifest) != set(keys) or manifest["kind"] not in pack.KINDS:
         raise refuse(where, "its keys or its kind are not those of a manifest")
     _check_listing(path, where, manifest)
     return manifest
 
 
-def _check_listing(path, where, manifest):
+def _check_listing(path: Path | str, where: str, manifest: dict[str, Any]) -> None:
     top, listed = manifest["name"], manifest["files"]
     _check_part(where, top, top)
     if not 0 < len(listed) <= archive_files.MAX_ENTRIES:
@@ -154,20 +158,21 @@ def _check_listing(path, where, manifest):
         raise refuse(where, f"claims {total:,} bytes, more than such an archive can hold")
 
 
-def _check_part(where, part, name):
+def _check_part(where: str, part: str, name: str) -> None:
     """Raise CheckpointError unless ``part`` of the path ``name`` is the plain name of a file or folder."""
     if not archive_files.is_plain(part) or len(name) > MAX_PATH or name.count("/") > MAX_DEPTH:
         raise refuse(where, f"names {name[:80]!r}, which is not the plain path of a file in a folder")
 
 
-def _checked(path, name, size, read, pending):
+def _checked(path: Path | str, entry: archive_files.Entry, pending: dict[str, Any]) -> Iterator[bytes]:
     """Yield the bytes of an entry that the manifest lists (at least one chunk); CheckpointError where they are others."""
-    entry = pending.pop(name, None)
-    if entry is None:
+    name, size, read = entry
+    listed = pending.pop(name, None)
+    if listed is None:
         raise refuse(path, f"holds {name[:80]!r}, which its manifest does not list, or twice")
     where = f"{path}: {name}"
-    if size != entry["size"]:
-        raise refuse(where, f"has {size:,} bytes, the manifest says {entry['size']:,} (damaged or modified)")
+    if size != listed["size"]:
+        raise refuse(where, f"has {size:,} bytes, the manifest says {listed['size']:,} (damaged or modified)")
     digest, left = hashlib.sha256(), size
     while left:
         data = read(min(files.BLOCK, left))
@@ -178,12 +183,12 @@ def _checked(path, name, size, read, pending):
         yield data
     if read(1):
         raise refuse(where, "is longer than it says")
-    if digest.hexdigest() != entry["sha256"]:
+    if digest.hexdigest() != listed["sha256"]:
         raise refuse(where, "SHA-256 differs from the manifest (damaged or modified)")
     yield b""
 
 
-def _done(path, manifest, pending):
+def _done(path: Path | str, manifest: dict[str, Any] | None, pending: dict[str, Any]) -> Contents:
     if manifest is None:
         raise refuse(path, "is empty")
     if pending:
@@ -192,12 +197,12 @@ def _done(path, manifest, pending):
     return Contents(manifest["kind"], manifest["name"], len(sizes), sum(sizes))
 
 
-def _check_free(target):
+def _check_free(target: Path) -> None:
     if os.path.lexists(target):
         raise refuse(target, "is there already, and nothing is overwritten. Name another folder with -o")
 
 
-def _check_disk(path, manifest, folder):
+def _check_disk(path: Path | str, manifest: dict[str, Any], folder: Path) -> None:
     needed, free = sum(entry["size"] for entry in manifest["files"].values()), shutil.disk_usage(folder).free
     if needed > free:
         raise refuse(path, f"unpacks to {needed:,} bytes; {folder} has room for {free:,}")

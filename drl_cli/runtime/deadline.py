@@ -38,3 +38,14 @@ class Deadline:
             return False
         passed = self._passed()
         return any(passed[field] >= limit for field, limit in self._limits.items())
+
+
+def reached(thresholds, loop):
+    """Whether one of the stop rules ``thresholds`` is reached: what is left of ``min_iter_time_s`` would be beyond it."""
+    meters = loop.meters
+    known = {
+        "timesteps_total": loop.sampled,
+        "episodes_total": meters.episodes,
+        "episode_reward_mean": meters.reward_mean(),
+    }
+    return any(known[field] is not None and known[field] >= threshold for field, threshold in thresholds.items())

@@ -20,7 +20,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runtime import assembly, machine, run_state
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.cluster import PartFailed, PartLost
-from drl_cli.runtime.deadline import REST_S, Deadline
+from drl_cli.runtime.deadline import REST_S, Deadline, reached
 from drl_cli.runtime.evaluator import ESTIMATES, Scoring, Snapshot
 
 PROGRESS_EVERY_S = 0.25
@@ -37,12 +37,13 @@ class Trainer:
         """``config``: the algorithm's config with its seed set; ``env``: dict(id, asked, env_config, spaces, imports).
 
         ``options``: dict(goal: target of evaluation/episode_reward_mean or None, ray: dict for RayCluster, folder: the run's
-        for ``output: logdir``, or None; limits: dict(time_total_s, time_since_restore) of seconds after which it should end).
+        for ``output: logdir``, or None; limits: dict(time_total_s, time_since_restore) of seconds after which it should end;
+        thresholds: dict(timesteps_total, episodes_total, episode_reward_mean) from which on no clock keeps an iteration going).
         ``stop_requested``: callable that becomes true when the run should end soon. ``cluster``: to be used instead of
         one that ``start`` makes.
         """
         self.row, self.config, self.env = table.find(algorithm), config, env
-        self._options = {"goal": None, "ray": {}, "folder": None, "limits": {}} | (options or {})
+        self._options = {"goal": None, "ray": {}, "folder": None, "limits": {}, "thresholds": {}} | (options or {})
         self._stop_requested = stop_requested or (lambda: False)
         self._deadline = Deadline(self._stop_requested, self._options["limits"], self._seconds)
         self._cluster = cluster
@@ -104,7 +105,7 @@ class Trainer:
         """Run one iteration and return its result (nested plain data, RLlib's field names).
 
         It ends when ``timesteps_per_iteration`` env steps, ``min_train_timesteps_per_iteration`` steps that were learnt from
-        and ``min_iter_time_s`` have passed, early when a stop was
+        and ``min_iter_time_s`` have passed (its clock is left alone once a stop rule is reached), early when a stop was
         requested (inline, where iterations must stay repeatable, only if this one goes on for ``PATIENCE_S`` more) or when
         the goal has just been confirmed.
         """
@@ -144,11 +145,11 @@ class Trainer:
 
     def _is_short(self, steps, trained, seconds):
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""
-        config = self.config
+        config, thresholds = self.config, self._options["thresholds"]
         is_long = (
             steps >= max(1, config.timesteps_per_iteration) and trained >= config.min_train_timesteps_per_iteration
         )
-        return not is_long or seconds < min_iter_seconds(config)
+        return not is_long or (seconds < min_iter_seconds(config) and not reached(thresholds, self.loop))
 
     def _must_stop_now(self):
         """Whether a stop was requested, and the running iteration must not be waited for."""

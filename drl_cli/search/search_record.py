@@ -20,6 +20,7 @@ from drl_cli.config.secrets import HIDDEN, redact
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.runs.run_folder import is_locked, read_record
+from drl_cli.strict_json import plain
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20
@@ -153,7 +154,7 @@ class Record:
         self._written = time.monotonic()
         content = {"format": FORMAT, "state": self.state, "data": self.data, "trials": self.trials}
         content |= {"scheduler": self.scheduler} if self.scheduler else {}
-        checkpoints.replace_file(self.path, json_bytes(redact(_strict(content))))
+        checkpoints.replace_file(self.path, json_bytes(redact(plain(content))))
 
     def interrupt(self, code: int, text: str) -> list[int]:
         """Record that the search was interrupted: its trials, and their runs whose processes were ended with it.
@@ -189,15 +190,6 @@ def newest(folder: Path) -> Path | None:
         except (RunFolderError, ConfigError):
             continue
     return None
-
-
-def _strict(value: Any) -> Any:
-    """Return plain data with strings as keys and None for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {str(name): _strict(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_strict(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _strings(value: Any) -> list[str]:

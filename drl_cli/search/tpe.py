@@ -99,5 +99,5 @@ def distribution(sampler: Sampler) -> BaseDistribution:
     low, high = sampler.bounds
     if sampler.is_whole:
         # Optuna knows steps or logarithms, not both.
-        return IntDistribution(low, high, log=sampler.is_log, step=1 if sampler.is_log else sampler.step or 1)
+        return IntDistribution(low, high, log=sampler.is_log, step=1 if sampler.is_log else int(sampler.step or 1))
     return FloatDistribution(low, high, log=sampler.is_log, step=None if sampler.is_log else sampler.step)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drl_cli.config.result_names import is_number_field
+from drl_cli.config.result_names import flatten, is_number_field
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.experiments import run, search_spec
 from drl_cli.experiments.run import Moment, Outcome, Steps
@@ -174,7 +174,7 @@ class TrialRun:
 
 def row_of(result: Mapping[str, Any], metric: str) -> Row:
     """Return the numbers of a nested result by field, flat; the metric is NaN where it is not known yet."""
-    flat = loggers.flatten(result)
+    flat = flatten(result)
     row = {name: value for name, value in flat.items() if is_number_field(name) and isinstance(value, (int, float))}
     return {metric: float("nan"), **row}
 

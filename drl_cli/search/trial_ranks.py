@@ -14,8 +14,8 @@ import yaml
 
 from drl_cli.algorithms import table
 from drl_cli.config import variants
-from drl_cli.config.comparisons import COMPARE
 from drl_cli.config.parse import read
+from drl_cli.config.result_names import COMPARE
 from drl_cli.config.rllib import semantics
 from drl_cli.config.secrets import redact
 from drl_cli.experiments.search_data import Point, SearchData
@@ -125,7 +125,7 @@ def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
     if row.name not in table.ROWS:
         return {}
     config, _, _ = read(row, mapping.get("config", {}), "the search", table.rows())
-    return semantics.said(config)
+    return {} if config is None else semantics.said(config)
 
 
 def file_text(data: SearchData, trials: Trials, command: str) -> str:

@@ -1,7 +1,7 @@
 """What an algorithm's graph module hands to the learner: variables, and what is done with a batch as functions of tensors.
 
 A LearnerGraph has an update as two functions, which are repeated over batches of a replay; a BatchGraph does everything
-that is to be done with one batch of trajectories; of a GradientGraph's two halves, one runs in the workers.
+that is to be done with one batch of trajectories; a GradientGraph applies gradients that workers compute.
 
 Sources: the split into "compute gradients" and "apply them" follows ``tf.train.Optimizer``; asynchronous loops send
 gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).

@@ -20,9 +20,7 @@ class Repeated(NamedTuple):
     block: dict[str, Tensor]  # column -> placeholder [K, B, …]
     count: Tensor  # int32 scalar placeholder: how many updates to make
     rates: dict[str, Tensor]  # name -> float32 scalar placeholder
-    fetches: dict[
-        str, Any
-    ]  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32 scalar, "finite": bool scalar
+    fetches: dict[str, Any]  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32, "finite": bool scalar
 
 
 def _start(name: str) -> float:

@@ -65,7 +65,7 @@ def test_episode_without_end_is_cut_at_the_bound_and_counts_as_it_stands():
 
 
 def test_environment_without_a_limit_has_a_bound_and_one_with_a_limit_only_its_own(monkeypatch):
-    monkeypatch.setattr(tester.envs, "UNBOUNDED_STEPS", 6)
+    monkeypatch.setattr(tester.make, "UNBOUNDED_STEPS", 6)
     assert [episode.length for episode in _play({}, {})] == [6, 6]
     longer = score(NumpyPolicy(LANDER, weights(LANDER)), "LunarLanderContinuous-v3", {}, [1])
     assert longer[0].length > 6 and not longer[0].is_cut

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drl_cli.analysis import episode_file, play
-from drl_cli.analysis.checkpoint_estimates import Asked, Candidate, asked_in, doubts
+from drl_cli.analysis import play, rollout_files
+from drl_cli.analysis.checkpoint_estimates import Candidate, EstimateOptions, doubts, estimate_options
 from drl_cli.analysis.loaded_checkpoint import open_policy, open_subject
 from drl_cli.checkpoints import load
 from drl_cli.errors import CheckpointError, ConfigError, ExperienceError, InputError
@@ -22,7 +22,7 @@ def recorded(tmp_path, write_checkpoint):
     path = write_checkpoint(tmp_path, 1, config=CONFIG)
     subject = open_subject(path)
     player = play.Player(subject.policy, subject.make_env, explore=True, keep=play.CHOICES)
-    file = episode_file.BatchFile(str(tmp_path / "experience.json"))
+    file = rollout_files.BatchFile(str(tmp_path / "experience.json"))
     episodes = list(player.play(play.Limits(episodes=12, horizon=5), seed=0))
     for episode in episodes:
         file.add(episode)
@@ -32,7 +32,7 @@ def recorded(tmp_path, write_checkpoint):
 
 def test_policy_s_own_episodes_give_its_own_mean(recorded):
     path, file, rewards = recorded
-    found, notes = Candidate(path, Asked((file,))).estimate()
+    found, notes = Candidate(path, EstimateOptions((file,))).estimate()
     mean = np.mean([sum(r * 0.5**t for t, r in enumerate(each)) for each in rewards])
     assert (found["gamma"], found["policy"], found["files"], found["incomplete"], notes) == (
         0.5,
@@ -50,14 +50,14 @@ def test_policy_s_own_episodes_give_its_own_mean(recorded):
 
 def test_discount_may_be_another_one(recorded):
     path, file, rewards = recorded
-    found, _ = Candidate(path, Asked((file,), gamma=1.0)).estimate()
+    found, _ = Candidate(path, EstimateOptions((file,), gamma=1.0)).estimate()
     assert found["behaviour"]["mean"] == pytest.approx(np.mean([sum(each) for each in rewards]), rel=1e-5)
 
 
 def test_another_policy_is_weighed_by_its_ratios(recorded, write_checkpoint):
     path, file, _ = recorded
     other = write_checkpoint(path.parent, 2, config=CONFIG)
-    found, _ = Candidate(other, Asked((file,))).estimate()
+    found, _ = Candidate(other, EstimateOptions((file,))).estimate()
     policies = [policy_from_checkpoint(load(each)) for each in (path, other)]
     ratios, returns = [], []
     for line in Path(file).read_text(encoding="utf-8").splitlines():
@@ -77,32 +77,32 @@ def test_policy_that_names_its_actions_is_refused(tmp_path, write_checkpoint):
     named = {**facts, "nets": [net], "distribution": "deterministic"}
     path = write_checkpoint(tmp_path, 2, policies={"default_policy": named})
     with pytest.raises(InputError, match="names one action of a Box outright.+Score it in its environment instead"):
-        Candidate(path, Asked(("x.json",)))
+        Candidate(path, EstimateOptions(("x.json",)))
 
 
 def test_share_of_random_actions_is_refused_for_a_policy_that_draws(recorded):
     with pytest.raises(InputError, match="--epsilon is for policies that value each of a few actions"):
-        Candidate(recorded[0], Asked((recorded[1],), epsilon=0.1))
+        Candidate(recorded[0], EstimateOptions((recorded[1],), epsilon=0.1))
 
 
 @pytest.mark.parametrize("config", [None, {}, {"gamma": "much"}, {"gamma": 2.0}, {"gamma": True}])
 def test_checkpoint_without_a_discount_asks_for_one(tmp_path, write_checkpoint, config):
     path = write_checkpoint(tmp_path, 1, config=config)
     with pytest.raises(CheckpointError, match=r"its discount gamma cannot be read. Say it: --gamma 0.99"):
-        Candidate(path, Asked(("x.json",)))
-    assert Candidate(path, Asked(("x.json",), gamma=0.9)).acts == "stochastic"
+        Candidate(path, EstimateOptions(("x.json",)))
+    assert Candidate(path, EstimateOptions(("x.json",), gamma=0.9)).acts == "stochastic"
 
 
 def test_file_that_is_not_there_is_refused_by_the_option(recorded):
     with pytest.raises(ExperienceError, match=r"^--data: .+nothing.json: No such file"):
-        Candidate(recorded[0], Asked((recorded[1] + ".nothing.json",))).estimate()
+        Candidate(recorded[0], EstimateOptions((recorded[1] + ".nothing.json",))).estimate()
 
 
 def test_file_of_another_environment_is_refused_with_its_line(recorded, tmp_path):
     other = {"type": "SampleBatch", "obs": [[0.0] * 5], "actions": [[0.0]], "rewards": [1], "dones": [True]}
     (tmp_path / "other.json").write_text(json.dumps(other) + "\n")
     with pytest.raises(ExperienceError, match=r"other.json:1: obs: rows of shape \(5,\)"):
-        Candidate(recorded[0], Asked((str(tmp_path / "other.json"),))).estimate()
+        Candidate(recorded[0], EstimateOptions((str(tmp_path / "other.json"),))).estimate()
 
 
 def test_policy_is_opened_without_its_environment(tmp_path, write_checkpoint):
@@ -112,11 +112,13 @@ def test_policy_is_opened_without_its_environment(tmp_path, write_checkpoint):
 
 
 def test_keys_that_say_nothing_of_files_are_refused():
-    assert asked_in({"actions_in_input_normalized": True}, ["a"], 0.9, None) == Asked(("a",), 0.9, None, True)
+    assert estimate_options({"actions_in_input_normalized": True}, ["a"], 0.9, None) == EstimateOptions(
+        ("a",), 0.9, None, True
+    )
     with pytest.raises(ConfigError, match="--config: 'horizon' has no effect on estimates from --data"):
-        asked_in({"horizon": 3}, ["a"], None, None)
+        estimate_options({"horizon": 3}, ["a"], None, None)
     with pytest.raises(ConfigError, match="actions_in_input_normalized is true or false, not 1"):
-        asked_in({"actions_in_input_normalized": 1}, ["a"], None, None)
+        estimate_options({"actions_in_input_normalized": 1}, ["a"], None, None)
 
 
 def _found(**changed):

@@ -3,7 +3,7 @@
 import pytest
 from fake_runs import evaluation, row, write_run
 
-from drl_cli.analysis.comparison import Asked, against_published, compare
+from drl_cli.analysis.comparison import CompareOptions, against_published, compare
 from drl_cli.analysis.run_groups import group
 from drl_cli.runs import run_summary
 from drl_cli.runs.loggers import read_rows
@@ -25,7 +25,7 @@ def make(tmp_path):
 
 
 def compared(runs, **asked):
-    return compare(group(runs), lambda run: read_rows(run.path), Asked(**asked))
+    return compare(group(runs), lambda run: read_rows(run.path), CompareOptions(**asked))
 
 
 def test_a_group_has_scores_of_its_seeds_and_medians_of_steps_and_seconds(make):

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drl_cli.analysis.play import Episode, EpisodeFile, Limits, Player, plain_info
+from drl_cli.analysis.play import STEPS, Limits, PlayedEpisode, Player
+from drl_cli.analysis.rollout_files import EpisodeFile
 from drl_cli.errors import InputError, RunFailed
 
 
@@ -111,7 +112,7 @@ def test_exploring_is_repeatable_and_differs_between_episodes():
 
 
 def test_transitions_are_kept_when_asked():
-    kept, unkept = played(keep=True)[0][0], played()[0][0]
+    kept, unkept = played(keep=STEPS)[0][0], played()[0][0]
     assert [obs.tolist() for obs in kept.obs] == [[5, 0], [5, 1], [5, 2], [5, 3]]
     assert ([a.tolist() for a in kept.action], kept.rewards) == ([[20.0]] * 3, [20.0] * 3)
     assert (unkept.obs, unkept.action) == ([], [])
@@ -154,7 +155,7 @@ def test_policy_acts_on_stacks_and_single_frames_are_kept():
 
     env.step = step
     policy = Seeing()
-    episode = next(Player(policy, lambda: env, keep=True, frames=2).play(Limits(episodes=1), 5))
+    episode = next(Player(policy, lambda: env, keep=STEPS, frames=2).play(Limits(episodes=1), 5))
     assert [obs[0, 0, 0].tolist() for obs in policy.seen] == [[0, 0], [0, 1], [1, 2]]
     assert policy.seen[0].shape == (1, 8, 8, 2) and policy.seen[0].dtype == np.uint8
     assert taken == [4, 4, 4] and type(taken[0]) is int
@@ -198,7 +199,7 @@ def test_leaving_early_closes_the_environment():
 def test_episode_file_writes_one_documented_line_per_episode(tmp_path):
     path = tmp_path / "out.jsonl"
     file = EpisodeFile(path, "Test-v0")
-    for episode in played(keep=True)[0]:
+    for episode in played(keep=STEPS)[0]:
         file.add(episode)
     file.close()
     first, second = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
@@ -219,7 +220,7 @@ def test_episode_file_writes_one_documented_line_per_episode(tmp_path):
 def test_float32_values_come_back_as_they_were(tmp_path):
     values = np.random.default_rng(0).normal(size=50).astype(np.float32)
     lines = []
-    episode = Episode(0, 1, obs=[values, values], action=[np.array(3)], rewards=[1.0], length=1)
+    episode = PlayedEpisode(0, 1, obs=[values, values], action=[np.array(3)], rewards=[1.0], length=1)
     EpisodeFile(None, "Test-v0", lines.append).add(episode)
     assert np.asarray(json.loads(lines[0])["obs"][0], np.float32).tolist() == values.tolist()
     assert json.loads(lines[0])["action"] == [3]
@@ -228,26 +229,6 @@ def test_float32_values_come_back_as_they_were(tmp_path):
 def test_file_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(InputError, match="--out .*: No such file or directory"):
         EpisodeFile(tmp_path / "no" / "out.jsonl", "Test-v0")
-
-
-def test_infos_become_plain_data():
-    info = {
-        "a": np.float32(1.5),
-        "b": np.array([1, 2]),
-        "c": float("nan"),
-        3: (True, None, "x"),
-        "d": {"e": np.array([[np.inf]])},
-        "f": object,
-    }
-    assert plain_info(info) == {
-        "a": 1.5,
-        "b": [1, 2],
-        "c": None,
-        "3": [True, None, "x"],
-        "d": {"e": [[None]]},
-        "f": "<class 'object'>",
-    }
-    assert len(plain_info("x" * 3)) == 3 and len(plain_info(type("T", (), {"__str__": lambda s: "y" * 5000})())) == 1000
 
 
 def test_episode_without_end_is_cut_at_the_bound_and_counted():

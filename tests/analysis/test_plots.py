@@ -117,7 +117,7 @@ def test_terminal_drawing_with_colour_uses_braille():
     assert "\x1b[38;5;39m" in text and re.search("[\u2801-\u28ff]", text)
 
 
-@pytest.mark.parametrize("module, library", [("curves", "matplotlib"), ("plots", "plotext"), ("comparing", "plotext")])
+@pytest.mark.parametrize("module, library", [("curves", "matplotlib"), ("plots", "plotext"), ("comparison", "plotext")])
 def test_drawing_libraries_are_loaded_only_where_they_draw(module, library):
     code = (
         f"import sys, drl_cli.analysis.{module}; print({library!r} in sys.modules, 'matplotlib.pyplot' in sys.modules)"

@@ -6,7 +6,7 @@ import os
 import pytest
 from checkpoint_maker import read_everything, save
 
-from drl_cli.runs import retention
+from drl_cli.runs import retention, run_folder
 
 CALLS = ("mkdir", "open", "write", "fsync", "chmod", "rename", "unlink", "rmdir")
 
@@ -73,7 +73,7 @@ def test_death_at_every_call_leaves_a_whole_checkpoint(tmp_path, action):
             with pytest.raises(Died):
                 action(folder)
                 raise Died  # died after the last call that matters
-        retention.remove_leftovers(folder)
+        run_folder.remove_leftovers(folder)
         assert not [name for name in os.listdir(folder) if name.startswith(".")]
         found, skipped = retention.newest_valid(folder)
         assert found.number in (10, 20) and skipped == []
@@ -110,7 +110,7 @@ def test_death_while_pruning_never_leaves_half_a_checkpoint(tmp_path):
             with pytest.raises(Died):
                 prune(folder)
                 raise Died
-        retention.remove_leftovers(folder)
+        run_folder.remove_leftovers(folder)
         for _, path in retention.numbers(folder):
             assert read_everything(path)["state"]["iteration"] in (10, 20)
         assert retention.newest_valid(folder)[0].number == 20

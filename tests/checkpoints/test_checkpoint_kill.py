@@ -13,18 +13,18 @@ SAVER = """
 import sys
 sys.path.insert(0, {here!r})
 from checkpoint_maker import save
-from drl_cli import checkpoint
-checkpoint.remove_leftovers(sys.argv[1])
+from drl_cli.runs import retention, run_folder
+run_folder.remove_leftovers(sys.argv[1])
 for number in range(int(sys.argv[2]), 10**6):
     save(sys.argv[1], number)
-    checkpoint.prune(sys.argv[1], keep=1)
+    retention.prune(sys.argv[1], keep=1)
     print(number, flush=True)
 """
 
 
 def test_killed_saver_leaves_its_last_acknowledged_checkpoint_or_the_one_after(tmp_path):
     rng, number = random.Random(4), 1
-    code = SAVER.format(here=os.path.dirname(__file__))
+    code = SAVER.format(here=os.path.dirname(os.path.dirname(__file__)))
     for _ in range(6):
         command = [sys.executable, "-c", code, str(tmp_path), str(number)]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -35,6 +35,13 @@ def test_dataset_of_later_versions_names_its_files_in_input_config():
     assert offline.streams(config) == (offline.Stream(("a", "b"), 1.0),)
 
 
+def test_dataset_of_1_13_names_its_files_in_path():
+    given = {"input": "dataset", "input_config": {"format": "json", "path": "recorded/x"}}
+    config, problems, notices = read(table.find("BC"), given, "--config", table.built_in())
+    assert problems == [] and offline.streams(config) == (offline.Stream(("recorded/x",), 1.0),)
+    assert notices == ["input_config.path (--config) is read as input_config.paths."]
+
+
 @pytest.mark.parametrize(
     ("given", "reads", "only", "samples"),
     [

@@ -229,7 +229,11 @@ def test_what_stands_in_place_of_a_key_is_a_key():
 
 
 def test_unprintable_key_is_shown_escaped():
-    assert message({"a\nb\ud800": 1}) == "'a\\nb\\ud800': unknown key (--config)."
+    assert message({"a\nb\ud800": 1}) == "'a\\nb\\ud800': unknown key (--config). drl algorithms SAC lists the keys."
+
+
+def test_key_that_resembles_none_is_answered_with_where_they_are_listed():
+    assert message({"num_accs": 1}) == "num_accs: unknown key (--config). drl algorithms SAC lists the keys."
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

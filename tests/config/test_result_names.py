@@ -1,6 +1,6 @@
 """The names of results: each once, of the kinds the loggers and stop rules count on."""
 
-from drl_cli.config.result_names import LIST_FIELDS, NUMBER_FIELDS, RESULT_FIELDS, TEXT_FIELDS
+from drl_cli.config.result_names import LIST_FIELDS, NUMBER_FIELDS, RESULT_FIELDS, TEXT_FIELDS, flatten
 
 
 def test_names_are_unique_and_complete():
@@ -20,3 +20,11 @@ def test_results_of_the_on_policy_family_have_names():
     stream = ("fragments_dropped", "weight_lag_max", "queue_size", "queue_capacity", "num_steps_replayed")
     learner = {f"info/learner/default_policy/{name}" for name in stats}
     assert learner | {f"info/{name}" for name in stream} <= set(NUMBER_FIELDS)
+
+
+def test_flatten_joins_with_slashes_and_keeps_the_order():
+    assert list(flatten({"b": 1, "a": {"x": {"y": 2}, "z": [3]}, "e": {}}).items()) == [
+        ("b", 1),
+        ("a/x/y", 2),
+        ("a/z", [3]),
+    ]

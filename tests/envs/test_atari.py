@@ -45,6 +45,12 @@ def test_games_are_found_without_an_import():
     assert (done.stdout, done.stderr) == ("ALE/Pong-v5 (210, 160, 3)\n", "")
 
 
+def test_file_may_name_the_package_of_the_games():
+    name = make.resolve("ale_py:ALE/Pong-v5", trusted=False)
+    assert (name.id, name.notice) == ("ale_py:ALE/Pong-v5", None)
+    assert made(name.id).observation_space.shape == made("ALE/Pong-v5").observation_space.shape
+
+
 @pytest.mark.parametrize(("asked", "text"), [("ALE/Pongg-v5", "'ALE/Pong-v5'"), ("Pong-v5", "Pong")])
 def test_wrong_game_is_refused_with_the_nearest(asked, text):
     with pytest.raises(EnvError, match=f"Did you mean .*{text}"):

@@ -25,6 +25,11 @@ def test_class_of_an_environment_that_is_here_runs_as_it():
             "RepeatAfterMeEnv",
         ),
         (f"{EXAMPLES}multi_agent.MultiAgentCartPole", "has several agents; here one policy acts in an environment."),
+        (
+            f"{EXAMPLES}d4rl_env.hopper_medium",
+            "is an environment of D4RL, whose recordings are Minari's today. Write env: Hopper-v5, and input: minari://ID "
+            "with one of: minari list remote",
+        ),
         ("mine.envs.Maze", "is the path of a class; environments go by registered names."),
     ],
 )

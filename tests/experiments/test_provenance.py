@@ -5,9 +5,8 @@ import json
 import pytest
 
 from drl_cli.errors import InputError
-from drl_cli.experiments import open_run, provenance, spec
+from drl_cli.experiments import open_run, provenance, run_records, spec
 from drl_cli.extras import load
-from drl_cli.runs import records
 
 OLD = """
 mine:
@@ -42,7 +41,7 @@ def test_places_are_lines_flags_and_other_spellings(made, tmp_path):
 
 
 def rows_of(made):
-    told = provenance.explained(records.params(made), made.origins, made.config)
+    told = provenance.explained(run_records.params(made), made.origins, made.config)
     return {row["key"]: row for row in told["rows"]}
 
 
@@ -63,7 +62,7 @@ def test_every_key_of_the_schema_is_explained(made):
 
 
 def test_run_without_a_record_tells_what_differs_as_given(made):
-    told = provenance.explained(records.params(made), None)
+    told = provenance.explained(run_records.params(made), None)
     rows = {row["key"]: row["from"] for row in told["rows"]}
     assert rows["config.gamma"] == provenance.UNRECORDED and rows["config.tau"] is None
 
@@ -77,7 +76,7 @@ def test_resumed_run_keeps_its_record_and_adds_flags():
 def test_run_is_explained_from_its_folder(made, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "params.json").write_text(json.dumps(records.params(made)))
+    (folder / "params.json").write_text(json.dumps(run_records.params(made)))
     (folder / "provenance.json").write_text(json.dumps({"from": made.origins}))
     assert provenance.find(str(folder)) == ("run", folder)
     (told,) = provenance.of_run(folder)

@@ -10,9 +10,9 @@ from experiment_fakes import Config, Spec, StopRequest, left, trainer
 from drl_cli import checkpoints, plugins
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
 from drl_cli.experiments import run as driving
-from drl_cli.runs import demands, loggers, retention
-from drl_cli.runs import folder as folders
+from drl_cli.runs import find, loggers, retention, run_folder
 from drl_cli.runs.loggers.custom_loggers import register_logger
+from drl_cli.runs.stop_rules import parse_requirements
 
 
 def drive(spec, made=None, request=None, clock=lambda: 0.0):
@@ -22,7 +22,7 @@ def drive(spec, made=None, request=None, clock=lambda: 0.0):
 
 def unfinished(local_dir):
     """The folder that --resume without a name means."""
-    return folders.find_unfinished(local_dir, "default")
+    return find.find_unfinished(local_dir, "default")
 
 
 def status(outcome):
@@ -71,7 +71,7 @@ def test_run_writes_every_file_a_user_is_promised(tmp_path, heard):
     assert ended["final"].endswith("checkpoint_000003") and ended["best"].endswith("checkpoint_000003")
     recorded = [json.loads(line)["kind"] for line in (outcome.run_folder / "events.jsonl").read_text().splitlines()]
     assert recorded[0] == "run" and recorded[-1] == "finished" and "result" not in recorded
-    assert not folders.is_locked(outcome.run_folder)
+    assert not run_folder.is_locked(outcome.run_folder)
 
 
 def test_run_records_where_its_values_came_from(tmp_path):
@@ -99,7 +99,7 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
 
 
 def test_demand_that_is_missed_ends_a_finished_run_with_4(tmp_path):
-    asked = demands.parse(["episode_reward_mean>=200", "training_iteration>=2"])
+    asked = parse_requirements(["episode_reward_mean>=200", "training_iteration>=2"])
     script = {3: {"reward": 150.0}}
     outcome = drive(Spec(tmp_path, demands=asked), trainer(script))
     assert (outcome.state, outcome.exit_code) == ("finished", 4)
@@ -293,7 +293,7 @@ def test_bug_is_logged_with_its_traceback_and_raised(tmp_path, heard):
     (run,) = (tmp_path / "default").iterdir()
     assert "ZeroDivisionError: oops" in (run / "drl.log").read_text()
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
-    assert not folders.is_locked(run)
+    assert not run_folder.is_locked(run)
 
 
 def test_machine_out_of_files_or_memory_is_exit_code_5(tmp_path):
@@ -335,6 +335,15 @@ def test_best_that_could_not_be_written_is_tried_again(tmp_path):
     times = iter(range(0, 100_000, 100))
     outcome = drive(Spec(tmp_path), made, clock=lambda: next(times))
     assert outcome.best.name == "checkpoint_000001" and left(outcome.run_folder) == {1: False, 3: True}
+
+
+def test_best_that_comes_while_a_failed_save_waits_is_saved_afterwards(tmp_path):
+    seconds = {"now": 0.0}
+    script = {i: {"do": lambda i=i: seconds.update(now=25.0 * i)} for i in range(1, 7)}
+    script[2]["evaluation"] = 5.0
+    spec = Spec(tmp_path, checkpoint_freq=1, stop={"training_iteration": 6})
+    outcome = driving.run(spec, StopRequest(), trainer(script, fail={1: FULL}), lambda: seconds["now"])
+    assert (best(outcome)["checkpoint"], best(outcome)["value"]) == ("checkpoint_000002", 5.0)
 
 
 def test_full_disk_never_lets_the_best_point_to_nothing(tmp_path):
@@ -382,7 +391,7 @@ def test_resume_of_a_finished_run_trains_nothing_and_says_what_to_raise(tmp_path
     assert (second.final, second.best) == (first.final, first.best)
     after = {path.name: path.read_bytes() for path in first.run_folder.iterdir() if path.is_file()}
     assert {name for name in before if before[name] != after[name]} <= {".lock"}
-    assert not folders.is_locked(first.run_folder)
+    assert not run_folder.is_locked(first.run_folder)
 
 
 def test_resume_of_a_finished_run_with_a_higher_stop_goes_on(tmp_path):
@@ -401,7 +410,7 @@ def test_resume_of_a_run_whose_goal_was_held_is_over_though_its_last_evaluation_
 
 def test_resume_of_a_finished_run_holds_its_last_result_against_the_demands(tmp_path):
     first = drive(Spec(tmp_path, stop={"training_iteration": 3}))
-    asked = Spec(tmp_path, demands=demands.parse(["training_iteration>=9"]), resume=first.run_folder)
+    asked = Spec(tmp_path, demands=parse_requirements(["training_iteration>=9"]), resume=first.run_folder)
     second = drive(asked)
     assert second.exit_code == 4 and "training_iteration is 3; required >= 9" in second.text
 
@@ -486,7 +495,7 @@ def test_resume_with_other_settings_is_refused_with_both_values(tmp_path):
     with pytest.raises(ConfigError, match=r"config.gamma: 0.99 → 0.5") as caught:
         drive(other)
     assert "num_workers" not in str(caught.value)
-    assert not folders.is_locked(first.run_folder)
+    assert not run_folder.is_locked(first.run_folder)
     changed = dataclasses.replace(
         spec, config=Config(num_workers=4), stop={"training_iteration": 4}, resume=unfinished(tmp_path)
     )

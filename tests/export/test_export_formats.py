@@ -78,7 +78,7 @@ def test_tflite_runs_as_its_interpreter_says(tmp_path, rows):
 def test_memory_goes_in_and_out_over_a_whole_episode(form, tmp_path):
     policy = _policy("multi_categorical, LSTM that sees what it did")
     done = export_policy.export(policy, FACTS, form, tmp_path / PATHS[form])
-    run = export_policy.load(export_policy.FORMATS[form]).Loaded(done.path)
+    run = export_policy.load(export_policy.FORMATS[form]).read(done.path)
     rng, state, reward = np.random.default_rng(5), policy.initial_state(1), np.zeros(1, np.float32)
     memory = {f"state_{index}": part.copy() for index, part in enumerate(policy.initial_state(1))}
     for _ in range(12):
@@ -144,8 +144,8 @@ def test_export_that_does_something_else_is_refused_and_leaves_nothing(name, wro
         )
         return policy_of(nodes, *arguments)
 
-    policy_of = onnx_policy.Policy
-    monkeypatch.setattr(export_policy.load("drl_cli.export.onnx_file"), "Policy", twisted)
+    policy_of = onnx_policy.OnnxPolicy
+    monkeypatch.setattr(export_policy.load("drl_cli.export.onnx_file"), "OnnxPolicy", twisted)
     with pytest.raises(ExportFailed, match=text):
         export_policy.export(_policy(name), FACTS, "onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []

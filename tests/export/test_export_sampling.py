@@ -1,7 +1,7 @@
 import numpy as np
 from exported_policies import made
 
-from drl_cli.export.sample_observations import Observations
+from drl_cli.export.parity import Observations
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
 

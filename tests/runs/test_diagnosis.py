@@ -5,7 +5,8 @@ import math
 import pytest
 
 from drl_cli import events
-from drl_cli.runs.diagnosis import Diagnosis, Listening, Situation
+from drl_cli.runs.diagnosis import Diagnosis
+from drl_cli.runs.run_history import Situation
 
 
 @pytest.fixture
@@ -180,19 +181,6 @@ def test_standing_still_below_what_counts_as_solved_is_stuck_though_nothing_was_
     assert names(told) == ["one score"]
 
 
-def test_a_long_compilation_in_the_midst_of_a_run_is_not_taken_for_a_hanging_step(told):
-    clock = Clock()
-    seen = Diagnosis(Situation(), clock)
-    seen.hear("progress", progress(5))
-    seen.hear("learner", {"text": "compiling the update (XLA)"})
-    for clock.now in (100.0, 200.0):
-        seen.hear("progress", progress(5))
-    seen.hear("learner", {"text": ""})
-    clock.now = 210.0
-    seen.hear("progress", progress(5))
-    assert told == []
-
-
 def test_evaluations_of_one_score_while_training_moves_are_no_news(told):
     seen = Diagnosis(Situation(target=-110.0), Clock())
     for number in range(1, 9):
@@ -231,62 +219,6 @@ def test_finding_is_told_again_only_after_ten_minutes(told):
         clock.now = seconds
         seen.see(result(1000, episodes=0))
     assert names(told) == ["no episode", "no episode"]
-
-
-def progress(steps, updates=0):
-    return {"env_steps": steps, "updates": updates, "learner": "learning", "waiting": "learner is waiting for samples"}
-
-
-def test_no_step_and_no_update_for_a_minute_is_told(told):
-    clock = Clock()
-    seen = Diagnosis(Situation(), clock)
-    for seconds, steps in ((0.0, 10), (5.0, 20), (64.0, 20)):
-        clock.now = seconds
-        seen.hear("progress", progress(steps))
-    assert told == []
-    clock.now = 66.0
-    seen.hear("progress", progress(20))
-    assert names(told) == ["no movement"] and "61 s (learner is waiting for samples)" in told[0]["text"]
-
-
-def test_long_steps_that_are_usual_are_no_news(told):
-    clock = Clock()
-    seen = Diagnosis(Situation(), clock)
-    for seconds, steps in ((0.0, 0), (50.0, 1), (100.0, 2), (180.0, 2), (190.0, 3)):
-        clock.now = seconds
-        seen.hear("progress", progress(steps))
-    assert told == []
-
-
-def test_no_news_for_three_minutes_is_told(told):
-    clock = Clock()
-    seen = Diagnosis(Situation(), clock)
-    clock.now = 179.0
-    seen.check_silence()
-    seen.hear("phase", {"text": "x"})
-    clock.now = 300.0
-    seen.check_silence()
-    assert told == []
-    clock.now = 360.0
-    seen.check_silence()
-    assert names(told) == ["silence"] and "set horizon" in told[0]["text"]
-
-
-def test_thread_that_listens_ends():
-    class Counting:
-        calls = 0
-
-        def check_silence(self):
-            self.calls += 1
-
-    counting = Counting()
-    listening = Listening(counting, every_s=0.001)
-    stop = listening.start()
-    while not counting.calls:
-        pass
-    stop()
-    before = counting.calls
-    assert before > 0 and not listening._thread.is_alive()
 
 
 def test_lucky_evaluation_before_training_has_risen_is_no_fall(told):

@@ -1,9 +1,20 @@
-"""Stop rules: any one reached, missing values never, goals only when confirmed."""
+"""Stop rules: any one reached, missing values never, goals only when confirmed; ``--assert``: read, refused, compared."""
+
+from types import SimpleNamespace
 
 import pytest
+from experiment_fakes import Config
 
 from drl_cli.config.where import Where
-from drl_cli.runs.stop_rules import Stop, flatten, problems, unmet
+from drl_cli.errors import ConfigError
+from drl_cli.runs.stop_rules import (
+    Stopper,
+    StopRules,
+    parse_requirements,
+    problems,
+    unmet_criteria,
+    unmet_requirements,
+)
 
 RESULT = {
     "timesteps_total": 5000,
@@ -11,17 +22,6 @@ RESULT = {
     "evaluation": {"episode_reward_mean": 210.0, "confirmed_reward_mean": None},
     "info": {"learner": {"default_policy": {"mean_q": float("nan")}}},
 }
-
-
-def test_flatten_joins_names_with_slashes():
-    assert flatten(RESULT)["evaluation/episode_reward_mean"] == 210.0
-    assert set(flatten(RESULT)) == {
-        "timesteps_total",
-        "episode_reward_mean",
-        "evaluation/episode_reward_mean",
-        "evaluation/confirmed_reward_mean",
-        "info/learner/default_policy/mean_q",
-    }
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_flatten_joins_names_with_slashes():
     ],
 )
 def test_any_rule_reached_stops(rules, reason):
-    assert Stop(rules).check(RESULT) == reason
+    assert StopRules(rules).check(RESULT) == reason
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,25 @@ def test_any_rule_reached_stops(rules, reason):
 )
 def test_goal_counts_only_when_confirmed(mean, confirmed, stops):
     result = {"evaluation": {"episode_reward_mean": mean, "confirmed_reward_mean": confirmed}}
-    stop = Stop({"evaluation/episode_reward_mean": 200}, confirm_episodes=50)
+    stop = StopRules({"evaluation/episode_reward_mean": 200}, confirm_episodes=50)
     assert (stop.check(result) is not None) == stops
 
 
 def test_unconfirmed_goal_does_not_hide_other_rules():
-    stop = Stop({"evaluation/episode_reward_mean": 200, "timesteps_total": 10}, confirm_episodes=50)
+    stop = StopRules({"evaluation/episode_reward_mean": 200, "timesteps_total": 10}, confirm_episodes=50)
     assert stop.check(RESULT) == "timesteps_total 5,000 reached 10"
 
 
+def test_rules_that_an_iteration_may_reach_on_its_way_are_told_apart_from_seconds():
+    rules = {"time_total_s": 60, "timesteps_total": 10, "episode_reward_mean": 5, "training_iteration": 3}
+    ending = Stopper(rules | {"evaluation/episode_reward_mean": 200}, Config())
+    assert ending.limits == {"time_total_s": 60}
+    assert ending.thresholds == {"timesteps_total": 10, "episode_reward_mean": 5}
+
+
 def test_goal_is_the_threshold_of_the_evaluation():
-    assert Stop({"evaluation/episode_reward_mean": 200, "timesteps_total": 1}).goal == 200
-    assert Stop({"episode_reward_mean": 200}).goal is None
+    assert StopRules({"evaluation/episode_reward_mean": 200, "timesteps_total": 1}).goal == 200
+    assert StopRules({"episode_reward_mean": 200}).goal is None
 
 
 @pytest.mark.parametrize(
@@ -73,6 +80,7 @@ def test_goal_is_the_threshold_of_the_evaluation():
             "stop: unknown result field 'mean_q' (--stop). Did you mean 'info/learner/default_policy/mean_q'?",
         ),
         ({"hostname": 1}, "stop: hostname is no number (--stop)."),
+        ({"timesteps_total:": 1}, "stop: unknown result field 'timesteps_total:' (--stop). Write timesteps_total."),
         ({"timesteps_total": "x"}, 'stop: timesteps_total: "x" is not allowed; it takes a number (--stop).'),
         ({"timesteps_total": True}, "stop: timesteps_total: true is not allowed; it takes a number (--stop)."),
         ({"timesteps_total": None}, "stop: timesteps_total: null is not allowed; it takes a number (--stop)."),
@@ -87,6 +95,86 @@ def test_rule_that_cannot_be_is_told(rules, line):
 
 
 def test_unmet_lists_what_was_missed():
-    assert unmet({"timesteps_total": 1, "episode_reward_mean": 3}, RESULT) == [
+    assert unmet_criteria({"timesteps_total": 1, "episode_reward_mean": 3}, RESULT) == [
         "episode_reward_mean was never measured; required >= 3"
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "is_met"),
+    [
+        ("episode_reward_mean>=200", 200.0, True),
+        ("episode_reward_mean >= 200", 199.9, False),
+        ("episode_reward_mean>200", 200.0, False),
+        ("episode_reward_mean<=2e2", 200.0, True),
+        ("episode_reward_mean<-5", -5.0, False),
+        ("episode_reward_mean<-5", -5.1, True),
+        ("episode_reward_mean>=1", None, False),
+        ("episode_reward_mean>=1", float("nan"), False),
+        ("episode_reward_mean<1", float("nan"), False),
+    ],
+)
+def test_requirement_is_compared_with_the_field(text, value, is_met):
+    assert (unmet_requirements(parse_requirements([text]), {"episode_reward_mean": value}) == []) is is_met
+
+
+def test_nested_fields_of_requirements_are_found_and_misses_are_listed():
+    asked = parse_requirements(["evaluation/episode_reward_mean>=200", "info/num_updates<10", "time_total_s<5"])
+    result = {"evaluation": {"episode_reward_mean": 123.4567}, "info": {"num_updates": 9}}
+    assert unmet_requirements(asked, result) == [
+        "evaluation/episode_reward_mean is 123.457; required >= 200",
+        "time_total_s was never measured; required < 5",
+    ]
+    assert len(unmet_requirements(asked, None)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("episode_reward_mean", "The quotes matter: without them the shell takes > for itself."),
+        ("episode_reward_mean=200", "is not FIELD>=NUMBER"),
+        ("episode_reward_mean==200", "is not FIELD>=NUMBER"),
+        ("episode_reward_mean>=", "is not FIELD>=NUMBER"),
+        (">=200", "is not FIELD>=NUMBER"),
+        ("a>=b>=3", "is not FIELD>=NUMBER"),
+    ],
+)
+def test_string_that_is_no_requirement_is_refused_with_one_that_works(text, said):
+    with pytest.raises(ConfigError, match="^--assert: ") as caught:
+        parse_requirements([text])
+    assert said in str(caught.value) and "--assert 'episode_reward_mean>=200'" in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "shown"), [("mean>=much", '"much"'), ("mean>=null", "null"), ("mean>=true", "true")])
+def test_requirement_of_something_else_than_a_number_is_refused(text, shown):
+    with pytest.raises(ConfigError, match=f"^--assert: mean: {shown} is not allowed; it takes a number.$"):
+        parse_requirements([text])
+
+
+def stopper(rules, hold=2, started_at=-1):
+    config = SimpleNamespace(evaluation_confirm_episodes=0, evaluation_hold=hold)
+    return Stopper(rules, config, started_at)
+
+
+def evaluated(number, mean, **more):
+    return {"evaluation": {"training_iteration": number, "episode_reward_mean": mean}, **more}
+
+
+def test_goal_is_held_for_some_more_evaluations_while_other_rules_still_stop():
+    touched = {"value": 210.0, "target": 200.0, "confirmed": None}
+    held = stopper({"evaluation/episode_reward_mean": 200.0, "timesteps_total": 100})
+    assert held.check(evaluated(1, 150.0), None) is None
+    assert held.check(evaluated(2, 210.0), touched) is None
+    assert held.check(evaluated(2, 210.0), touched) is None  # the same evaluation again
+    assert held.check(evaluated(3, 190.0), touched) is None
+    assert held.check(evaluated(4, 200.0), touched) == (
+        "evaluation/episode_reward_mean 210 reached 200, and held 195 over 2 more evaluations"
+    )
+    other = stopper({"evaluation/episode_reward_mean": 200.0, "timesteps_total": 100})
+    assert other.check(evaluated(1, 210.0), touched) is None
+    assert other.check(evaluated(1, 210.0, timesteps_total=100), touched) == "timesteps_total 100 reached 100"
+
+
+def test_limits_are_the_rules_in_seconds():
+    rules = {"time_total_s": 60.0, "timesteps_total": 5, "evaluation/episode_reward_mean": 1.0}
+    assert stopper(rules).limits == {"time_total_s": 60.0} and stopper(rules).goal == 1.0

@@ -76,6 +76,16 @@ def test_seconds_of_a_stop_rule_end_an_evaluation_in_its_middle(run, asked):
     assert time.monotonic() - began < 25.0 + 5.0
 
 
+@pytest.mark.parametrize("rule", [{"timesteps_total": 450}, {"episodes_total": 3}, {"episode_reward_mean": -1e9}])
+def test_no_clock_is_waited_for_once_a_stop_rule_is_reached(run, rule):
+    keys = {"min_iter_time_s": 600, "evaluation_interval": None, "horizon": 50}
+    trainer = run("Pendulum-v1", small_config(**keys), options={"thresholds": rule})
+    result = trainer.train()
+    assert result["time_this_iter_s"] < 100
+    assert all(result[field] >= threshold for field, threshold in rule.items())
+    assert 200 <= result["timesteps_total"] < 800  # no shorter than timesteps_per_iteration
+
+
 def test_stop_during_a_slow_fragment_saves_what_the_learner_has(run, asked, tmp_path, monkeypatch):
     trainer = learning(run, asked)
     updates = trainer.loop.updates

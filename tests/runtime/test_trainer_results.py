@@ -5,8 +5,7 @@ import math
 
 from runtime_runs import small_config
 
-from drl_cli.config.result_names import RESULT_FIELDS
-from drl_cli.runs.loggers.result_rows import flatten
+from drl_cli.config.result_names import RESULT_FIELDS, flatten
 from drl_cli.runtime import driver as trainer_module
 
 

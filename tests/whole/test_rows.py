@@ -9,9 +9,8 @@ from experience_files import random_set
 
 from drl_cli import cli
 from drl_cli.algorithms import table
-from drl_cli.config.result_names import RESULT_FIELDS
+from drl_cli.config.result_names import RESULT_FIELDS, flatten
 from drl_cli.extras import load
-from drl_cli.runs.loggers.result_rows import flatten
 
 SMALL = {
     "num_workers": 0,

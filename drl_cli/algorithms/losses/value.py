@@ -7,8 +7,8 @@ def soft_td_target(reward: Tensor, discount: Tensor, next_q: Tensor, next_logp: 
     """Return r + d·(min_j Q_j(s′, a′) − α·log π(a′|s′)), [B], without gradient.
 
     ``reward``, ``discount`` [B] (γ^k·(1 − terminated)), ``next_q`` [C, B] of the target critics, ``next_logp`` [B],
-    ``alpha`` scalar. Source: Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", eq. 3 and 5, with the
-    smaller of the critics (Fujimoto et al. 2018, eq. 10).
+    ``alpha`` scalar. Source: Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", eq. 3 and 5, with
+    clipped double Q-learning (Fujimoto et al. 2018, eq. 10).
     """
     soft_value = tf.reduce_min(next_q, axis=0) - alpha * next_logp  # [B]
     return tf.stop_gradient(reward + discount * soft_value)  # [B]
@@ -27,7 +27,7 @@ def expected_soft_td_target(
 
 
 def td_target(reward: Tensor, discount: Tensor, next_q: Tensor) -> Tensor:
-    """Return r + d·min_j Q_j(s′, a′), [B], without gradient.
+    """Return the target of clipped double Q-learning, r + d·min_j Q_j(s′, a′), [B], without gradient.
 
     ``reward``, ``discount`` [B] (γ^k·(1 − terminated)), ``next_q`` [C, B] of the target critics. Source: Fujimoto et al.
     2018, eq. 10; with one critic, Lillicrap et al. 2016, algorithm 1.

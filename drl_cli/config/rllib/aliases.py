@@ -30,6 +30,8 @@ ALIASES = {
     ("policy_model_config",): ("policy_model",),
     ("num_rollout_workers",): ("num_workers",),
     ("num_env_runners",): ("num_workers",),
+    ("max_requests_in_flight_per_sampler_worker",): ("max_sample_requests_in_flight_per_worker",),
+    ("input_config", "path"): ("input_config", "paths"),
     ("num_envs_per_env_runner",): ("num_envs_per_worker",),
     ("num_steps_sampled_before_learning_starts",): ("learning_starts",),
     ("evaluation_num_env_runners",): ("evaluation_num_workers",),
@@ -117,6 +119,7 @@ def renamed(mapping, where, schema):
         reading.shorten(key)
     reading.drop_clashes()
     reading.drop_empty_multiagent()
+    reading.drop_fake_gpus()
     instead = IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {}
     for old, values in {**ANYWAY, **instead}.items():
         reading.drop(old, values)
@@ -189,6 +192,21 @@ class _Reading:
         if isinstance(given, dict) and given and all(asks_for_nothing(EMPTY.get(k, ()), v) for k, v in given.items()):
             self.mapping.pop("multiagent")
             self._say_alike("multiagent without policies", *DONE)
+
+    def drop_fake_gpus(self):
+        """Take away GPUs that are only tried on the CPU, where a batch is split over none."""
+        fields, given = fields_of(self._schema), self.mapping.get("num_gpus", 0)
+        has_towers = (
+            "_fake_gpus" in fields and "vtrace" not in fields
+        )  # batches that nobody waits for are split by none
+        if self.mapping.get("_fake_gpus") is not True or has_towers or not isinstance(given, (int, float)):
+            return
+        del self.mapping["_fake_gpus"]
+        self.mapping["num_gpus"] = 0
+        self.notices.append(
+            f"_fake_gpus true{self._at(('_fake_gpus',))} is read as num_gpus 0 in place of {shown(given)}: no batch is split "
+            "here, and the mean over its parts has the gradient of the whole."
+        )
 
     def drop(self, old, values):
         """Take away ``old`` if it has one of ``values``."""
@@ -291,7 +309,7 @@ class _Reading:
         else:
             self.notices.append(f"{text} is read as {key}.")
         home[new[-1]] = value
-        self.moved[new] = old
+        self.moved[new] = self._written(old)
 
     def lay_over(self, old, new):
         """Lay the section ``old`` over the section ``new``: where both have a key, ``old`` counts."""
@@ -319,7 +337,14 @@ class _Reading:
         return parent
 
     def _at(self, path):
-        return f" ({self._where.place(path)})"
+        return f" ({self._where.place(self._written(path))})"
+
+    def _written(self, path):
+        """Return ``path`` as it stands in what was given: its section may have moved."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.moved:
+                return self.moved[path[:length]] + path[length:]
+        return path
 
 
 def _listed(paths):

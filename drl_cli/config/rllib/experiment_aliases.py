@@ -7,6 +7,7 @@ RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8
 import re
 
 from drl_cli.config.key_description import shown
+from drl_cli.config.result_names import is_number_field
 from drl_cli.config.rllib.common_defaults import class_name
 from drl_cli.config.rllib.ignored_keys import IDLE, Idle, asks_for_nothing, fits, taken
 
@@ -68,7 +69,8 @@ def settled(mapping, where):
             left.pop(name)
             problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")
     _budget(left, where, notices, problems)
-    _fields(left, where, notices, problems)
+    for section in ("stop", "pass_criteria"):
+        _fields(section, left, where, notices, problems)
     return left, notices, problems
 
 
@@ -100,23 +102,23 @@ def _budget(left, where, notices, problems):
         notices.append(f"{BUDGET} {shown(value)} ({place}) is read as stop: {{{STOP_FIELD}: {shown(least)}}}.")
 
 
-def _fields(left, where, notices, problems):
-    """Give the result fields of stop rules the names that they have here."""
-    rules = left.get("stop")
+def _fields(section, left, where, notices, problems):
+    """Give the result fields of stop rules, or of criteria, the names that they have here."""
+    rules = left.get(section)
     if not isinstance(rules, dict):
         return
     found = {}
     for field, threshold in rules.items():
-        place = where.place(("stop", field))
+        place = where.place((section, field))
         name = _field(str(field))
         if field in NO_FIELDS:
-            notices.append(f"stop: {field} ({place}) is no field of a result, and never stopped a run.")
+            notices.append(f"{section}: {field} ({place}) is no field of a result, and never stopped a run.")
         elif name in found or (name != field and name in rules):
-            problems.append(f"stop: {field} ({place}) is another name of {name}, which is given as well.")
+            problems.append(f"{section}: {field} ({place}) is another name of {name}, which is given as well.")
         else:
             found[name] = threshold
-            notices += [f"stop: {field} ({place}) is read as {name}."] if name != field else []
-    left["stop"] = found
+            notices += [f"{section}: {field} ({place}) is read as {name}."] if name != field else []
+    left[section] = found
 
 
 def _field(name):
@@ -126,4 +128,4 @@ def _field(name):
     bare = next((name.removeprefix(section) for section in SECTIONS if name.startswith(section)), name)
     if bare in STOP_FIELDS:
         return STOP_FIELDS[bare]
-    return name if name.startswith("info/") else bare
+    return bare if is_number_field(bare) and not name.startswith("info/") else name

@@ -47,10 +47,13 @@ ANYWAY = {
     ("vtrace_drop_last_ts",): (False,),
     ("replay_mode",): ("independent",),
     ("input_evaluation",): ([],),
-    ("off_policy_estimation_methods",): ([], {}),
+    ("off_policy_estimation_methods",): ([], {}, None),
     ("evaluation_config", "input"): ("sampler",),
     ("replay_sequence_length",): (1,),
     ("_fake_gpus",): (False,),
+    ("distributed_data_parallel_optimizer",): (False,),
+    ("gumbel_softmax_temperature",): (1, 1.0),
+    ("replay_ratio",): (0, 0.0),
     ("_use_beta_distribution",): (False,),
     ("_deterministic_loss",): (False,),
     ("_disable_preprocessor_api",): (False,),
@@ -112,6 +115,10 @@ IDLE = {
         ("truncate_episodes", "complete_episodes"),
     ),
     ("sample_async",): Idle(_EVERY_WORKER),
+    ("max_requests_in_flight_per_sampler_worker",): Idle(
+        "each worker is asked for as much at a time as this algorithm learns from", (int,)
+    ),
+    ("enable_async_evaluation",): Idle("evaluations run beside training, and a tester that is lost is made anew"),
     ("remote_env_batch_wait_ms",): Idle(
         "the environments of a worker step side by side, and all are waited for", (int, float)
     ),

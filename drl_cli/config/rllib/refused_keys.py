@@ -26,6 +26,10 @@ NEVER = {
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
+    "distributed_data_parallel_optimizer": "one learner learns from all workers; num_gpus says over how many GPUs it splits "
+    "each batch.",
+    "gumbel_softmax_temperature": "discrete actions are drawn as the policy weighs them, which is a temperature of 1. Remove "
+    "the key.",
     "num_learner_workers": _LEARNER,
     "num_learners": _LEARNER,
     "_separate_vf_optimizer": _ONE_STEP,

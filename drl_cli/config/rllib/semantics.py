@@ -1,20 +1,25 @@
 """What an experiment means that leaves a key out because RLlib's default was meant.
 
 Used by ``experiments.spec`` and, for files that searches write, by ``search.trial_ranks``. A bare command keeps the
-defaults of this program. Two rules go beyond the keys that are given:
+defaults of this program. Three rules go beyond the keys that are given:
 
 - Whoever gives ``rollout_fragment_length`` or ``train_batch_size``, in a file or with a flag, and no ``training_intensity``,
   gets RLlib's ratio of updates to env steps: one update after each round of fragments. Only for algorithms of RLlib's that
   alternate between sampling and learning (its SAC, DDPG, TD3, DQN, SimpleQ and R2D2; APEX never waits).
-- In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where RLlib's is shorter than
-  ours: its files do not say them. Its longer ones are left alone: the 10 s of its IMPALA were up to 800,000 env steps on
-  CartPole, more than such a file's ``timesteps_total``, which is looked at between iterations.
+- Whoever gives a ``train_batch_size`` that one fragment of an on-policy algorithm would pass, since more environments step at
+  a time here, gets batches of that size: by shorter fragments, as RLlib's PPO adjusts them, or, where their length is given
+  too, by RLlib's one environment.
+- In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where there are workers: its
+  files do not say them, and count evaluations, checkpoints and ``training_iteration`` in such iterations. A stop rule is
+  not passed by a long one, see ``runtime.driver``.
 
 Sources: RLlib 1.0.1, the execution plan of its DQN (``store_op`` and ``replay_op`` take turns with the weights of
 ``calculate_rr_weights``, [1, 1] without ``training_intensity``) and ``validate_config`` beside it (no fragment is shorter than
 ``n_step``); its RolloutWorker, whose fragment has ``rollout_fragment_length`` steps of each environment; 2.4, the same in
-``DQN.training_step``.
+``DQN.training_step``; 1.13 and 2.x, the fragments of ``PPO.validate_config`` and of ``auto``.
 """
+
+import math
 
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.sections.iteration import min_iter_seconds
@@ -31,6 +36,10 @@ def completed(config, is_file):
     filled, notices = {}, []
     if _paces(config):
         filled["training_intensity"], text = _pace(config)
+        notices.append(text)
+    if _passes_its_batch(config):
+        fitting, text = _fitting(config)
+        filled |= fitting
         notices.append(text)
     if is_file:
         own = said(config)
@@ -71,12 +80,40 @@ def _pace(config):
     return intensity, text
 
 
+def _passes_its_batch(config):
+    """Whether a fragment has more steps than the batch that is given, and it is open how many."""
+    given, fields = config.model_fields_set, fields_of(type(config))
+    if "use_gae" not in fields or "train_batch_size" not in given or config.batch_mode != "truncate_episodes":
+        return False
+    is_open = "rollout_fragment_length" not in given or "num_envs_per_worker" not in given
+    return is_open and config.rollout_fragment_length * config.num_envs_per_worker > (
+        config.train_batch_size or math.inf
+    )
+
+
+def _fitting(config):
+    """Return ({key: value} with which fragments make up the batch, a line that says so)."""
+    fragment, envs, batch = config.rollout_fragment_length, config.num_envs_per_worker, config.train_batch_size
+    if "rollout_fragment_length" in config.model_fields_set:
+        found, text = {"num_envs_per_worker": theirs(config, "num_envs_per_worker")}, "as in RLlib"
+    else:
+        together = (
+            1 if "vtrace" in fields_of(type(config)) else max(1, config.num_workers)
+        )  # whose fragments are one batch
+        found, text = {"rollout_fragment_length": math.ceil(batch / envs / together)}, "as auto in RLlib"
+    ((name, value),) = found.items()
+    return found, (
+        f"{name} {value}, {text}: so a batch has the {batch:,} steps of train_batch_size; a fragment of {fragment:,} from "
+        f"{envs:,} environments would have {fragment * envs:,}."
+    )
+
+
 def said(config):
     """Return {key: value} that a file must say so that it means what ``config`` does, which came from flags."""
     fields, found = fields_of(type(config)), {}
     if "adam_epsilon" in fields and "adam_epsilon" not in config.model_fields_set:
         found["adam_epsilon"] = config.adam_epsilon
-    if "min_iter_time_s" in fields and config.min_iter_time_s is None:
-        found["min_iter_time_s"] = min_iter_seconds(config)  # 0 without workers, where no clock decides what a run does
-    rllibs = {name: theirs(config, name) for name in found}
-    return {name: found[name] for name, value in rllibs.items() if value is not None and value < found[name]}
+    # Without workers no clock decides what a run does, in a file either.
+    if "min_iter_time_s" in fields and config.min_iter_time_s is None and config.num_workers > 0:
+        found["min_iter_time_s"] = min_iter_seconds(config)
+    return {name: value for name, value in found.items() if theirs(config, name) not in (None, value)}

@@ -9,8 +9,8 @@ from drl_cli.config.schema import Section, Whole, default, key
 
 STEPS_WHY = "100 steps are a few milliseconds of sampling; the lines of a run would be thousands"
 SECONDS_WHY = (
-    "a line a second with workers; without them a clock would make iterations depend on the machine's speed. In files a "
-    "shorter default of RLlib's holds"
+    "a line a second with workers; without them a clock would make iterations depend on the machine's speed. In files "
+    "with workers RLlib's holds"
 )
 
 

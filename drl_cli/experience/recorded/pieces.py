@@ -25,9 +25,7 @@ class Piece(NamedTuple):
     Neither ``terminated`` nor ``truncated``: it is broken off; its episode goes on elsewhere or was lost.
     """
 
-    obs: (
-        np.ndarray
-    )  # [T, …] single observations as the policy sees them: float32 vectors, uint8 or float32 images [H, W, C]
+    obs: np.ndarray  # [T, …] single observations as the policy sees them: vectors float32, images uint8 or float32
     action: np.ndarray  # [T, …] Box: float32 in the environment's units, not clipped; else int32, counted from 0
     reward: np.ndarray  # [T] float32, as the environment gave it
     terminated: bool  # of the last step

@@ -46,10 +46,8 @@ class Source:
         self._index, self._count = index, count
         self.passed = 0  # whole passes so far
         self.notes = []  # for the user, about what was skipped; taken by the reader
-        self._place, self._number = (
-            0,
-            0,
-        )  # which file of the pass is read, and how many pieces the pass has brought so far
+        self._place = 0  # which file of the pass is read
+        self._number = 0  # pieces that the pass has brought so far
         self._order: list[int] | None = None  # of the files that this pass reads
         self._open: JsonFile | MinariDataset | None = None
         self._seen = False  # whether this pass has brought a piece

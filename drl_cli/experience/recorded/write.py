@@ -1,6 +1,6 @@
 """Files of recorded experience: lines as RLlib's JsonWriter writes them, in files that are rotated by size.
 
-Users: ``actors.recorder``, ``analysis.episode_file``. A line is there whole or not at all: what a full disk cuts short is
+Users: ``actors.recorder``, ``analysis.rollout_files``. A line is there whole or not at all: what a full disk cuts short is
 taken away again. Source: RLlib 1.13 (``offline/json_writer.py``): names of files, one batch a line, packed columns.
 """
 

@@ -5,8 +5,7 @@ RLlib's; deviations: strict JSON (a missing value is null, never NaN), no ``conf
 appear late are added to progress.csv rather than dropped.
 """
 
-from drl_cli.runs.loggers.result_rows import flatten, plain
 from drl_cli.runs.loggers.run_logger import Loggers
 from drl_cli.runs.loggers.truncate_tables import join, read_rows
 
-__all__ = ["Loggers", "flatten", "join", "plain", "read_rows"]
+__all__ = ["Loggers", "join", "read_rows"]

@@ -6,22 +6,30 @@ Source: tensorboardX's event writer, used directly: its ``SummaryWriter`` adds a
 thread for what is here one small write an iteration. Tags and skipped fields are those of Tune's logger.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from drl_cli.runs.loggers.result_rows import cell, flatten
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD, flatten
+from drl_cli.runs.loggers.tables import cell
 
 # tensorboardX imports these when they are installed, seconds each, for features that are not used here. None in
 # sys.modules makes an import fail as if they were not there.
 _UNWANTED = [n for n in ("torch", "onnx", "theano", "chainer", "boto3", "comet_ml") if n not in sys.modules]
-sys.modules.update(dict.fromkeys(_UNWANTED))
+_MODULES: dict[str, Any] = sys.modules  # which may hold None
+_MODULES.update(dict.fromkeys(_UNWANTED))
 try:
     from tensorboardX.event_file_writer import EventsWriter
-    from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+    # protobuf makes these classes when the module is loaded.
+    from tensorboardX.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
     from tensorboardX.summary import histogram, hparams, scalar
 finally:
     for _name in _UNWANTED:
@@ -29,14 +37,14 @@ finally:
 
 SKIPPED = ("config", "pid", "timestamp", "time_total_s", "training_iteration")
 PREFIX = "ray/tune/"
-COMPARED = ("episode_reward_mean", "evaluation/episode_reward_mean", "timesteps_total")
+COMPARED = (TRAINING_REWARD, EVALUATION_REWARD, "timesteps_total")
 """Fields that the HParams tab shows beside the config, of the scalars of the same run."""
 
 
 class TensorBoard:
-    """An event file in the run's folder; ``joined_at`` is the timesteps_total after which a resumed run goes on."""
+    """An event file in the run's folder; ``joined_at`` is the timesteps_total after which a resumed run continues."""
 
-    def __init__(self, folder, joined_at=None, facts=None):
+    def __init__(self, folder: str, joined_at: int | None = None, facts: Mapping[str, Any] | None = None) -> None:
         """``facts``: what params.json holds, for the HParams tab, or None."""
         # The name has whole seconds only: the suffix keeps a run that is resumed at once from overwriting it.
         suffix = f".{os.getpid()}.{secrets.token_hex(4)}"
@@ -47,7 +55,7 @@ class TensorBoard:
             self._writer.write_event(start)
         self._at_end = self._begin_session(facts) if facts else None
 
-    def _begin_session(self, facts):
+    def _begin_session(self, facts: Mapping[str, Any]) -> Any:
         """Write what was chosen, for the HParams tab; returns the summary that ends the session."""
         chosen = {name: facts[name] for name in ("run", "env", "seed") if name in facts} | flatten(facts["config"])
         given = {name: cell(value) for name, value in chosen.items() if value is not None}
@@ -58,7 +66,7 @@ class TensorBoard:
         self._writer.flush()
         return end
 
-    def write(self, row):
+    def write(self, row: Mapping[str, Any]) -> None:
         """Write one row (nested plain data) at step ``timesteps_total``. Raises OSError."""
         step = row.get("timesteps_total") or row.get("training_iteration") or 0
         for name, value in flatten(row).items():
@@ -67,14 +75,14 @@ class TensorBoard:
                 self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
         self._writer.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Flush and close the event file. Raises OSError."""
         if self._at_end is not None:
             self._writer.write_event(Event(wall_time=time.time(), step=0, summary=self._at_end))
         self._writer.close()
 
 
-def _summary(name, value):
+def _summary(name: str, value: Any) -> Any:
     if name.split("/")[0] in SKIPPED:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):

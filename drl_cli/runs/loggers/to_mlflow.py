@@ -5,15 +5,20 @@ the run's. A client is used, no active run, so that nothing is shared with a pro
 reference of ``MlflowClient`` (2.9 and later), and its limits of ``log_batch``.
 """
 
+from __future__ import annotations
+
 import os
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import mlflow
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from drl_cli.runs.loggers.result_rows import flatten, numbers
-from drl_cli.runs.loggers.run_identity import keep, known
+from drl_cli.config.result_names import flatten
+from drl_cli.runs.loggers.tracked_runs import keep, known, numbers
 
 MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 500  # of one call, the last in characters
 
@@ -21,7 +26,7 @@ MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 500  # of one call, the la
 class ToMlflow:
     """A run of MLflow."""
 
-    def __init__(self, folder, facts, resumed):
+    def __init__(self, folder: Path, facts: Mapping[str, Any], resumed: bool) -> None:
         """See ``runs.loggers.custom_loggers``."""
         self._client = mlflow.MlflowClient()
         self._id = known(folder, "mlflow") if resumed else None
@@ -37,19 +42,19 @@ class ToMlflow:
         for start in range(0, len(params), MOST_PARAMS):
             self._client.log_batch(self._id, params=params[start : start + MOST_PARAMS])
 
-    def write(self, result):
+    def write(self, result: Mapping[str, Any]) -> None:
         """Log the numbers of a result at step ``timesteps_total``."""
         now, step = int(1000 * time.time()), int(result.get("timesteps_total") or 0)
         metrics = [Metric(name, float(value), now, step) for name, value in numbers(result).items()]
         for start in range(0, len(metrics), MOST_METRICS):
             self._client.log_batch(self._id, metrics=metrics[start : start + MOST_METRICS])
 
-    def close(self):
+    def close(self) -> None:
         """Say that the run is over."""
         self._client.set_terminated(self._id)
 
 
-def _experiment(client, name):
+def _experiment(client: mlflow.MlflowClient, name: str) -> str:
     """Return the id of the experiment ``name``, made if it is not there; another process may make it meanwhile."""
     found = client.get_experiment_by_name(name)
     if found is None:

@@ -1,17 +1,22 @@
 """One result → Weights & Biases. Loaded by ``runs.loggers.custom_loggers``; needs the extra ``wandb``.
 
 All of wandb's own variables count (``WANDB_PROJECT``, ``WANDB_ENTITY``, ``WANDB_MODE=offline`` …); without a project it is
-``drl``. The x-axis is ``timesteps_total``, so that a run that goes on from an earlier checkpoint writes on from there.
+``drl``. The x-axis is ``timesteps_total``, so that a run that is resumed from an earlier checkpoint continues there.
 Source: wandb's reference of ``init``, ``define_metric`` and ``Run.log`` (0.19 and later).
 """
 
+from __future__ import annotations
+
 import os
 import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import wandb
 
-from drl_cli.runs.loggers.result_rows import flatten, numbers
-from drl_cli.runs.loggers.run_identity import keep, known
+from drl_cli.config.result_names import flatten
+from drl_cli.runs.loggers.tracked_runs import keep, known, numbers
 
 STEP = "timesteps_total"
 
@@ -19,7 +24,7 @@ STEP = "timesteps_total"
 class ToWandb:
     """A run of wandb."""
 
-    def __init__(self, folder, facts, resumed):
+    def __init__(self, folder: Path, facts: Mapping[str, Any], resumed: bool) -> None:
         """See ``runs.loggers.custom_loggers``."""
         name = (known(folder, "wandb") if resumed else None) or secrets.token_hex(4)
         self._run = wandb.init(
@@ -37,10 +42,10 @@ class ToWandb:
         self._run.define_metric("*", step_metric=STEP)
         keep(folder, "wandb", name)
 
-    def write(self, result):
+    def write(self, result: Mapping[str, Any]) -> None:
         """Log the numbers of a result."""
         self._run.log(numbers(result))
 
-    def close(self):
+    def close(self) -> None:
         """Send what is left."""
         self._run.finish()

@@ -1,22 +1,25 @@
-"""Cutting the tables of a run back to a checkpoint, so that a resumed run's curves join. Users: ``experiment``."""
+"""Cutting the tables of a run back to a checkpoint, so that a resumed run's curves join. Users: ``experiments``."""
+
+from __future__ import annotations
 
 import csv
 import io
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from drl_cli.checkpoints import replace_file
 from drl_cli.config.result_names import NUMBER_FIELDS
 
-_NUMBERS = {}  # of the fields that are numbers: {where they stand in a row: their names}
+_NUMBERS: dict[tuple[str, ...], list[str]] = {}  # of the fields that are numbers: {their place in a row: their names}
 for _field in NUMBER_FIELDS:
     *_place, _name = _field.split("/")
     _NUMBERS.setdefault(tuple(_place), []).append(_name)
 
 
-def read_rows(run_folder):
+def read_rows(run_folder: Path | str) -> list[dict[str, Any]]:
     """Return the rows of ``result.json`` (dicts); torn or malformed lines are left out, no file is no rows."""
     path = Path(run_folder) / "result.json"
     if not path.exists():
@@ -25,7 +28,7 @@ def read_rows(run_folder):
     return [row for row in rows if row is not None]
 
 
-def _row(line):
+def _row(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line, parse_constant=lambda _: None)
     except ValueError:
@@ -42,8 +45,8 @@ def is_row(row: Any) -> bool:
     )
 
 
-def _at(row: dict, place: tuple) -> Any:
-    """What stands at ``place`` (keys from the outside in), {} where nothing does."""
+def _at(row: Any, place: tuple[str, ...]) -> Any:
+    """The value at ``place`` (keys from the outside in), {} where there is none."""
     for name in place:
         row = row.get(name) if isinstance(row, dict) else row
         if row is None:
@@ -51,13 +54,13 @@ def _at(row: dict, place: tuple) -> Any:
     return row
 
 
-def _holds_numbers(holder: Any, names: list) -> bool:
+def _holds_numbers(holder: Any, names: Iterable[str]) -> bool:
     return isinstance(holder, dict) and all(
         value is None or type(value) in (int, float) for value in map(holder.get, names)
     )
 
 
-def join(run_folder, iteration):
+def join(run_folder: Path | str, iteration: int) -> dict[str, Any] | None:
     """Cut rows beyond ``iteration`` and torn lines from result.json and progress.csv; the old file stays as ``.bak``.
 
     Returns the last row that is left (a dict) or None. Raises OSError.
@@ -70,7 +73,7 @@ def join(run_folder, iteration):
     return rows[-1] if rows else None
 
 
-def _cut_csv(path, iteration):
+def _cut_csv(path: Path, iteration: int) -> bytes:
     if not path.exists():
         return b""
     text = path.read_bytes().decode("utf-8", "replace")
@@ -85,7 +88,7 @@ def _cut_csv(path, iteration):
     return out.getvalue().encode("utf-8")
 
 
-def _replace(path, data):
+def _replace(path: Path, data: bytes) -> None:
     if not path.exists() or path.read_bytes() == data:
         return
     # A copy, not a rename: at every moment there is a file under the real name.

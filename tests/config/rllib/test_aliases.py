@@ -163,6 +163,13 @@ def test_wrong_value_is_placed_where_it_was_written():
     ]
 
 
+def test_section_and_key_that_both_have_another_name_are_placed_where_they_were_written():
+    data, lines = load_yaml_text("q_model_config:\n  hidden_layer_sizes: [x]\n  hidden_activation: relu", "my.yaml")
+    _, problems, notices = reading("SAC", data, Where("my.yaml", lines))
+    assert "Q_model.hidden_activation (my.yaml:3) is read as Q_model.fcnet_activation." in notices
+    assert problems[0].endswith("(my.yaml:2, as q_model_config.hidden_layer_sizes).")
+
+
 def test_given_mapping_is_left_alone():
     mapping = {"replay_buffer_config": {"capacity": 5000}, "exploration_config": {}, "exploration_final_eps": 0.1}
     reading("DQN", mapping)

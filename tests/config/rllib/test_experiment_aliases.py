@@ -57,3 +57,14 @@ def test_time_budget_is_a_stop_rule(stop, rules):
 def test_what_is_refused_with_a_hint_is_left_to_the_schema():
     mapping = {"upload_dir": "s3://x", "export_formats": ["model"]}
     assert settled(mapping, Where("my.yaml")) == (mapping, [], [])
+
+
+@pytest.mark.parametrize("section", ["stop", "pass_criteria"])
+def test_result_fields_of_rllib_2_have_their_names_here_in_rules_and_criteria(section):
+    rules = {"sampler_results/episode_reward_mean": 5, "evaluation/sampler_results/episode_reward_mean": 6}
+    left, notices, problems = settled({"run": "SAC", section: rules}, Where("my.yaml"))
+    assert left[section] == {"episode_reward_mean": 5, "evaluation/episode_reward_mean": 6} and problems == []
+    assert notices == [
+        f"{section}: sampler_results/episode_reward_mean (my.yaml) is read as episode_reward_mean.",
+        f"{section}: evaluation/sampler_results/episode_reward_mean (my.yaml) is read as evaluation/episode_reward_mean.",
+    ]

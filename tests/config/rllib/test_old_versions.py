@@ -74,6 +74,16 @@ READ = [
     ("A3C", {"optimizer": {"grads_per_step": 1000}}, "num_workers", 2),
     ("DQN", {"per_worker_exploration": False}, "num_workers", 0),
     ("DQN", {"learning_starts": 10_000, "buffer_size": 2000}, "learning_starts", 10_000),
+    ("SAC", {"gumbel_softmax_temperature": 1.0}, "tau", 0.01),
+    ("PPO", {"distributed_data_parallel_optimizer": False}, "num_workers", 0),
+    ("IMPALA", {"max_requests_in_flight_per_sampler_worker": 1}, "max_sample_requests_in_flight_per_worker", 1),
+    ("A3C", {"max_requests_in_flight_per_sampler_worker": 1}, "num_workers", 2),
+    ("APPO", {"replay_ratio": 0.0, "enable_async_evaluation": True}, "replay_proportion", 0.0),
+    # towers on the CPU, where no batch is split
+    *(
+        (name, {"num_gpus": 2, "_fake_gpus": True}, "num_gpus", 0.0)
+        for name in ("DQN", "SAC", "APEX", "IMPALA", "APPO")
+    ),
 ]
 
 
@@ -82,6 +92,17 @@ def test_key_of_rllibs_files_is_read_or_said_to_change_nothing(name, mapping, pa
     config, problems, notices = reading(name, mapping)
     assert problems == [] and value_at(config, path) == value
     assert notices or "learning_starts" in mapping
+
+
+def test_towers_on_the_cpu_are_said_to_be_none_where_no_batch_is_split():
+    _, _, notices = reading("DQN", {"num_gpus": 2, "_fake_gpus": True})
+    assert notices == [
+        "_fake_gpus true (--config) is read as num_gpus 0 in place of 2: no batch is split here, and the mean over its "
+        "parts has the gradient of the whole."
+    ]
+    config, _, notices = reading("PPO", {"num_gpus": 2, "_fake_gpus": True})
+    assert (config.num_gpus, config.fake_gpus, notices) == (2.0, True, [])
+    assert 'num_gpus: "two" is not allowed' in " ".join(reading("DQN", {"num_gpus": "two", "_fake_gpus": True})[1])
 
 
 def test_key_that_has_no_effect_is_said_with_the_reason():
@@ -115,6 +136,8 @@ def test_key_that_has_no_effect_is_said_with_the_reason():
         ("PPO", {"exploration_fraction": 0.1}, "exploration_fraction: unknown key"),
         ("APPO", {"num_learner_workers": 4}, "num_learner_workers: not supported: one learner learns"),
         ("DQN", {"gpu": True}, "gpu: a key of old versions of RLlib. Write num_gpus: 1"),
+        ("PPO", {"distributed_data_parallel_optimizer": True}, "not supported: one learner learns from all workers"),
+        ("SAC", {"gumbel_softmax_temperature": 0.5}, "gumbel_softmax_temperature: not supported: "),
         ("APEX", {"exploration_config": {"final_epsilon": "x"}}, "exploration_config.final_epsilon"),
         ("DQN", {BUFFER: {"storage_unit": "pages"}}, "storage_unit"),
         ("DQN", {"exploration_fraction": float("inf")}, "exploration_fraction: Infinity is not allowed"),

@@ -138,3 +138,14 @@ def test_flat_file_is_told_to_put_a_name_above(tmp_path):
         ConfigError, match=r"run \(.*flat.yaml:1\) stands where the name of an experiment does. Write a name"
     ):
         experiment_files.load(path)
+
+
+def test_file_that_is_the_config_of_a_run_is_told_how_it_is_used(tmp_path):
+    path = tmp_path / "params.yaml"
+    path.write_text("env: CartPole-v1\nlr: 0.1\nhiddens: [64]\n")
+    with pytest.raises(ConfigError) as refused:
+        experiment_files.load(path)
+    assert str(refused.value) == (
+        f"{path}: env ({path}:1) stands where the name of an experiment does, and no run is named: it is a config. Type: "
+        f"drl train --run NAME --config @{path}"
+    )

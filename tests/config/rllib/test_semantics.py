@@ -57,7 +57,7 @@ def test_pace_is_said_in_one_line():
         ("QRDQN", BATCH),
         ("MARWIL", {"train_batch_size": 64, "input": "recorded/x"}),
         ("CQL", {"train_batch_size": 64, "input": "recorded/x"}),
-        ("PPO", {"train_batch_size": 512}),
+        ("PPO", {"train_batch_size": 4000}),
     ],
 )
 def test_pace_stays_where_rllib_says_nothing_about_it(name, mapping):
@@ -67,15 +67,52 @@ def test_pace_stays_where_rllib_says_nothing_about_it(name, mapping):
 @pytest.mark.parametrize(
     ("name", "mapping", "filled"),
     [
+        ("PPO", {"train_batch_size": 512, "num_envs_per_worker": 20}, {"rollout_fragment_length": 26}),
+        ("PPO", {"train_batch_size": 512, "num_workers": 2}, {"rollout_fragment_length": 32}),
+        ("PG", {"train_batch_size": 1}, {"rollout_fragment_length": 1}),
+        (
+            "APPO",
+            {"train_batch_size": 100, "num_workers": 4},
+            {"rollout_fragment_length": 13},
+        ),  # a batch is of any of them
+        ("A2C", {"rollout_fragment_length": 20, "train_batch_size": 120}, {"num_envs_per_worker": 1}),
+        ("A2C", {"rollout_fragment_length": 20, "train_batch_size": 120, "num_envs_per_worker": 8}, {}),
+        ("A2C", {"rollout_fragment_length": 20, "train_batch_size": 160}, {}),
+        ("PPO", {"rollout_fragment_length": 2000}, {}),
+        ("PPO", {"train_batch_size": 512, "batch_mode": "complete_episodes"}, {}),
+        ("A3C", {"rollout_fragment_length": 100}, {}),
+    ],
+)
+def test_batch_that_is_given_is_not_passed_by_one_fragment(name, mapping, filled):
+    found, notices = completed(name, mapping)
+    assert found == filled and len(notices) == bool(filled)
+
+
+def test_what_makes_a_batch_is_said_in_one_line():
+    assert completed("PPO", {"train_batch_size": 512, "num_envs_per_worker": 20})[1] == [
+        "rollout_fragment_length 26, as auto in RLlib: so a batch has the 512 steps of train_batch_size; a fragment of 128 "
+        "from 20 environments would have 2,560."
+    ]
+    assert completed("A2C", {"rollout_fragment_length": 20, "train_batch_size": 120})[1] == [
+        "num_envs_per_worker 1, as in RLlib: so a batch has the 120 steps of train_batch_size; a fragment of 20 from 8 "
+        "environments would have 160."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "filled"),
+    [
         ("PPO", {}, {"adam_epsilon": 1e-8}),
         ("PPO", {"adam_epsilon": 1e-5, "num_workers": 1}, {"min_iter_time_s": 0}),
         ("PPO", {"num_workers": 1, "min_iter_time_s": 2}, {"adam_epsilon": 1e-8}),
         ("PG", {"num_workers": 1}, {"adam_epsilon": 1e-8, "min_iter_time_s": 0}),
-        ("A2C", {"num_workers": 1}, {"adam_epsilon": 1e-8}),  # 10 s are too many steps here
-        ("A3C", {}, {"adam_epsilon": 1e-8}),
-        ("APPO", {}, {"adam_epsilon": 1e-8}),
-        ("IMPALA", {"num_workers": 0}, {"adam_epsilon": 1e-8}),
-        ("APEX", {}, {}),
+        ("A2C", {"num_workers": 1}, {"adam_epsilon": 1e-8, "min_iter_time_s": 10}),
+        ("A3C", {}, {"adam_epsilon": 1e-8, "min_iter_time_s": 5}),
+        ("APPO", {}, {"adam_epsilon": 1e-8, "min_iter_time_s": 10}),
+        ("IMPALA", {"num_workers": 0}, {"adam_epsilon": 1e-8}),  # without workers no clock decides what a run does
+        ("APEX", {}, {"min_iter_time_s": 30}),
+        ("APEX", {"min_time_s_per_iteration": 5}, {}),
+        ("DQN", {}, {}),
         ("SAC", {"num_workers": 2}, {}),
         ("ES", {}, {"min_iter_time_s": 0}),
         ("TRPO", {"num_workers": 2}, {}),
@@ -91,4 +128,7 @@ def test_file_made_of_flags_says_what_they_left_out():
     config, _, _ = read(table.find("PPO"), {"num_workers": 2}, "--config", table.built_in())
     assert semantics.said(config) == {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
     written = {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
-    assert completed("PPO", {"num_workers": 2, **written}, is_file=True) == ({}, [])
+    for name in ("PPO", "A2C"):
+        assert completed(name, {"num_workers": 2, **written}, is_file=True) == ({}, [])
+    config, _, _ = read(table.find("IMPALA"), {"num_workers": 0}, "--config", table.built_in())
+    assert semantics.said(config) == {"adam_epsilon": 1e-5}

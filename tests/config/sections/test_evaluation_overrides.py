@@ -31,6 +31,7 @@ def test_keys_that_do_not_enter_a_score_are_said_in_one_line():
 
 def test_other_spelling_is_read_there_too():
     assert reading("PPO", {"sample_batch_size": 1, "in_evaluation": True, "input": "sampler"})[1] == []
+    assert reading("MARWIL", {"input": "sampler", "off_policy_estimation_methods": None}, input="recorded/x")[1] == []
 
 
 @pytest.mark.parametrize(

@@ -46,25 +46,6 @@ def board(folder):
     return found
 
 
-def test_flatten_joins_with_slashes_and_keeps_the_order():
-    assert list(loggers.flatten({"b": 1, "a": {"x": {"y": 2}, "z": [3]}, "e": {}}).items()) == [
-        ("b", 1),
-        ("a/x/y", 2),
-        ("a/z", [3]),
-    ]
-
-
-def test_plain_makes_strict_json_of_numpy_and_of_what_is_not_finite():
-    given = {
-        "a": np.float32(0.5),
-        "b": float("nan"),
-        "c": [np.int64(2), np.inf],
-        "d": np.array([1, 2]),
-        "e": (True, None),
-    }
-    assert loggers.plain(given) == {"a": 0.5, "b": None, "c": [2, None], "d": [1, 2], "e": [True, None]}
-
-
 def test_write_makes_one_json_line_and_one_csv_row_an_iteration(tmp_path):
     write(tmp_path, result(1, episode_reward_mean=None), result(2, episode_reward_mean=-1.5))
     assert lines(tmp_path)[0]["episode_reward_mean"] is None

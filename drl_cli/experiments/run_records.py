@@ -7,9 +7,11 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from typing import Any
 
 from drl_cli.config.secrets import redact, redact_command
-from drl_cli.runs.folder import now
+from drl_cli.experiments.spec import ExperimentSpec
+from drl_cli.runs.run_folder import now
 from drl_cli.version import __version__
 
 PACKAGES = (
@@ -32,7 +34,7 @@ PACKAGES = (
 )
 
 
-def params(spec):
+def params(spec: ExperimentSpec) -> dict[str, Any]:
     """Return the content of params.json for an ExperimentSpec: everything resolved, secrets hidden."""
     return redact(
         {
@@ -56,12 +58,12 @@ def params(spec):
     )
 
 
-def config_of(spec):
+def config_of(spec: ExperimentSpec) -> dict[str, Any]:
     """Return the resolved config as plain data with the keys a user writes."""
     return spec.config.model_dump(mode="json", by_alias=True)
 
 
-def versions(spec):
+def versions(spec: ExperimentSpec) -> dict[str, Any]:
     """Return the content of versions.json; packages are looked up without importing them."""
     return {
         "time": now(),
@@ -75,14 +77,14 @@ def versions(spec):
     }
 
 
-def _version(name):
+def _version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _git():
+def _git() -> dict[str, Any] | None:
     """Return ``{"commit", "dirty"}`` of the repository around the working directory, None outside of one."""
     commit = _git_output("rev-parse", "HEAD")
     if not commit:
@@ -92,7 +94,7 @@ def _git():
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 
 
-def _git_output(*arguments):
+def _git_output(*arguments: str) -> str | None:
     environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=3, env=environ, check=False)

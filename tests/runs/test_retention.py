@@ -7,7 +7,7 @@ import pytest
 from checkpoint_maker import save
 
 from drl_cli.errors import CheckpointError
-from drl_cli.runs import retention
+from drl_cli.runs import retention, run_folder
 
 
 def scored(folder, **scores):
@@ -184,12 +184,12 @@ def test_leftovers_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):
     (tmp_path / f".tmp-status.json-{child.pid}-00c0ffee").write_bytes(b"half")
     (tmp_path / f".tmp-000010-{os.getppid()}-00c0ffee").mkdir()
     (tmp_path / ".tmp-mine").mkdir()
-    assert len(retention.remove_leftovers(tmp_path)) == 2
+    assert len(run_folder.remove_leftovers(tmp_path)) == 2
     assert sorted(os.listdir(tmp_path)) == sorted([".tmp-mine", f".tmp-000010-{os.getppid()}-00c0ffee"])
 
 
 def test_leftover_of_an_interrupted_replacement_is_put_back(tmp_path):
     path = save(tmp_path, 10)
     path.rename(tmp_path / f".old-000010-{os.getpid()}-00c0ffee")
-    retention.remove_leftovers(tmp_path)
+    run_folder.remove_leftovers(tmp_path)
     assert retention.newest_valid(tmp_path)[0].number == 10

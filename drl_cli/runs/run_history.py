@@ -1,0 +1,161 @@
+"""What is known of a run: before it starts (``Situation``), and from its results so far (``History``).
+
+User: ``runs.diagnosis``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from drl_cli.config.sections.offline import reads_only
+from drl_cli.envs import make
+
+if TYPE_CHECKING:
+    from drl_cli.config.sections.common import CommonKeys
+
+FALLEN = 8  # evaluations that are kept
+NEWEST = 20  # results whose rewards say whether training still rises
+STILL_RISING = 0.05  # of the spread of rewards so far
+
+
+class Situation(NamedTuple):
+    """What is known of a run before it starts.
+
+    gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; target: the reward that
+    is wanted, or None; threshold: that at which the registry calls the environment solved, or None; choices: ln of the number
+    of choices of Discrete actions, None for Box; dims: numbers of an action; scaled: rewards are learnt from in other units
+    than they are reported in; reads: all is read from files, no environment is stepped; fresh: every episode has a new
+    environment.
+    """
+
+    gamma: float = 0.99
+    streams: int = 1
+    limit: int | None = None
+    target: float | None = None
+    threshold: float | None = None
+    choices: float | None = None
+    dims: int = 1
+    scaled: bool = False
+    reads: bool = False
+    fresh: bool = False
+
+
+def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: float | None = None) -> Situation:
+    """Return the Situation of a run; ``env_facts``: those of its spec, ``goal``: the reward at which it stops, or None."""
+    choices, dims = _choices((env_facts.get("spaces") or {}).get("action") or {})
+    limits = [config.horizon, _registered(make.time_limit, env)]
+    threshold = _registered(make.reward_threshold, env)
+    return Situation(
+        gamma=config.gamma,
+        streams=max(1, config.num_workers) * config.num_envs_per_worker,
+        limit=min((limit for limit in limits if limit), default=None),
+        target=goal if goal is not None else threshold,
+        threshold=threshold,
+        choices=choices,
+        dims=dims,
+        reads=reads_only(config),
+        fresh=config.fresh_envs,
+        scaled=bool(config.reward_scaling or config.clip_rewards),
+    )
+
+
+def _registered(look_up: Callable[[str], Any], env_id: str) -> Any:
+    try:
+        return look_up(env_id)
+    except Exception:  # an id that the registry of this process does not know raises one of gymnasium's many
+        return None
+
+
+def _choices(action: Mapping[str, Any]) -> tuple[float | None, int]:
+    """Return (ln of the choices, None for Box; numbers of an action)."""
+    kind = action.get("kind")
+    if kind == "Discrete":
+        return math.log(max(2, action["n"])), 1
+    if kind == "MultiDiscrete":
+        return sum(math.log(max(2, n)) for n in action.get("nvec", [2])), len(action.get("nvec", [2]))
+    if kind == "MultiBinary":
+        return action["n"] * math.log(2), action["n"]
+    return None, math.prod(action.get("shape") or [1])
+
+
+class ScoredEvaluation(NamedTuple):
+    """One evaluation: its iteration, the mean, lowest and highest reward, env steps then, and the training reward then."""
+
+    iteration: int
+    mean: float
+    lowest: float | None
+    highest: float | None
+    steps: int
+    trained: float | None
+
+    @property
+    def score(self) -> float | None:
+        """The reward of every episode where all had the same, else None."""
+        return self.lowest if self.lowest == self.highest else None
+
+
+class History:
+    """What the results of a run have shown so far."""
+
+    def __init__(self) -> None:
+        self.rewards: deque[float] = deque(maxlen=NEWEST)  # episode_reward_mean of the newest results
+        self.lowest, self.highest = math.inf, -math.inf  # of them all
+        self.returns_from, self.returns_to = math.inf, -math.inf  # returns of single training episodes
+        self.ended = (0, 0)  # (episodes, env steps) when an episode last ended
+        self.evaluations: deque[ScoredEvaluation] = deque(maxlen=FALLEN)
+        self.count = 0  # evaluations so far
+        self.first: ScoredEvaluation | None = None
+        self.best: ScoredEvaluation | None = None
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Take in one nested result."""
+        reward = result.get("episode_reward_mean")
+        if reward is not None:
+            self.rewards.append(reward)
+            self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
+        for name in ("episode_reward_max", "episode_reward_min"):
+            value = result.get(name)
+            if value is not None:
+                self.returns_from, self.returns_to = min(self.returns_from, value), max(self.returns_to, value)
+        episodes, steps = result.get("episodes_total") or 0, result.get("timesteps_total") or 0
+        if episodes != self.ended[0]:
+            self.ended = (episodes, steps)
+        self._add_evaluation(result.get("evaluation") or {}, steps, reward)
+
+    def _add_evaluation(self, found: Mapping[str, Any], steps: int, reward: float | None) -> None:
+        number, mean = found.get("training_iteration"), found.get("episode_reward_mean")
+        if number is None or mean is None or (self.evaluations and self.evaluations[-1].iteration == number):
+            return
+        range_ = found.get("episode_reward_min"), found.get("episode_reward_max")
+        one = ScoredEvaluation(number, mean, *range_, steps, reward)
+        self.evaluations.append(one)
+        self.count += 1
+        self.first = self.first or one
+        self.best = one if self.best is None or one.mean > self.best.mean else self.best
+
+    @property
+    def largest_return(self) -> float:
+        """The return of a training episode that is farthest from 0, without its sign."""
+        return max((abs(value) for value in (self.returns_from, self.returns_to) if math.isfinite(value)), default=0.0)
+
+    @property
+    def is_rising(self) -> bool:
+        """Whether training rewards have risen lately, by what is worth mentioning of their spread."""
+        if len(self.rewards) < NEWEST:
+            return True  # too early to say that they do not
+        half = NEWEST // 2
+        before, after = list(self.rewards)[:half], list(self.rewards)[half:]
+        return sum(after) / half - sum(before) / half > STILL_RISING * (self.highest - self.lowest)
+
+    def has_reached(self, target: float | None) -> bool:
+        """Whether the reward that is wanted was seen: such a run is neither stuck nor lost."""
+        return target is not None and max(self.highest, self.best.mean if self.best else -math.inf) >= target
+
+    def common_score(self, count: int) -> float | None:
+        """The reward of every episode of the newest ``count`` evaluations where all had the same, else None."""
+        newest = list(self.evaluations)[-count:]
+        scores = {one.score for one in newest}
+        return scores.pop() if len(newest) == count and len(scores) == 1 else None
