@@ -14,7 +14,7 @@ from drl_cli.cli import terminal
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.analysis.play import Episode
+    from drl_cli.analysis.play import PlayedEpisode
     from drl_cli.cli.terminal import Stdout
 
 SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
@@ -28,12 +28,12 @@ class EpisodeLines:
         """``output``: a terminal.Stdout."""
         self._line = terminal.say if on_stderr else output.line
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: PlayedEpisode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
         cut = f" (cut after {episode.length} steps)" if episode.is_cut or not episode.complete else ""
         self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
 
-    def end(self, complete: Sequence[Episode]) -> None:
+    def end(self, complete: Sequence[PlayedEpisode]) -> None:
         """Show the summary of the episodes that came to an end."""
         self._line(summary(_described(complete)))
         cut = [episode.length for episode in complete if episode.is_cut]
@@ -48,13 +48,13 @@ class EpisodeJson:
         """``output``: a terminal.Stdout; ``subject``: what plays; ``explore``: whether it explores."""
         self._line, self._subject, self._explore = output.line, subject, explore
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: PlayedEpisode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
         line = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
         line |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
         self._line(json.dumps(line, allow_nan=False))
 
-    def end(self, complete: Sequence[Episode]) -> None:
+    def end(self, complete: Sequence[PlayedEpisode]) -> None:
         """Show the summary of the episodes that came to an end."""
         subject = self._subject
         facts = {
@@ -67,7 +67,7 @@ class EpisodeJson:
         self._line(json.dumps({"summary": facts | (_described(complete) or NOTHING)}, allow_nan=False))
 
 
-def _described(episodes: Sequence[Episode]) -> dict[str, Any] | None:
+def _described(episodes: Sequence[PlayedEpisode]) -> dict[str, Any] | None:
     """Return the statistics of complete episodes (``analysis.reward_statistics.describe``), None where there are none."""
     from drl_cli.analysis import reward_statistics
 

@@ -10,21 +10,20 @@ import os
 import random
 import re
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.analysis.rollout_files import ProgressFile
 from drl_cli.cli import group, options, played, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import EnvError, InputError
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.analysis.play import Episode
-    from drl_cli.analysis.rollout_files import BatchFile, EpisodeFile
+    from drl_cli.analysis.play import PlayedEpisode
+    from drl_cli.analysis.rollout_files import BatchFile, EpisodeFile, ProgressFile
     from drl_cli.cli.played import EpisodeJson, EpisodeLines
     from drl_cli.cli.terminal import Session, Stdout
     from drl_cli.envs.video import Video
@@ -144,6 +143,7 @@ def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags
     options.import_modules(imports)
     from drl_cli.analysis import play
     from drl_cli.analysis.loaded_checkpoint import open_subject
+    from drl_cli.analysis.rollout_files import ProgressFile
 
     subject = open_subject(
         run_options.place(checkpoint),
@@ -223,7 +223,7 @@ def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
 
 
 def _play(
-    episodes: Generator[Episode, None, None],
+    episodes: Iterator[PlayedEpisode],
     writers: Sequence[BatchFile | EpisodeFile | ProgressFile],
     printer: EpisodeLines | EpisodeJson,
 ) -> None:
@@ -240,7 +240,8 @@ def _play(
         printer.end(complete)
         raise
     finally:
-        episodes.close()
+        if isinstance(episodes, Generator):
+            episodes.close()
         for writer in writers:
             writer.close()
     printer.end(complete)

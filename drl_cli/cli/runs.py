@@ -110,9 +110,8 @@ def runs(
     output = terminal.Stdout(session)
     if as_json:
         listed = [{**run_table.facts(run), **_trial(run)} for run in chosen[:limit]]
-        groups = [
-            run_table.search_facts(one) for one in search_folders.folded(chosen[:limit]) if hasattr(one, "trials")
-        ]
+        folded = search_folders.folded(chosen[:limit])
+        groups = [run_table.search_facts(one) for one in folded if isinstance(one, search_folders.ListedSearch)]
         total = sum(run.size for run in chosen[:limit])
         output.json_line({"runs": listed, "searches": groups, "size": total, "left_out": left_out})
         return
