@@ -196,7 +196,7 @@ def options_part():
 def _treated(old):
     if old.fits is None:
         return "Refused: "
-    if old.said:
+    if old.is_answered:
         return f"Accepted with {' or '.join(old.fits)}: "
     return "Accepted: " if old.takes is None else f"Refused, but for {' or '.join(repr(value) for value in old.fits)}: "
 

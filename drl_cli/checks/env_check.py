@@ -1,39 +1,48 @@
-"""Whether an environment keeps its word: ``drl env check ID``.
+"""Whether an environment follows gymnasium's interface and is reproducible: ``drl env check ID``.
 
-``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which tells stage and finding
-line by line), so that a crash or a hang is a finding too. What is looked at: seeds and processes, spaces, numbers that are
-not finite, how episodes end, reset, and how fast it is.
+``check`` plays it in a process of its own (this file as ``python -m drl_cli.checks.env_check``, which writes stages and
+findings line by line), so that a crash or a hang is a finding too. Checked are seeds and processes, spaces, non-finite
+numbers, how episodes end, reset, and speed.
 
-Sources: gymnasium's interface (Env.reset, Env.step) and its ``utils.env_checker``, which looks at two steps; Pardo et al.
-2018 (arXiv:1712.00378) for what a time limit told as an end costs.
+Sources: gymnasium's interface (Env.reset, Env.step) and its ``utils.env_checker``, which checks two steps; Pardo et al.
+2018 (arXiv:1712.00378) for the cost of reporting a time limit as termination.
 """
+
+from __future__ import annotations
 
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks import random_episodes
 from drl_cli.checks.env_probe import looked_at, shortened
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
-from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.carry_over import first_difference, hashes
 from drl_cli.envs.env_smoke_test import try_out
 from drl_cli.errors import DrlError, failure
+
+if TYPE_CHECKING:
+    import gymnasium
 
 TRACED = 300  # steps that are compared
 SILENCE_S = 60.0  # for any stage to say something
 OTHER = "drl_cli.checks.env_trace"
 
 
-def check(env_id, question, said=lambda stage: None):
+def check(
+    env_id: str, question: Mapping[str, Any], progress: Callable[[str], object] = lambda stage: None
+) -> dict[str, Any]:
     """Return the report of an environment that ``envs.resolve`` knows: {"id", "findings", …}, see ``drl env check``.
 
-    ``question``: dict(env_config, imports, seed, episodes, seconds). ``said(text)`` is called as stages begin.
+    ``question``: dict(env_config, imports, seed, episodes, seconds). ``progress(text)`` is called as stages begin.
     """
     report = {"id": env_id, "findings": [], "random_policy": None, "spaces": None, "fits": []}
     stage = "starting"
-    with Asked("drl_cli.checks.env_check", {**question, "id": env_id}) as asked:
+    with SubprocessProbe("drl_cli.checks.env_check", {**question, "id": env_id}) as asked:
         while True:
             answer, problem = asked.next(SILENCE_S + question["seconds"])
             if answer is None:
@@ -43,7 +52,7 @@ def check(env_id, question, said=lambda stage: None):
                 return report
             if "stage" in answer:
                 stage = answer["stage"]
-                said(stage)
+                progress(stage)
             elif "finding" in answer:
                 report["findings"].append(Finding(*answer["finding"]))
             elif "done" in answer:
@@ -53,13 +62,13 @@ def check(env_id, question, said=lambda stage: None):
 
 
 class _Check:
-    """The stages; each tells its findings by ``tell(dict)``."""
+    """The stages; each sends its findings with ``send(dict)``."""
 
-    def __init__(self, question, tell):
-        self._asked, self._tell = question, tell
+    def __init__(self, question: Mapping[str, Any], send: Callable[[Mapping[str, Any]], object]) -> None:
+        self._asked, self._send = question, send
         self._id, self._env_config = question["id"], question["env_config"]
 
-    def run(self):
+    def run(self) -> None:
         """Go through all stages; what breaks one of them is a finding, and the last one where nothing can follow it."""
         for stage, method in (
             ("making it", self._interface),
@@ -67,7 +76,7 @@ class _Check:
             ("playing them in another process", self._repeats_elsewhere),
             ("playing at random", self._plays),
         ):
-            self._tell({"stage": stage})
+            self._send({"stage": stage})
             try:
                 if method() is False:
                     break
@@ -77,15 +86,15 @@ class _Check:
             except (Exception, SystemExit) as error:  # the environment's own
                 self._find(stage, FAIL, f"it raised {failure(error)}")
                 break
-        self._tell({"done": True})
+        self._send({"done": True})
 
-    def _find(self, what, state, text):
-        self._tell({"finding": Finding(what, state, text)})
+    def _find(self, what: str, state: str, text: str) -> None:
+        self._send({"finding": Finding(what, state, text)})
 
-    def _new(self):
+    def _new(self) -> gymnasium.Env:
         return make.make_raw(self._id, self._env_config)
 
-    def _interface(self):
+    def _interface(self) -> bool:
         env = make.make(self._id, self._env_config)
         try:
             try_out(env, self._id, make.describe(env).get("mask"))
@@ -95,65 +104,67 @@ class _Check:
         if "error" in seen:
             self._find("interface", FAIL, shortened(seen["error"]))
             return False
-        self._tell({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
-        self._find("interface", OK, "reset and step answer as gymnasium wants it")
-        told = (
+        self._send({"spaces": seen["spaces"], "text": seen["text"], "fits": seen["fits"]})
+        self._find("interface", OK, "reset and step follow gymnasium's interface")
+        fits = (
             ", ".join(seen["fits"]) or "none; make the actions one Box with finite bounds or one Discrete in a wrapper"
         )
-        self._find("algorithms", OK if seen["fits"] else FAIL, told)
+        self._find("algorithms", OK if seen["fits"] else FAIL, fits)
         return True
 
-    def _repeats(self):
+    def _repeats(self) -> None:
         seed = self._asked["seed"]
         first, again = self._new(), self._new()
         self._before = hashes(first, seed, TRACED)
         place = first_difference(self._before, hashes(again, seed, TRACED))
         if place is not None:
-            text = f"two new ones with seed {seed} and equal actions differ {place}: reset must seed all that is random"
+            text = (
+                f"two new instances with seed {seed} and equal actions differ {place}: reset must seed all randomness"
+            )
             self._find("same seed", FAIL, text)
         else:
-            self._find("same seed", OK, f"two new ones do the same for {TRACED} steps")
+            self._find("same seed", OK, f"two new instances agree for {TRACED} steps")
         starts = {hashes(self._new(), seed + i, 0)[0] for i in range(5)}
         if len(starts) == 1:
             later = {hashes(self._new(), seed + i, 50)[-1] for i in range(3)}
-            text = "every episode begins alike, whatever the seed"
+            text = "every episode starts the same, whatever the seed"
             self._find("other seeds", NOTE, text if len(later) > 1 else f"{text}, and equal actions give equal steps")
         else:
-            self._find("other seeds", OK, f"5 seeds give {len(starts)} beginnings")
+            self._find("other seeds", OK, f"5 seeds give {len(starts)} initial states")
         first.close()
         again.close()
         self._carries_over(place is None)
 
-    def _carries_over(self, repeats):
+    def _carries_over(self, repeats: bool) -> None:
         """Whether a reset with a seed forgets all that was before; ``repeats``: whether new ones do the same."""
         found = carry_over.tried(self._new, self._asked["seed"])
         if found.is_nothing:
-            text = "a reset with a seed forgets all that was before: a run that is resumed goes on bit for bit"
+            text = "a seeded reset clears all earlier state: a resumed run continues bit for bit"
             self._find("used again", OK, text)
         elif found.differs is None:
-            text = f"a reset with a seed keeps {found}, as counters and curricula do; a resumed run begins them anew"
+            text = f"a seeded reset keeps {found}, as counters and curricula do; a resumed run starts them from scratch"
             self._find("used again", NOTE, text)
         elif repeats:
             cost = random_episodes.duration(found.make_s)
-            text = f"{found}: reset with a seed keeps something, so a resumed run does not go on bit for bit"
-            self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, for {cost} an episode")
+            text = f"{found}: a seeded reset keeps some state, so a resumed run does not continue bit for bit"
+            self._find("used again", NOTE, f"{text}. With fresh_envs: true it does, at {cost} per episode")
 
-    def _repeats_elsewhere(self):
+    def _repeats_elsewhere(self) -> None:
         question = {name: self._asked[name] for name in ("id", "env_config", "imports", "seed")}
-        with Asked(OTHER, {**question, "steps": TRACED}) as other:
+        with SubprocessProbe(OTHER, {**question, "steps": TRACED}) as other:
             answer, problem = other.next(SILENCE_S)
         if answer is None:
             text = "it did not answer" if problem == SILENT else other.end()
-            self._find("another process", FAIL, f"there it cannot be played: {text}")
+            self._find("another process", FAIL, f"it cannot be played there: {text}")
             return
         place = first_difference(self._before, answer["hashes"])
-        text = f"with seed {self._asked['seed']} and equal actions it differs {place}: something depends on hashes of text, "
+        text = f"with seed {self._asked['seed']} and equal actions it differs {place}: something depends on string hashes, "
         if place is not None:
             self._find("another process", FAIL, text + "the clock, or a generator that reset does not seed")
         else:
-            self._find("another process", OK, f"there it does the same for {TRACED} steps")
+            self._find("another process", OK, f"it does the same there for {TRACED} steps")
 
-    def _plays(self):
+    def _plays(self) -> None:
         asked = self._asked
         env = self._new()
         began = time.perf_counter()
@@ -165,18 +176,18 @@ class _Check:
             env.close()
         limit = make.time_limit(self._id)
         for finding in random_episodes.judged(played, limit, env.observation_space):
-            self._tell({"finding": finding})
-        self._tell({"random_policy": played.score(making)})
+            self._send({"finding": finding})
+        self._send({"random_policy": played.score(making)})
         self._find("speed", *random_episodes.speed(played, making))
 
 
-def main():
+def main() -> None:
     """Check what stdin asks for."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:
         make.import_module(module)
     make.resolve(asked["id"], trusted=True)
-    _Check(asked, lambda told: print(json.dumps(told), flush=True)).run()
+    _Check(asked, lambda line: print(json.dumps(line), flush=True)).run()
 
 
 if __name__ == "__main__":

@@ -1,33 +1,38 @@
-"""One environment after the other made and described, in a process of its own: ``python -m drl_cli.checks.env_probe``.
+"""Makes and describes environments one by one, in a process of its own: ``python -m drl_cli.checks.env_probe``.
 
 Started by ``checks.env_catalogue``, so that an environment that crashes or hangs takes only this process with it. Reads from
-stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line an id:
+stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line per id:
 {"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}.
 """
+
+from __future__ import annotations
 
 import contextlib
 import io
 import json
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.envs import make, preprocessors
+from drl_cli.envs.env_spec import EnvSpec
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError
 
 
-def looked_at(env_id, env_config=None):
+def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what is known of one environment, as above."""
     try:
         if ":" not in env_id:
             make.resolve(env_id)  # registers it where it is a game
         # As most algorithms see it by default: the sections of images are the same for all that have one.
-        plan = preprocessors.plan(DQNConfig(env_config=env_config or {}), env_id)
+        plan = preprocessors.plan(DQNConfig(env_config=dict(env_config or {})), env_id)
         with contextlib.redirect_stdout(io.StringIO()):
-            env = make.make(env_id, env_config or {}, preprocessing=plan)
-            spaces = make.describe(env) | {"frames": preprocessors.frames_of(plan)}
+            env = make.make(env_id, dict(env_config or {}), preprocessing=plan)
+            spaces: EnvSpec = {**make.describe(env), "frames": preprocessors.frames_of(plan)}
             raw = {"obs": str(env.unwrapped.observation_space), "action": str(env.unwrapped.action_space)}
             env.close()
     except DrlError as error:
@@ -44,14 +49,14 @@ def looked_at(env_id, env_config=None):
     }
 
 
-def shortened(text):
+def shortened(text: str) -> str:
     """Return an error's text without the file that raised it; a module that is missing is named alone."""
     text = re.sub(r" \([^()]*:\d+, in [^()]*\)\.?$", "", text)
     missing = re.search(r"No module named '([\w.]+)'", text)
     return f"needs a package that is not installed: pip install {missing[1].split('.')[0]}" if missing else text
 
 
-def main():
+def main() -> None:
     """Answer the question on stdin."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:

@@ -4,6 +4,8 @@ Started by ``checks.env_check``, whose own hashes of these steps must be the sam
 "env_config", "imports", "seed", "steps"}; writes one JSON line {"hashes": [...]}.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 
@@ -11,7 +13,7 @@ from drl_cli.envs import make
 from drl_cli.envs.carry_over import hashes
 
 
-def main():
+def main() -> None:
     """Answer the question on stdin."""
     asked = json.load(sys.stdin)
     for module in asked["imports"]:

@@ -1,12 +1,15 @@
-"""What a check found: one line each, with how to fix it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
+"""A finding of a check, with the command that fixes it. Used by ``drl doctor``, ``drl env check`` and ``--plan``."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
 
 
 class Finding(NamedTuple):
-    """``what`` was looked at, its ``state`` (ok, note, warn, fail), what is to be said, and the command that fixes it."""
+    """What was checked, its state (ok, note, warn, fail), the message, and the command that fixes it."""
 
     what: str
     state: str
@@ -14,6 +17,6 @@ class Finding(NamedTuple):
     mend: str | None = None
 
 
-def failed(findings):
+def failed(findings: Sequence[Finding]) -> bool:
     """Whether any of ``findings`` failed."""
     return any(one.state == FAIL for one in findings)

@@ -1,20 +1,23 @@
-"""Processes and folders of Ray that nobody uses any more. Used by ``drl doctor``; ends and removes nothing itself.
+"""Leftover processes and folders of Ray. Used by ``drl doctor``; ends and removes nothing itself.
 
 A run's own Ray dies with its run. What is left after a ``kill -9`` has lost its parent, as has a cluster that was started on
-purpose with ``ray start``, which is told as well.
+purpose with ``ray start``, which is reported as well.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from drl_cli.checks.findings import NOTE, OK, WARN, Finding
 
 DAEMONS = ("raylet", "gcs_server")
 MANY_BYTES = 2**30
-MOST_FILES = 20_000  # that are looked at to tell the size of old sessions
+MOST_FILES = 20_000  # that are counted for the size of old sessions
 
 
-def processes(proc=Path("/proc"), own=None):
+def processes(proc: Path = Path("/proc"), own: int | None = None) -> Finding:
     """Return a Finding about daemons of Ray of this user."""
     mine = os.getuid() if own is None else own
     orphans, living = [], []
@@ -32,14 +35,14 @@ def processes(proc=Path("/proc"), own=None):
             (orphans if parent == 1 else living).append(int(folder.name))
     if orphans:
         pids = " ".join(map(str, sorted(orphans)))
-        text = f"{len(orphans)} Ray daemons without the program that started them (processes {pids}). A cluster started with "
-        text += "ray start looks the same: end them only if you started none"
+        text = f"{len(orphans)} Ray daemons whose program is gone (processes {pids}). A cluster started with "
+        text += "ray start looks the same: end them only if you did not start one"
         return Finding("Ray's processes", WARN, text, f"kill {pids}")
-    told = f"{len(living)} running, of runs that go on" if living else "none left over"
-    return Finding("Ray's processes", OK, told)
+    text = f"{len(living)} running, of active runs" if living else "none left over"
+    return Finding("Ray's processes", OK, text)
 
 
-def sessions(tops=None):
+def sessions(tops: Sequence[Path] | None = None) -> Finding:
     """Return a Finding about the folders of Ray's sessions; ``tops``: where they are, by default ours and Ray's own."""
     tops = tops or [Path(f"/tmp/drl-{os.getuid()}"), Path("/tmp/ray")]
     found = []
@@ -50,14 +53,14 @@ def sessions(tops=None):
             continue
     size, is_whole = _size(found)
     where = " and ".join(map(str, tops))
-    told = f"{len(found)} sessions in {where}, {'' if is_whole else 'more than '}{size / 2**20:,.0f} MB"
+    text = f"{len(found)} sessions in {where}, {'' if is_whole else 'more than '}{size / 2**20:,.0f} MB"
     if size >= MANY_BYTES:
         mend = "rm -r " + " ".join(f"{top}/*" for top in tops if top.is_dir())
-        return Finding("Ray's folders", NOTE, f"{told}; while no Ray runs they can go", mend)
-    return Finding("Ray's folders", OK, told)
+        return Finding("Ray's folders", NOTE, f"{text}; they can be removed while no Ray is running", mend)
+    return Finding("Ray's folders", OK, text)
 
 
-def _size(folders):
+def _size(folders: Sequence[Path]) -> tuple[int, bool]:
     """Return (bytes, whether all files were counted)."""
     total = seen = 0
     for folder in folders:

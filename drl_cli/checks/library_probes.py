@@ -1,16 +1,18 @@
-"""Heavy libraries tried out, each in a process of its own with a limit of time. Used by ``drl doctor``.
+"""Tries heavy libraries, each in a process of its own with a time limit. Used by ``drl doctor``.
 
-What a library says when it breaks is told with the most likely cure; one that kills its process or hangs hurts nobody else.
+The error of a library is reported with the most likely fix; one that crashes its process or hangs affects no other probe.
 """
 
+from __future__ import annotations
+
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
-from drl_cli.checks.subprocess_probe import SILENT, Asked
+from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 
 
-class Trial(NamedTuple):
+class LibraryProbe(NamedTuple):
     """``code`` prints one JSON line {"text": what works}; ``needs``: what runs without it; ``cure``: the command to try."""
 
     name: str
@@ -78,25 +80,27 @@ if lz4.block.decompress(lz4.block.compress(b"ab" * 50)) != b"ab" * 50 or yaml.sa
 print(json.dumps({"text": "lz4, pydantic, tensorboardX, PyYAML and rich can be used"}))
 """
 
-TRIALS = (
-    Trial("TensorFlow", _TENSORFLOW, "pip install --force-reinstall 'tensorflow>=2.16,<2.22'"),
-    Trial("Ray", _RAY, "pip install --force-reinstall 'ray[rllib]>=2.59.1,<2.61'"),
-    Trial("gymnasium", _ENVIRONMENTS, "pip install --force-reinstall 'gymnasium>=1.2,<2'", limit_s=60.0),
-    Trial("Box2D", _BOX2D, "pip uninstall -y box2d-py; pip install --force-reinstall 'box2d>=2.3.10'", limit_s=60.0),
-    Trial("files", _FILES, "pip install lz4 pydantic tensorboardX PyYAML rich", limit_s=60.0),
-    Trial("ffmpeg", _FFMPEG, "pip install --force-reinstall imageio-ffmpeg", is_needed=False, limit_s=60.0),
+PROBES = (
+    LibraryProbe("TensorFlow", _TENSORFLOW, "pip install --force-reinstall 'tensorflow>=2.16,<2.22'"),
+    LibraryProbe("Ray", _RAY, "pip install --force-reinstall 'ray[rllib]>=2.59.1,<2.61'"),
+    LibraryProbe("gymnasium", _ENVIRONMENTS, "pip install --force-reinstall 'gymnasium>=1.2,<2'", limit_s=60.0),
+    LibraryProbe(
+        "Box2D", _BOX2D, "pip uninstall -y box2d-py; pip install --force-reinstall 'box2d>=2.3.10'", limit_s=60.0
+    ),
+    LibraryProbe("files", _FILES, "pip install lz4 pydantic tensorboardX PyYAML rich", limit_s=60.0),
+    LibraryProbe("ffmpeg", _FFMPEG, "pip install --force-reinstall imageio-ffmpeg", is_needed=False, limit_s=60.0),
 )
 _MISSING = re.compile(r"No module named '([\w.]+)'")
 
 
-def attempt(trial):
-    """Return (Finding, answer or None) of one Trial."""
+def attempt(trial: LibraryProbe) -> tuple[Finding, dict[str, Any] | None]:
+    """Return (Finding, answer or None) of one LibraryProbe."""
     state = FAIL if trial.is_needed else NOTE
-    # Warnings of a library are none of a doctor's business; what it raises is the last line it prints.
-    with Asked(trial.code, environ={"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}) as asked:
+    # Warnings of a library are not findings; what it raises is the last line it prints.
+    with SubprocessProbe(trial.code, environ={"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}) as asked:
         answer, problem = asked.next(trial.limit_s)
         if answer is None:
-            hung = f"cannot be used: nothing within {trial.limit_s:.0f} s"
+            hung = f"cannot be used: no answer within {trial.limit_s:.0f} s"
             text = hung if problem == SILENT else f"cannot be used: {asked.end()}"
             missing = _MISSING.search(text)
             if missing:

@@ -1,13 +1,16 @@
-"""What the machine gives a run: processors, memory, shared memory, files, threads, disks. Used by ``drl doctor``.
+"""The resources of this machine: processors, memory, shared memory, files, threads, disks. Used by ``drl doctor``.
 
-Each probe returns Findings; thresholds are what a run with two workers needs, with room.
+Each probe returns Findings; the thresholds are what a run with two workers needs, with a margin.
 """
+
+from __future__ import annotations
 
 import os
 import platform
 import secrets
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from drl_cli.checks import package_versions
@@ -24,7 +27,7 @@ LEAST_PROCESSES = 1000  # with the threads of Ray's daemons
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def python():
+def python() -> list[Finding]:
     """The interpreter."""
     window = package_versions.python_window()
     version = platform.python_version()
@@ -34,18 +37,20 @@ def python():
         return [Finding("Python", FAIL, f"{text}; drl and TensorFlow are for {window}", mend)]
     found = [Finding("Python", OK, text)]
     if platform.system() != "Linux":
-        found.append(Finding("system", WARN, f"drl is made for and tested on Linux, this is {platform.system()}"))
+        found.append(Finding("system", WARN, f"drl is developed and tested on Linux; this is {platform.system()}"))
     return found
 
 
-def processors():
+def processors() -> list[Finding]:
     """Cores, and what of them the container may use."""
     cores, quota = machine.cores(), machine.cpu_quota()
     text = f"{cores} core{'s' if cores > 1 else ''}"
     if quota is not None and quota < cores:
         mend = f"drl train … -s num_workers={max(0, round(quota) - 1)}"
-        told = f"{text} can be seen, the container may use the time of {quota:g}: more processes than that take turns"
-        return [Finding("CPU", WARN, told, mend)]
+        visible = (
+            f"{text} are visible, but the container's CPU quota is {quota:g}: more processes than that only take turns"
+        )
+        return [Finding("CPU", WARN, visible, mend)]
     if cores < 2:
         return [
             Finding(
@@ -55,10 +60,10 @@ def processors():
     return [Finding("CPU", OK, text)]
 
 
-def memory():
+def memory() -> list[Finding]:
     """Memory that is free, within the container's limit."""
     total, free, limit = machine.memory_total(), machine.memory_free(), machine.memory_limit()
-    if free is None:
+    if free is None or total is None:
         return [Finding("memory", NOTE, "cannot be read here")]
     text = f"{_size(free)} free of {_size(total)}{', a limit of the container' if limit == total else ''}"
     if free < LEAST_MEMORY:
@@ -72,13 +77,13 @@ def memory():
     return [Finding("memory", OK, text)]
 
 
-def shared_memory():
+def shared_memory() -> list[Finding]:
     """/dev/shm, in which Ray keeps what processes hand one another."""
     total, free = machine.shared_memory()
-    if total is None:
+    if total is None or free is None:
         return [
             Finding(
-                "/dev/shm", WARN, "is not there: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"
+                "/dev/shm", WARN, "is missing: Ray will use files on disk", "mount -t tmpfs -o size=2G tmpfs /dev/shm"
             )
         ]
     text = f"{_size(free)} free of {_size(total)}"
@@ -88,7 +93,7 @@ def shared_memory():
     return [Finding("/dev/shm", OK, text)]
 
 
-def limits():
+def limits() -> list[Finding]:
     """Open files and processes."""
     soft, hard = machine.open_files()
     found = []
@@ -107,17 +112,17 @@ def limits():
     return found
 
 
-def threads(environ=os.environ):
+def threads(environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """Threads of BLAS in every process."""
     odd = {name: environ.get(name) for name in THREADS if environ.get(name) not in (None, DEFAULTS[name])}
     if not odd:
         return [Finding("BLAS", OK, "one thread in each process, set by drl")]
-    told = ", ".join(f"{name}={value}" for name, value in odd.items())
-    text = f"{told}: every worker starts so many threads, which get in each other's way for small nets"
+    settings = ", ".join(f"{name}={value}" for name, value in odd.items())
+    text = f"{settings}: every worker starts that many threads, which slow one another down for small nets"
     return [Finding("BLAS", WARN, text, f"unset {' '.join(odd)}")]
 
 
-def results(folder):
+def results(folder: Path) -> list[Finding]:
     """The folder of results: that it can be written, and that there is room."""
     home = Path(os.path.expanduser("~"))
     found = [_writable("home", home)] if not os.access(home, os.W_OK) else []
@@ -133,7 +138,7 @@ def results(folder):
     return found
 
 
-def temporary():
+def temporary() -> list[Finding]:
     """The folders of temporary files: the system's, and /tmp, where Ray keeps its sockets and logs."""
     found = []
     for folder in dict.fromkeys(["/tmp", tempfile.gettempdir()]):
@@ -144,7 +149,7 @@ def temporary():
     return found
 
 
-def _writable(what, folder, meant=None):
+def _writable(what: str, folder: Path, meant: Path | None = None) -> Finding:
     """Try to make a file in ``folder``."""
     shown = meant or folder
     path = folder / f".drl-doctor-{secrets.token_hex(4)}"
@@ -159,5 +164,5 @@ def _writable(what, folder, meant=None):
     return Finding(what, OK, f"{shown} can be written")
 
 
-def _size(count):
+def _size(count: int) -> str:
     return f"{count / GB:,.1f} GB" if count >= GB / 2 else f"{count / 2**20:,.0f} MB"

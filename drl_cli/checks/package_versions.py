@@ -1,8 +1,10 @@
-"""The packages that the program needs, the versions it was made for, and what is installed. Used by ``drl doctor``.
+"""The packages that drl needs, the versions it supports, and those that are installed. Used by ``drl doctor``.
 
-The windows are those of the program's own metadata, or of ``setup.cfg`` in a checkout; they are compared by hand, since the
-package that does it may be what is missing.
+The version ranges are those of drl's own metadata, or of ``setup.cfg`` in a checkout. ``packaging``, which compares them, is
+imported where it is used: it may be what is missing.
 """
+
+from __future__ import annotations
 
 import configparser
 import importlib.metadata
@@ -13,14 +15,13 @@ import drl_cli
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 
 _NEED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(.*)$")
-_CLAUSE = re.compile(r"^(>=|<=|==|!=|<|>)\s*([\w.]+)$")
 OPTIONAL = {
     "ale-py": ("Atari games", "pip install 'drl-cli[atari]'"),
     "mujoco": ("MuJoCo's environments", "pip install 'drl-cli[mujoco]'"),
 }
 
 
-def needed():
+def needed() -> dict[str, str]:
     """Return {package: specifier text} of what the program needs, without extras."""
     lines = _from_setup() or _from_metadata()
     found = {}
@@ -31,18 +32,18 @@ def needed():
     return found
 
 
-def python_window():
+def python_window() -> str:
     """Return the specifier text of Python's versions."""
     parser = _setup()
     if parser is not None:
         return parser.get("options", "python_requires", fallback="")
     try:
-        return importlib.metadata.metadata("drl-cli").get("Requires-Python", "")
+        return importlib.metadata.metadata("drl-cli")["Requires-Python"] or ""
     except importlib.metadata.PackageNotFoundError:
         return ""
 
 
-def _setup():
+def _setup() -> configparser.ConfigParser | None:
     path = Path(drl_cli.__file__).resolve().parent.parent / "setup.cfg"
     parser = configparser.ConfigParser(interpolation=None)
     try:
@@ -51,19 +52,19 @@ def _setup():
         return None
 
 
-def _from_setup():
+def _from_setup() -> list[str]:
     parser = _setup()
     return [] if parser is None else parser.get("options", "install_requires", fallback="").split("\n")
 
 
-def _from_metadata():
+def _from_metadata() -> list[str]:
     try:
         return importlib.metadata.requires("drl-cli") or []
     except importlib.metadata.PackageNotFoundError:
         return []
 
 
-def installed(package):
+def installed(package: str) -> str | None:
     """Return the version of ``package`` that is installed, or None."""
     try:
         return importlib.metadata.version(package)
@@ -71,33 +72,20 @@ def installed(package):
         return None
 
 
-def fits(version, specifier):
-    """Whether ``version`` is within ``specifier`` (``>=2.16,<2.22``); clauses that are not understood are taken as met."""
-    for clause in filter(None, (part.strip() for part in specifier.split(","))):
-        match = _CLAUSE.match(clause)
-        if not match:
-            continue
-        size = max(version.count("."), match[2].count(".")) + 1
-        mine, theirs = _numbers(version, size), _numbers(match[2], size)
-        met = {
-            ">=": mine >= theirs,
-            "<=": mine <= theirs,
-            "==": mine == theirs,
-            "!=": mine != theirs,
-            "<": mine < theirs,
-            ">": mine > theirs,
-        }
-        if not met[match[1]]:
-            return False
-    return True
+def fits(version: str, specifier: str) -> bool:
+    """Whether ``version`` is within ``specifier`` (``>=2.16,<2.22``); True where that cannot be decided."""
+    try:
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+        from packaging.version import InvalidVersion
+    except ImportError:  # it comes with TensorFlow and Ray, which are reported missing by themselves
+        return True
+    try:
+        return SpecifierSet(specifier).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return True
 
 
-def _numbers(version, size):
-    parts = [int(found[0]) if (found := re.match(r"\d+", part)) else 0 for part in version.split(".")]
-    return (parts + [0] * size)[:size]
-
-
-def probe():
+def probe() -> list[Finding]:
     """Return the Findings about packages: those that are missing or outside of their window, and one for the rest."""
     found, good = [], []
     for package, specifier in needed().items():
@@ -117,5 +105,5 @@ def probe():
     return found
 
 
-def _extras(package):
+def _extras(package: str) -> str:
     return "[rllib]" if package == "ray" else ""

@@ -1,15 +1,22 @@
-"""A random policy's episodes of an environment, looked at step by step, and what they say about it.
+"""Episodes of a random policy, checked step by step, and the findings about them.
 
-Used by ``checks.env_check``; the environment is as its package made it.
+Used by ``checks.env_check``; the environment is used as its package made it, without wrappers.
 """
 
+from __future__ import annotations
+
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.envs.carry_over import action_for, stepped
+
+if TYPE_CHECKING:
+    import gymnasium
+
 
 SAME_LENGTH = 5  # episodes that terminate at one length before that looks like a time limit
 LEAST_LENGTH = 30  # shorter ones may well be of one length for another reason
@@ -25,15 +32,15 @@ class Played(NamedTuple):
     not finite, or None. ``resets_s``: seconds of each reset. ``longest``: steps of the longest episode, a cut one counted.
     """
 
-    episodes: list
+    episodes: list[tuple[float, int, str]]
     steps: int
     seconds: float
-    outside: tuple
+    outside: tuple[str | None, int]
     broken: str | None
-    resets_s: list
+    resets_s: list[float]
     longest: int
 
-    def score(self, making):
+    def score(self, making: float) -> dict[str, Any]:
         """Return the plain data of a report; ``making``: seconds to make an environment."""
         return {
             "rewards": [episode[0] for episode in self.episodes],
@@ -47,11 +54,11 @@ class Played(NamedTuple):
 class _Looking:
     """What is noted of observations and rewards."""
 
-    def __init__(self, space):
+    def __init__(self, space: gymnasium.Space) -> None:
         self._space = space
         self.first, self.count, self.broken = None, 0, None
 
-    def at(self, obs, reward, step):
+    def at(self, obs: Any, reward: Any, step: int) -> None:
         """Look at what a step, or a reset (step 0), returned."""
         if self.broken is None:
             self.broken = _not_finite(obs, reward, step)
@@ -61,7 +68,7 @@ class _Looking:
                 self.first = f"at step {step}: {_misfit(self._space, obs)}"
 
 
-def play(env, seed, episodes, seconds):
+def play(env: gymnasium.Env, seed: int, episodes: int, seconds: float) -> Played:
     """Play up to ``episodes`` with actions drawn from the action space, for ``seconds`` at most; returns Played."""
     looking, ended, resets = _Looking(env.observation_space), [], []
     began, stepping, steps, longest = time.perf_counter(), 0.0, 0, 0
@@ -88,28 +95,28 @@ def play(env, seed, episodes, seconds):
     return Played(ended, steps, stepping, (looking.first, looking.count), looking.broken, resets, longest)
 
 
-def judged(played, limit, space):
+def judged(played: Played, limit: int | None, space: gymnasium.Space) -> list[Finding]:
     """Return the Findings about numbers, spaces and ends; ``limit``: the registered time limit in steps, or None."""
     found = [_finite(played), _inside(played, space)]
     return [*found, *_ends(played, limit)]
 
 
-def _finite(played):
+def _finite(played: Played) -> Finding:
     if played.broken:
         return Finding("numbers", FAIL, played.broken)
     return Finding("numbers", OK, f"observations and rewards of {played.steps:,} steps are finite")
 
 
-def _inside(played, space):
+def _inside(played: Played, space: gymnasium.Space) -> Finding:
     first, count = played.outside
     if first is None:
         return Finding("spaces", OK, "every observation is in the observation space")
     share = 100.0 * count / max(1, played.steps + len(played.resets_s))
     text = f"{share:.2g} % of the observations are outside of {' '.join(str(space).split())[:80]}; the first {first}"
-    return Finding("spaces", WARN, f"{text}. drl reads them as they are")
+    return Finding("spaces", WARN, f"{text}. drl passes them on as they are")
 
 
-def _ends(played, limit):
+def _ends(played: Played, limit: int | None) -> list[Finding]:
     """Return what the ends of the episodes say."""
     ends = [episode[2] for episode in played.episodes]
     lengths = [episode[1] for episode in played.episodes]
@@ -119,14 +126,16 @@ def _ends(played, limit):
             text = f"{after}, and there is no time limit: set horizon, or episode_reward_mean stays unknown"
             return [Finding("ends", WARN, text)]
         return [Finding("ends", NOTE, f"{after}; the time limit is {limit:,} steps")]
-    told = ", ".join(f"{ends.count(how)} {how}" for how in ("terminated", "truncated", "both") if how in ends)
-    found = [Finding("ends", OK, f"of {len(ends)} episodes {told}; {min(lengths):,} to {max(lengths):,} steps")]
+    counts = ", ".join(f"{ends.count(how)} {how}" for how in ("terminated", "truncated", "both") if how in ends)
+    found = [Finding("ends", OK, f"of {len(ends)} episodes {counts}; {min(lengths):,} to {max(lengths):,} steps")]
     ended = [length for length, how in zip(lengths, ends, strict=True) if how == "terminated"]
     same = len(ended) >= SAME_LENGTH and len(set(ended)) == 1 and ended[0] >= LEAST_LENGTH
     if same and len(ended) == len(ends):
         text = f"all {len(ends)} episodes terminated after exactly {ended[0]} steps. If that is a time limit, return truncated"
         found.append(
-            Finding("truncation", WARN, f"{text} instead: told as an end, it teaches that the world stops there")
+            Finding(
+                "truncation", WARN, f"{text} instead: reported as termination, it keeps values from bootstrapping there"
+            )
         )
     late = [length for length in lengths if limit is not None and length > limit]
     if late:
@@ -134,18 +143,18 @@ def _ends(played, limit):
     return found
 
 
-def speed(played, making):
+def speed(played: Played, making: float) -> tuple[str, str]:
     """Return (state, text) about seconds: of steps, of resets, of making one."""
     rate = played.steps / played.seconds if played.seconds else 0.0
     reset = float(np.mean(played.resets_s))
-    text = f"{rate:,.0f} steps a second on one core, {duration(reset)} a reset, {duration(making)} to make one"
+    text = f"{rate:,.0f} steps/s on one core, {duration(reset)} per reset, {duration(making)} to make one"
     if making > SLOW_MAKING_S:
         text += (
             f": as long as {making * rate:,.0f} steps. A run makes one for each of its environments and uses it again; "
             "with fresh_envs: true it would make one for every episode"
         )
     if rate < SLOW:
-        return WARN, f"{text}. It sets the pace: one worker for every core, and few envs per worker"
+        return WARN, f"{text}. It is the bottleneck: use one worker per core and few environments per worker"
     return (NOTE if reset > SLOW_RESET_S or making > SLOW_MAKING_S else OK), text
 
 
@@ -154,7 +163,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds >= 0.1 else f"{1e3 * seconds:.2g} ms"
 
 
-def _not_finite(obs, reward, step):
+def _not_finite(obs: Any, reward: float, step: int) -> str | None:
     if not np.isfinite(np.asarray(reward, np.float64)).all():
         return f"the reward of step {step} is {reward!r:.40}"
     for name, part in _parts(obs):
@@ -164,7 +173,7 @@ def _not_finite(obs, reward, step):
     return None
 
 
-def _parts(obs, name=""):
+def _parts(obs: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
     if isinstance(obs, dict):
         for key, part in obs.items():
             yield from _parts(part, f"{name}[{key!r}]")
@@ -175,14 +184,13 @@ def _parts(obs, name=""):
         yield name, np.asarray(obs)
 
 
-def _misfit(space: Any, obs):
+def _misfit(space: Any, obs: Any) -> str:
     """Say why ``space`` does not contain ``obs``, as far as that is plain."""
-    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if isinstance(obs, np.ndarray) and type(space).__name__ == "Box":
-        if obs.shape != shape:
-            return f"its shape is {obs.shape}, not {shape}"
-        if not np.can_cast(obs.dtype, dtype):
-            return f"it is {obs.dtype}, not {dtype}"
+        if obs.shape != space.shape:
+            return f"its shape is {obs.shape}, not {space.shape}"
+        if not np.can_cast(obs.dtype, space.dtype):
+            return f"it is {obs.dtype}, not {space.dtype}"
         off = np.flatnonzero((obs < space.low) | (obs > space.high))
         if len(off):
             i = int(off[0])

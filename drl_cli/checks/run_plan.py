@@ -1,34 +1,44 @@
-"""What a run would be, before a step of it: processes, memory, disk, time, and whether it fits. User: ``drl train --plan``.
+"""The resources a run would take: processes, memory, disk, time, and whether they suffice. User: ``drl train --plan``.
 
-Sizes are ``runtime.footprint``'s; times come from a probe (``checks.run_probe``) of some seconds in one process, from which the
-time to a number of env steps is put together: what workers and learner do side by side or in turn, with no more at once than
-there are cores.
+Sizes come from ``runtime.footprint``, times from ``checks.run_time``. A search is planned by its largest trial, times the
+number in parallel, which follows from the CPUs (and GPUs) of a trial, as ``search.run_search`` starts Ray. The size of a
+running Ray cluster is not known here: it is taken to be that of this machine.
 """
 
+from __future__ import annotations
+
+import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
+from drl_cli.checks import run_time
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
-from drl_cli.checks.subprocess_probe import SILENT, Asked
 from drl_cli.config.sections.common import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.replay import intensity
+from drl_cli.config.sections.replay import BufferKeys
+from drl_cli.config.sections.resources import total
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime import assembly, footprint, machine
 from drl_cli.runtime.footprint import sized
 
-PROBE = "drl_cli.checks.run_probe"
-PROBE_S = 4.0  # that the learner is watched at work, behind its start
-PROBE_LIMIT_S = 150.0
-RAY_START_S = 6.0  # measured on two idle cores; TensorFlow is loaded meanwhile
+if TYPE_CHECKING:
+    from drl_cli.algorithms.row import Algorithm
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.experiments.search_spec import SearchSpec
+    from drl_cli.experiments.spec import ExperimentSpec
+    from drl_cli.policies.policy_spec import PolicySpec
+
 OBJECT_STORE = 256 * 2**20  # of the Ray that a run starts
 LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
 LOGS = 40 * 2**20  # drl.log with its older parts, TensorBoard's file
 
 
-class Trials(NamedTuple):
+@dataclass(frozen=True)
+class Trials:
     """The trials of a search: how many there are, how many run side by side, which of them is planned."""
 
     count: int
@@ -36,16 +46,21 @@ class Trials(NamedTuple):
     trial: int
 
 
-def plan(spec, probe=True, said=lambda text: None, trials=None):
+def plan(
+    spec: ExperimentSpec,
+    probe: bool = True,
+    progress: Callable[[str], object] = lambda text: None,
+    trials: Trials | None = None,
+) -> dict[str, Any]:
     """Return the plan of an ExperimentSpec as plain data, see ``drl train --plan``.
 
-    ``probe``: whether to measure how fast it is. ``said(text)`` is called before that, since it takes a while. ``trials``: the
-    Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
+    ``probe``: whether to measure its speed. ``progress(text)`` is called before that, since it takes a while. ``trials``:
+    the Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
     """
     row, config = table.find(spec.run), spec.config
     policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
     numbers, weights = footprint.weights(row, config, policy)
-    told = {
+    document = {
         "run": spec.run,
         "env": spec.env,
         "experiment": spec.name,
@@ -56,47 +71,57 @@ def plan(spec, probe=True, said=lambda text: None, trials=None):
             {"what": what, "count": count, "bytes_each": size}
             for what, count, size in footprint.processes(row, config, spec.ray, trials and trials.at_once)
         ],
-        "trials": trials and trials._asdict(),
+        "trials": trials and dataclasses.asdict(trials),
     }
-    told["memory"], findings = _memory(row, spec, policy, told["processes"], trials)
-    told["disk"], more = _disk(spec, weights, told["memory"], trials)
+    document["memory"], findings = _memory(row, spec, policy, document["processes"], trials)
+    document["disk"], more = _disk(spec, weights, document["memory"], trials)
     findings += more + (_side_by_side(trials) if trials else _processors(row, config))
-    told["probe"], told["time"] = None, None
+    document["probe"], document["time"] = None, None
     if reads_only(config):
-        findings.append(Finding("time", NOTE, "is not estimated where everything is read from files"))
+        findings.append(Finding("time", NOTE, "is not estimated for offline data"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
-        said("measuring for some seconds how fast it is")
-        told["probe"], problem = _probed(spec)
+        progress("measuring its speed for a few seconds")
+        measured, problem = run_time.probed(spec)
+        document["probe"] = measured
         if problem:
             findings.append(problem)
-        else:
+        elif measured is not None:
             limits = [config.horizon, make.time_limit(spec.env)]
-            told["probe"]["episode_limit"] = min((limit for limit in limits if limit), default=None)
-            told["time"] = _time(row, spec, told["probe"], trials)
-    told["findings"] = [one._asdict() for one in findings]
-    told["fits"] = all(one.state != FAIL for one in findings)
-    return told
+            measured["episode_limit"] = min((limit for limit in limits if limit), default=None)
+            document["time"] = _time(row, spec, measured, trials)
+    document["findings"] = [one._asdict() for one in findings]
+    document["fits"] = all(one.state != FAIL for one in findings)
+    return document
 
 
-def _time(row, spec, probe, trials):
-    """Return what ``expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
+def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, Any], trials: Trials | None) -> dict[str, Any]:
+    """Return what ``run_time.expected`` returns of a run; of a search, whose trials come in rounds, with the seconds of all."""
     if trials is None:
-        return expected(row, spec.config, spec.stop, probe, machine.cores())
+        return run_time.expected(row, spec.config, spec.stop, probe, machine.cores())
     at_once = max(1, trials.at_once)
-    told = expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
-    if told["seconds"] is None:
-        return told
+    expected = run_time.expected(row, spec.config, spec.stop, probe, max(1, machine.cores() // at_once))
+    if expected["seconds"] is None:
+        return expected
     rounds = math.ceil(trials.count / at_once)
-    return told | {"seconds": rounds * told["seconds"], "how": f"{rounds} x the time of a trial; {told['how']}"}
+    return expected | {
+        "seconds": rounds * expected["seconds"],
+        "how": f"{rounds} x the time of a trial; {expected['how']}",
+    }
 
 
-def _memory(row, spec, policy, processes, trials):
+def _memory(
+    row: Algorithm,
+    spec: ExperimentSpec,
+    policy: PolicySpec,
+    processes: Sequence[Mapping[str, Any]],
+    trials: Trials | None,
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return (dict of bytes, Findings)."""
     config, at_once = spec.config, trials.at_once if trials else 1
     replay = footprint.replay(row, config, policy, spec.stop)
     own_ray = (trials or assembly.needs_ray(config)) and not spec.ray.get("address")
     store = int(spec.ray.get("object_store_memory") or OBJECT_STORE) if own_ray else 0
-    told = {
+    sizes = {
         "processes": sum(one["count"] * one["bytes_each"] for one in processes),
         "replay": at_once * replay.used_bytes if replay else 0,
         "replay_full": at_once * replay.full_bytes if replay else 0,
@@ -107,28 +132,28 @@ def _memory(row, spec, policy, processes, trials):
         "free": machine.memory_free(),
         "of": machine.memory_total(),
     }
-    told["total"] = sum(told[name] for name in ("processes", "replay", "batches", "object_store"))
-    return told, [*_fits_memory(told), *_fits_shared(store, row, config, policy)]
+    sizes["total"] = sum(sizes[name] for name in ("processes", "replay", "batches", "object_store"))
+    return sizes, [*_fits_memory(sizes), *_fits_shared(store, row, config, policy)]
 
 
-def _fits_memory(told):
-    if told["of"] is None:
-        return [Finding("memory", NOTE, f"about {sized(told['total'])}; how much there is cannot be read here")]
-    text = f"about {sized(told['total'])} of {sized(told['of'])}, {sized(told['free'])} of them free now"
-    if told["total"] > told["of"]:
-        largest = max(("replay", "processes", "batches"), key=lambda name: told[name])
+def _fits_memory(sizes: Mapping[str, Any]) -> list[Finding]:
+    if sizes["of"] is None:
+        return [Finding("memory", NOTE, f"about {sized(sizes['total'])}; how much there is cannot be read here")]
+    text = f"about {sized(sizes['total'])} of {sized(sizes['of'])}, {sized(sizes['free'])} of them free now"
+    if sizes["total"] > sizes["of"]:
+        largest = max(("replay", "processes", "batches"), key=lambda name: sizes[name])
         return [Finding("memory", FAIL, f"does not fit: {text}. Most is for: {largest}", _smaller(largest))]
-    if told["total"] > told["free"]:
-        return [Finding("memory", WARN, f"{text}: something else has to end first")]
+    if sizes["total"] > sizes["free"]:
+        return [Finding("memory", WARN, f"{text}: free some memory first")]
     return [Finding("memory", OK, text)]
 
 
-def _smaller(largest):
+def _smaller(largest: str) -> str:
     words = {"replay": "-s buffer_size=…", "processes": "-s num_workers=…", "batches": "-s train_batch_size=…"}
     return f"drl train … {words[largest]}"
 
 
-def _fits_shared(store, row, config, policy):
+def _fits_shared(store: int, row: Algorithm, config: CommonKeys, policy: PolicySpec) -> list[Finding]:
     if not store:
         return []
     total, free = machine.shared_memory()
@@ -136,20 +161,22 @@ def _fits_shared(store, row, config, policy):
     fragment = assembly.fragment_steps(config) * (obs + 40)
     flying = 2 * max(1, config.num_workers) * fragment if row.postprocess != "fitness" else 0
     if flying > store:
-        text = f"fragments under way take {sized(flying)}, the object store has {sized(store)}"
+        text = f"fragments in flight take {sized(flying)}, the object store has {sized(store)}"
         return [Finding("shared memory", FAIL, text, f"drl train … --ray-object-store-memory {2 * flying}")]
     if total is not None and total < store:
         text = f"the object store of {sized(store)} does not fit into /dev/shm ({sized(total)})"
         mend = f"drl train … --ray-object-store-memory {int(total * 0.8)}"
         return [Finding("shared memory", FAIL if flying > total else WARN, f"{text}; Ray will use the disk", mend)]
-    told = "" if free is None else f" of {sized(free)} free"
-    return [Finding("shared memory", OK, f"{sized(store)}{told} for Ray's object store")]
+    left = "" if free is None else f" of {sized(free)} free"
+    return [Finding("shared memory", OK, f"{sized(store)}{left} for Ray's object store")]
 
 
-def _disk(spec, weights, memory, trials):
+def _disk(
+    spec: ExperimentSpec, weights: int, memory: Mapping[str, Any], trials: Trials | None
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return (dict, Findings): a checkpoint, how many are kept, and room for them."""
     config, iterations, count = spec.config, _iterations(spec), trials.count if trials else 1
-    stored = memory["replay"] if getattr(config, "store_buffer_in_checkpoints", False) else 0
+    stored = memory["replay"] if isinstance(config, BufferKeys) and config.store_buffer_in_checkpoints else 0
     stored //= max(1, trials.at_once) if trials else 1
     periodic = 0
     if spec.checkpoint_freq:
@@ -160,7 +187,7 @@ def _disk(spec, weights, memory, trials):
     # While the newest is written the one before is still there, with its replay.
     total = None if kept == math.inf else int(count * ((kept + 1) * weights + 2 * stored + logs))
     free = machine.disk_free(spec.local_dir)
-    told = {
+    sizes = {
         "checkpoint": weights,
         "replay": stored,
         "kept": None if kept == math.inf else kept,
@@ -169,24 +196,24 @@ def _disk(spec, weights, memory, trials):
         "free": free,
         "folder": str(spec.local_dir),
     }
-    return told, [_fits_disk(told, spec)]
+    return sizes, [_fits_disk(sizes, spec)]
 
 
-def _fits_disk(told, spec):
-    one = f"{sized(told['checkpoint'])} a checkpoint"
-    if told["replay"]:
-        one += f", and up to {sized(told['replay'])} for the replay in the newest"
-    if told["total"] is None:
-        text = f"{one}; one every {spec.checkpoint_freq} iterations is kept, without end"
+def _fits_disk(sizes: Mapping[str, Any], spec: ExperimentSpec) -> Finding:
+    one = f"{sized(sizes['checkpoint'])} a checkpoint"
+    if sizes["replay"]:
+        one += f", and up to {sized(sizes['replay'])} for the replay in the newest"
+    if sizes["total"] is None:
+        text = f"{one}; one every {spec.checkpoint_freq} iterations is kept, without limit"
         return Finding("disk", NOTE, text, "drl train … --keep-checkpoints-num 5")
-    text = f"{one}: at most {sized(told['total'])} of {sized(told['free'] or 0)} free in {told['folder']}"
-    if told["free"] is not None and told["total"] > told["free"]:
-        mend = "-s store_buffer_in_checkpoints=false" if told["replay"] else "--keep-checkpoints-num 5"
+    text = f"{one}: at most {sized(sizes['total'])} of {sized(sizes['free'] or 0)} free in {sizes['folder']}"
+    if sizes["free"] is not None and sizes["total"] > sizes["free"]:
+        mend = "-s store_buffer_in_checkpoints=false" if sizes["replay"] else "--keep-checkpoints-num 5"
         return Finding("disk", FAIL, f"does not fit: {text}", f"drl train … {mend}")
     return Finding("disk", OK, text)
 
 
-def _processors(row, config):
+def _processors(row: Algorithm, config: CommonKeys) -> list[Finding]:
     cores = machine.cores()
     busy = max(1, config.num_workers) + (1 if config.num_workers and row.tensorflow else 0)
     if config.num_workers > cores:
@@ -197,15 +224,15 @@ def _processors(row, config):
     ]
 
 
-def _side_by_side(trials):
+def _side_by_side(trials: Trials) -> list[Finding]:
     cores = machine.cores()
     if trials.at_once < 1:
-        return [Finding("CPU", FAIL, "a trial asks for more than Ray is to have", "drl train … -s num_workers=0")]
-    side = "one at a time" if trials.at_once == 1 else f"{trials.at_once} side by side"
+        return [Finding("CPU", FAIL, "a trial needs more CPUs or GPUs than Ray has", "drl train … -s num_workers=0")]
+    side = "one at a time" if trials.at_once == 1 else f"{trials.at_once} in parallel"
     return [Finding("CPU", OK, f"{trials.count} trials, {side}, on {cores} core{'s' if cores > 1 else ''}")]
 
 
-def _iterations(spec):
+def _iterations(spec: ExperimentSpec) -> int | None:
     """Return how many iterations the stop rules allow, None for no bound."""
     bounds = []
     if "training_iteration" in spec.stop:
@@ -215,91 +242,23 @@ def _iterations(spec):
     return min(bounds, default=None)
 
 
-def _probed(spec):
-    """Return (what ``checks.run_probe`` measured, None), or (None, the Finding that says why it could not).
-
-    A run that is slow fits all the same; one that fails would fail again.
-    """
-    env = {name: spec.env_facts[name] for name in ("id", "asked", "env_config", "spaces", "preprocessing")}
-    config = spec.config.model_dump(mode="json", by_alias=True)
-    question = {"run": spec.run, "config": config, "env": env, "imports": list(spec.imports), "seconds": PROBE_S}
-    with Asked(PROBE, question) as asked:
-        answer, problem = asked.next(PROBE_LIMIT_S)
-        if answer is not None:
-            return answer, None
-        if problem == SILENT:
-            text = f"is not known: the run was tried for {PROBE_LIMIT_S:.0f} s, and had not learnt from its first batch"
-            return None, Finding("time", WARN, text)
-        return None, Finding("probe", FAIL, f"a few seconds of the run were tried, and failed: {asked.end()}")
+def largest(found: SearchSpec) -> tuple[ExperimentSpec, Trials]:
+    """Return (the ExperimentSpec whose run takes the most memory, Trials) of a search."""
+    spec = max(found.specs, key=_trial_memory)
+    trial = found.specs.index(spec)
+    asked, ray = total(found.data["bundles"]), found.data["ray"]
+    count = found.data["num_trials"]
+    there = {"CPU": ray.get("num_cpus") or max(machine.cores(), math.ceil(asked.get("CPU", 0)))}
+    if ray.get("num_gpus") is not None:
+        there["GPU"] = ray["num_gpus"]
+    fit = min((int(there[name] / asked[name] + 1e-9) for name in there if asked.get(name)), default=count)
+    return spec, Trials(count, min(count, fit), trial)
 
 
-def expected(row, config, stop, probe, cores):
-    """Return {"seconds", "env_steps", "bound_by", "parts", "how", "is_least"} of a run to its stop rules.
-
-    seconds: None where unknown; ``is_least``: learning could not be measured and is not in them. ``probe``: rates, see
-    ``checks.run_probe``. "bound_by": the stop rule that is sure to come; goals are not predicted.
-    """
-    name, steps = _bound(config, stop)
-    unknown = {"seconds": None, "env_steps": steps, "bound_by": name, "parts": {}, "is_least": False}
-    if name is None:
-        return unknown | {"how": "no stop rule is sure to come"}
-    if steps is None:
-        return unknown | {"seconds": stop[name], "how": "the stop rule says so"}
-    rate = probe["env_steps_per_s"]
-    if not rate:
-        return unknown | {"how": "nothing was sampled in the probe"}
-    parts = {"start": _start(config, probe), "sampling": steps / rate}
-    parts["learning"] = _updates(row, config, steps, probe) / probe["updates_per_s"] if probe["updates_per_s"] else 0.0
-    parts["evaluating"] = _evaluating(config, steps, probe)
-    workers = max(1, config.num_workers)
-    if table.loop_name(row) in ("sync", "evolution"):
-        work = parts["sampling"] / min(workers, cores) + parts["learning"]
-    else:
-        both = parts["sampling"] + parts["learning"]
-        work = max(parts["sampling"] / min(workers, cores), parts["learning"], both / min(cores, workers + 1))
-    if config.num_workers:  # the tester plays beside the rest, and takes its share of the cores
-        work = max(work, (parts["sampling"] + parts["learning"] + parts["evaluating"]) / cores)
-    else:
-        work += parts["evaluating"]
-    how = f"a probe of {probe['whole_s']:.0f} s in one process: {rate:,.0f} env steps a second for one worker"
-    updates = probe["updates_per_s"]
-    digits = 0 if updates and updates >= 10 else 2
-    how += f", {updates:,.{digits}f} updates a second" if updates else "; no update in that time"
-    told = {"seconds": parts["start"] + work, "env_steps": steps, "bound_by": name, "parts": parts, "how": how}
-    return told | {"is_least": not probe["updates_per_s"]}
-
-
-def _bound(config, stop):
-    """Return (stop rule, env steps until it comes), (rule, None) for one of time, (None, None) where none is sure."""
-    found = []
-    if "timesteps_total" in stop:
-        found.append(("timesteps_total", stop["timesteps_total"]))
-    if "training_iteration" in stop:
-        found.append(("training_iteration", stop["training_iteration"] * steps_per_iteration(config)))
-    if found:
-        return min(found, key=lambda pair: pair[1])
-    return ("time_total_s" if "time_total_s" in stop else None), None
-
-
-def _start(config, probe):
-    start = probe["whole_s"] - probe["seconds"] + probe["start_s"]
-    return start + (RAY_START_S if assembly.needs_ray(config) else 0.0)
-
-
-def _updates(row, config, steps, probe):
-    if table.learns_from_replay(row):
-        return max(0.0, steps - config.learning_starts) * intensity(config) / config.train_batch_size
-    return steps * (probe["updates_per_env_step"] or 0.0)
-
-
-def _evaluating(config, steps, probe):
-    """Return the seconds of evaluations. Their episodes are taken to be half way between the probe's and the time limit."""
-    if not config.evaluation_interval or not probe["episode_len_mean"]:
-        return 0.0
-    count = steps / steps_per_iteration(config) / config.evaluation_interval
-    rounds = math.ceil(config.evaluation_num_episodes / 16)  # as many as the tester plays side by side
-    length = (probe["episode_len_mean"] + (probe.get("episode_limit") or probe["episode_len_mean"])) / 2
-    each = (
-        config.evaluation_num_episodes * length * probe["env_s_per_step"] + rounds * length * probe["policy_s_per_call"]
-    )
-    return count * each
+def _trial_memory(spec: ExperimentSpec) -> int:
+    """Return the bytes of the processes, the replay and the batches of one trial."""
+    row, config = table.find(spec.run), spec.config
+    policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
+    replay = footprint.replay(row, config, policy, spec.stop)
+    processes = sum(count * size for _, count, size in footprint.processes(row, config, spec.ray))
+    return processes + (replay.used_bytes if replay else 0) + footprint.blocks(row, config, policy)

@@ -1,19 +1,26 @@
-"""A few seconds of a run, in one process, to learn how fast it will be: ``python -m drl_cli.checks.run_probe``.
+"""Measures a few seconds of a run in one process: ``python -m drl_cli.checks.run_probe``.
 
-Started by ``checks.run_plan``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and
-writes one JSON line: what a worker and the learner did in seconds of their own clocks. The run has no evaluations, a
-small replay and
-starts to learn early; what it makes is thrown away.
+Started by ``checks.run_time``. Reads from stdin one JSON object {"run", "config", "env", "imports", "seconds"} and writes one
+JSON line: the rates of a worker and of the learner. The run has no evaluations and a small replay, and starts to learn early;
+its results are thrown away.
 """
+
+from __future__ import annotations
 
 import json
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
+from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Trainer
+
+if TYPE_CHECKING:
+    from drl_cli.config.sections.common import CommonKeys
 
 SMALL = {
     "num_workers": 0,
@@ -28,13 +35,13 @@ LONGEST_S = 60.0  # for TensorFlow to be loaded and its graph to be compiled
 LEAST_UPDATES = 3  # calls of the learner that are worth a rate
 
 
-def smaller(config, shape):
+def smaller(config: CommonKeys, shape: Sequence[int]) -> CommonKeys:
     """Return the config of the probe: ``config`` in one process, with a replay that is soon learnt from.
 
     ``shape``: of an observation.
     """
-    over = {name: value for name, value in SMALL.items() if name in type(config).model_fields}
-    if hasattr(config, "learning_starts"):
+    over: dict[str, Any] = {name: value for name, value in SMALL.items() if name in type(config).model_fields}
+    if isinstance(config, BufferKeys):
         fragment = config.num_envs_per_worker * config.rollout_fragment_length
         over["learning_starts"] = min(config.learning_starts, FRAGMENTS * fragment)
         if len(shape) == 3:
@@ -43,7 +50,7 @@ def smaller(config, shape):
     return config.model_copy(update=over)
 
 
-def measure(trainer, seconds, clock=time.perf_counter):
+def measure(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
     """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
     loop, began, ready = trainer.loop, clock(), None
     while True:
@@ -77,7 +84,7 @@ def measure(trainer, seconds, clock=time.perf_counter):
     }
 
 
-def main():
+def main() -> None:
     """Answer the question on stdin."""
     began = time.perf_counter()
     asked = json.load(sys.stdin)

@@ -1,8 +1,10 @@
-"""Asking another Python process: a JSON object in, JSON lines out, with a limit of time for each line.
+"""A question to another Python process: a JSON object in, JSON lines out, with a time limit for each line.
 
 Used for whatever may crash, hang or take its process with it: environments, heavy imports, probes. A process is ended with
 all that it started.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -12,51 +14,65 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from typing import IO, Any
 
 SILENT, DEAD = "silent", "dead"  # why there is no answer
 
 
-class Asked:
+class SubprocessProbe:
     """``python -m module`` (or ``-c code``) that was given ``question`` on stdin. A context manager."""
 
-    def __init__(self, module, question=None, environ=None):
+    def __init__(
+        self, module: str, question: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
         """``module``: dotted name, or code if it holds a line break or a blank. ``environ``: over this process's own."""
         words = ["-c", module] if " " in module or "\n" in module else ["-m", module]
         self._command = [sys.executable, *words]
         self._question, self._environ = json.dumps(question), {**os.environ, **(environ or {})}
-        self._lines, self._errors = queue.Queue(), []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._errors: list[str] = []
 
-    def __enter__(self):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._process = subprocess.Popen(
-            self._command, text=True, errors="replace", env=self._environ, start_new_session=True, **pipes
+    def __enter__(self) -> SubprocessProbe:
+        self._process = process = subprocess.Popen(
+            self._command,
+            text=True,
+            errors="replace",
+            env=self._environ,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._listen)]
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise OSError("a process was started without its pipes")
+        reads = ((self._read, process.stdout), (self._listen, process.stderr))
+        self._readers = [threading.Thread(target=read, args=(pipe,), daemon=True) for read, pipe in reads]
         for reader in self._readers:
             reader.start()
         try:
-            self._process.stdin.write(self._question)
-            self._process.stdin.close()
+            process.stdin.write(self._question)
+            process.stdin.close()
         except OSError:
             pass  # it has died already: ``next`` says so
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
         self._process.wait()
 
-    def _read(self):
-        for line in self._process.stdout:
+    def _read(self, stdout: IO[str]) -> None:
+        for line in stdout:
             self._lines.put(line)
         self._lines.put(None)
 
-    def _listen(self):
-        self._errors.extend(self._process.stderr)
+    def _listen(self, stderr: IO[str]) -> None:
+        self._errors.extend(stderr)
 
-    def next(self, limit_s):
+    def next(self, limit_s: float) -> tuple[dict[str, Any] | None, str | None]:
         """Return (answer, None), or (None, SILENT or DEAD) when no line of JSON came within ``limit_s`` seconds."""
         until = time.monotonic() + limit_s
         while True:
@@ -73,7 +89,7 @@ class Asked:
             if isinstance(answer, dict):
                 return answer, None
 
-    def end(self):
+    def end(self) -> str:
         """Return how a process that is dead ended, in words: its exit code or signal, and its last words."""
         code = self._process.wait()
         for reader in self._readers:

@@ -1,11 +1,13 @@
-"""Whether checkpoints, runs and archives are whole: every hash, every header, and that the weights fit their policy.
+"""Whether checkpoints, runs and archives are intact: every hash, every header, and that the weights fit their policy.
 
-Used by ``drl checkpoint verify``. What is damaged is told and the rest looked at; nothing is changed. Needs neither TensorFlow
+Used by ``drl checkpoint verify``. Damage is reported and the rest still checked; nothing is changed. Needs neither TensorFlow
 nor Ray.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from drl_cli import checkpoints
 from drl_cli.checkpoints.archive_files import is_archive
@@ -16,8 +18,11 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runs import retention, unpack
 from drl_cli.runs.run_folder import is_locked
 
+if TYPE_CHECKING:
+    from drl_cli.checkpoints.reader import Checkpoint
 
-class Verdict(NamedTuple):
+
+class Verification(NamedTuple):
     """``path``; ``damage``: None, or what is wrong, the file's name first; ``files`` and ``size`` of what is whole, in bytes;
     ``note``: what else is worth a word, or None.
     """
@@ -29,7 +34,7 @@ class Verdict(NamedTuple):
     note: str | None = None
 
 
-def places(path, every=False):
+def places(path: Path | str, every: bool = False) -> list[Path]:
     """Return the checkpoints (and archives) that ``path`` means: itself, or all of a run.
 
     ``every``: also all of the run that a checkpoint lies in, and all of the runs in a folder. Raises CheckpointError where
@@ -50,38 +55,38 @@ def places(path, every=False):
     return (_checkpoints(found.absolute().parent) or [found]) if every else [found]
 
 
-def _checkpoints(folder):
+def _checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in retention.numbers(folder)]
 
 
-def _refuse_folder_of_runs(path):
+def _refuse_folder_of_runs(path: Path) -> None:
     """Raise CheckpointError for a folder of runs, or of folders of runs: not all of them are meant by chance."""
     runs = {
         found.parent for pattern in ("*/", "*/*/") for found in path.glob(f"{pattern}checkpoint_*") if found.is_dir()
     }
     if runs and not (path / MANIFEST).exists():
         raise CheckpointError(
-            f"{path}: holds {len(runs)} run{'s' * (len(runs) > 1)}. Name one, or look at all with --all."
+            f"{path}: holds {len(runs)} run{'s' * (len(runs) > 1)}. Name one, or check all of them with --all."
         )
 
 
-def verify(path):
-    """Look at one checkpoint folder or archive and return its Verdict; the replay is hashed too."""
+def verify(path: Path | str) -> Verification:
+    """Look at one checkpoint folder or archive and return its Verification; the replay is hashed too."""
     path = Path(path)
     try:
         return _archive(path) if path.is_file() else _checkpoint(path)
     except CheckpointError as error:
-        return Verdict(path, str(error))
+        return Verification(path, str(error))
     except OSError as error:
-        return Verdict(path, f"{error.filename or path}: cannot be read ({error.strerror})")
+        return Verification(path, f"{error.filename or path}: cannot be read ({error.strerror})")
 
 
-def _archive(path):
+def _archive(path: Path) -> Verification:
     contents = unpack.verify(path)
-    return Verdict(path, None, contents.files, contents.size, f"{contents.kind} {contents.name}")
+    return Verification(path, None, contents.files, contents.size, f"{contents.kind} {contents.name}")
 
 
-def _checkpoint(path):
+def _checkpoint(path: Path) -> Verification:
     found = checkpoints.load(path, optional=True)
     for name in found.listing:
         stem, _, kind = name.rpartition(".")
@@ -93,10 +98,10 @@ def _checkpoint(path):
     notes += _against_policy(found)
     found.require_facts()
     size = sum(entry["size"] for entry in found.listing.values())
-    return Verdict(path, None, len(found.listing), size, "; ".join(notes) or None)
+    return Verification(path, None, len(found.listing), size, "; ".join(notes) or None)
 
 
-def _against_policy(found):
+def _against_policy(found: Checkpoint) -> list[str]:
     """Raise CheckpointError unless the weights are what the policy needs, finite and of its shapes.
 
     Returns [] or, where the policy has a network of somebody's own that is not registered here, [why that was not looked at].
@@ -109,7 +114,7 @@ def _against_policy(found):
     except CheckpointError as error:
         raise CheckpointError(f"{found.path / MANIFEST}: {error}") from error
     except InputError as error:
-        return [f"its weights were not held against its policy: {error}"]
+        return [f"its weights were not checked against its policy: {error}"]
     shapes = {f"{DEFAULT_POLICY}/{name}": tuple(shape) for name, shape in spec.weight_shapes().items()}
     for name, array in found.arrays("weights", list(shapes), finite=True).items():
         if array.shape != shapes[name] or array.dtype != "float32":
@@ -120,7 +125,7 @@ def _against_policy(found):
     return []
 
 
-def best_damage(run):
+def best_damage(run: Path) -> str | None:
     """Return what is wrong with the best.json of a run folder, or None: it names a checkpoint that is there."""
     try:
         name = retention.best_name(run)
@@ -128,4 +133,4 @@ def best_damage(run):
         return str(error)
     if name is None or (Path(run) / name).is_dir() or is_locked(run):  # a run that goes on may be about to replace it
         return None
-    return f"{Path(run) / 'best.json'}: names {name}, which is not there. Play the newest with --latest"
+    return f"{Path(run) / 'best.json'}: names {name}, which does not exist. Use --latest for the newest"

@@ -3,14 +3,24 @@
 Needs neither TensorFlow nor Ray nor gymnasium. The rows are ``algorithms.table``, the keys ``config.key_description``.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from drl_cli.algorithms import dataflow, table
 from drl_cli.cli import group, options, shell_words, tables, terminal
 from drl_cli.errors import InputError, suggestion
 from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.algorithms.row import Algorithm
+    from drl_cli.cli.terminal import Session
+    from drl_cli.config.schema import Section
 
 EXAMPLES = """
 drl algorithms
@@ -31,22 +41,24 @@ INDENT = 4
     multiple=True,
     group="Which",
     shell_complete=shell_words.keys,
-    help="Only keys with WORD in them; repeatable.",
+    help="Only keys that contain WORD; repeatable.",
 )
 @options.import_option("Which")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def algorithms(session, name, wanted, imports, as_json):
-    """List the algorithms, or with NAME show one: spaces, dataflow, and every key with default, unit, bounds, meaning.
+def algorithms(
+    session: Session, name: str | None, wanted: tuple[str, ...], imports: tuple[str, ...], as_json: bool
+) -> None:
+    """List the algorithms, or show one (NAME): spaces, dataflow, and every config key with its default, unit, bounds
+    and meaning.
 
     JSON without NAME: {"algorithms": [{"name", "about", "actions": [...], "observations": [...], "dataflow",
     "tensorflow"}]}. With NAME: one such entry, "dataflow_text", and "keys": [{"key", "default", "unit", "allowed",
     "meaning", "section", "needs", and where RLlib's default differs "rllib" and "why"}].
     """
     options.import_modules(imports)
-    table = load("drl_cli.algorithms.table")
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if name is None and wanted:
         raise InputError("--key is for one algorithm: drl algorithms NAME --key WORD.")
     if name is None:
@@ -61,10 +73,10 @@ def algorithms(session, name, wanted, imports, as_json):
         output.line(line)
 
 
-def summary(row):
-    """Return what is known of a row of the table without its keys."""
+def summary(row: Algorithm) -> dict[str, Any]:
+    """Return the facts of a row of the table, without its keys."""
     schema = load(row.config)
-    short, _ = load("drl_cli.algorithms.dataflow").of(row)
+    short, _ = dataflow.of(row)
     return {
         "name": row.name,
         "about": " ".join((schema.__doc__ or "").split()).replace("``", ""),
@@ -75,42 +87,45 @@ def summary(row):
     }
 
 
-def details(row, wanted=()):
+def details(row: Algorithm, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the summary of a row with its keys; with ``wanted``, those that have one of these words in their name, or
     that a name of another program stands for.
     """
-    schema = load(row.config)
-    keys, words = load("drl_cli.config.key_description").keys(schema), []
+    from drl_cli.config import key_description
+    from drl_cli.config.rllib import other_libraries
+
+    schema = cast("type[Section]", load(row.config))
+    keys, words = key_description.keys(schema), []
     for word in wanted:
         meant = [word.lower()]
         if not any(meant[0] in key["key"].lower() for key in keys):
-            meant = load("drl_cli.config.rllib.other_libraries").keys_meant(word, schema)
+            meant = other_libraries.keys_meant(word, schema)
         if not meant:
             hint = suggestion(word, [key["key"] for key in keys])
-            raise InputError(f"{row.name} has no key with {word[:60]!r} in it.{hint}")
+            raise InputError(f"{row.name} has no key that contains {word[:60]!r}.{hint}")
         words += meant
     chosen = [key for key in keys if not wanted or any(word in key["key"].lower() for word in words)]
-    _, text = load("drl_cli.algorithms.dataflow").of(row)
+    _, text = dataflow.of(row)
     return {**summary(row), "dataflow_text": text, "keys": chosen}
 
 
-def overview(rows, width, color=False):
+def overview(rows: Sequence[Mapping[str, Any]], width: int, color: bool = False) -> list[str]:
     """Return the lines of the table of all algorithms."""
     cells = [[row["name"], _actions(row["actions"]), row["dataflow"], row["about"]] for row in rows]
-    lines = tables.grid(["name", "actions", "dataflow", "what it is"], cells, width, color=color)
-    more = "ES and ARS see vectors, all others images too. One with all of its keys: drl algorithms NAME"
+    lines = tables.grid(["name", "actions", "dataflow", "description"], cells, width, color=color)
+    more = "ES and ARS take vector observations only, all others images too. All keys of one: drl algorithms NAME"
     return [*lines, "", *tables.paragraph(more, width)]
 
 
-def sheet(document, width, color=False):
+def sheet(document: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines that show one algorithm."""
     lines = [click.style(document["name"], bold=True) if color else document["name"]]
     lines += [*tables.paragraph(document["about"], width), ""]
     facts = [
         ("actions", ", ".join(document["actions"])),
-        ("sees", ", ".join(document["observations"])),
+        ("observes", ", ".join(document["observations"])),
         ("dataflow", f"{document['dataflow']}. {document['dataflow_text']}"),
-        ("learns in", "TensorFlow" if document["tensorflow"] else "NumPy"),
+        ("trains in", "TensorFlow" if document["tensorflow"] else "NumPy"),
     ]
     for name, text in facts:
         lines += tables.paragraph(text, width, 11, name)
@@ -119,11 +134,12 @@ def sheet(document, width, color=False):
     return lines
 
 
-def key_lines(key, width, color=False):
+def key_lines(key: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines of one key: its name and default, what it allows, what it means, what RLlib has."""
+    from drl_cli.errors import shown
+
     unit = f" {key['unit']}" if key["unit"] else ""
     name = click.style(key["key"], bold=True) if color else key["key"]
-    shown = load("drl_cli.errors:shown")
     lines = [f"{name} = {shown(key['default'])}{unit}"]
     lines += tables.paragraph(key["meaning"], width, INDENT)
     lines += tables.paragraph(f"Takes {key['allowed']}.", width, INDENT)
@@ -135,5 +151,5 @@ def key_lines(key, width, color=False):
     return lines
 
 
-def _actions(kinds):
+def _actions(kinds: Sequence[str]) -> str:
     return "any" if len(kinds) == 4 else ", ".join(kinds)

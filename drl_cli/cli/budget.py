@@ -1,4 +1,4 @@
-"""How far a run is within its stop rules, and when it will have got there. Used by the screen and the plain lines."""
+"""The progress of a run towards its stop rules, and the time left. Used by the screen and the plain lines."""
 
 from typing import NamedTuple
 

@@ -1,20 +1,27 @@
-"""``drl checkpoint info | verify | export | pack | unpack``: what it holds, whether it is whole, and taking it elsewhere.
+"""``drl checkpoint info | verify | export | pack | unpack``: inspecting checkpoints, checking them, taking them elsewhere.
 
-Here are the group, ``info`` and ``verify``; ``checkpoint_out`` has the others. None needs Ray, and only exports to TensorFlow's
-formats need TensorFlow.
+This file has the group, ``info`` and ``verify``, ``checkpoint_out`` the others. None needs Ray, and only exports to
+TensorFlow's formats need TensorFlow.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import figures, group, options, run_options, shell_words, tables, terminal
-from drl_cli.cli.train import json_line
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.checks.verify import Verification
+    from drl_cli.cli.terminal import Session
 
 TABLE = {
-    "info": ("drl_cli.cli.checkpoint:info", "What a checkpoint holds, and what can be done with it."),
-    "verify": ("drl_cli.cli.checkpoint:verify", "Whether checkpoints, runs and archives are whole."),
-    "export": ("drl_cli.cli.checkpoint_out:export", "The policy as SavedModel, ONNX or TFLite."),
-    "pack": ("drl_cli.cli.checkpoint_out:pack", "A checkpoint or a whole run as one file to hand on."),
+    "info": ("drl_cli.cli.checkpoint:info", "Show what a checkpoint contains and what it can be used for."),
+    "verify": ("drl_cli.cli.checkpoint:verify", "Check that checkpoints, runs and archives are intact."),
+    "export": ("drl_cli.cli.checkpoint_out:export", "Export the policy as SavedModel, ONNX or TFLite."),
+    "pack": ("drl_cli.cli.checkpoint_out:pack", "Pack a checkpoint or a whole run into one file."),
     "unpack": ("drl_cli.cli.checkpoint_out:unpack", "Unpack such a file, safely."),
 }
 EXAMPLES = """
@@ -41,20 +48,20 @@ checkpoint = group.of_commands(
     "checkpoint",
     TABLE,
     EXAMPLES,
-    "What a checkpoint holds, whether it is whole, and taking it elsewhere: as a function, or as one file.",
+    "Inspect a checkpoint, check that it is intact, export its policy, or pack it into one file.",
 )
 
 
 @click.command("info", cls=group.Command, examples=INFO_EXAMPLES)
 @click.argument("path", shell_complete=shell_words.runs)
-@group.option("--latest", is_flag=True, group=WHICH, help="Of a run folder, the newest checkpoint instead of the best.")
+@options.latest_option(WHICH)
 @options.import_option(WHICH)
 @group.option("--arrays", is_flag=True, help="List every array with its shape.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def info(session, path, latest, imports, arrays, as_json):
-    """Say what the checkpoint PATH holds: a checkpoint folder, a file in it, or a run folder (its best).
+def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], arrays: bool, as_json: bool) -> None:
+    """Show what the checkpoint PATH contains: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
@@ -63,17 +70,19 @@ def info(session, path, latest, imports, arrays, as_json):
     "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
     {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
+    from drl_cli.runs.checkpoint_contents import holding
+
     options.import_modules(imports)
-    held = load("drl_cli.runs.checkpoint_contents:holding")(run_options.place(path), latest)
-    output = terminal.Output(session)
+    held = holding(run_options.place(path), latest)
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line(held))
+        output.json_line(held)
         return
     for line in sheet(held, terminal.width(), arrays):
         output.line(line)
 
 
-def sheet(held, width, arrays=False):
+def sheet(held: Mapping[str, Any], width: int, arrays: bool = False) -> list[str]:
     """Return the lines that show what ``runs.checkpoint_contents`` found."""
     counters, score, policy = held["counters"], held["score"], held["policy"]
     steps = f", {counters['timesteps_total']:,} env steps" if "timesteps_total" in counters else ""
@@ -82,11 +91,11 @@ def sheet(held, width, arrays=False):
         ("evaluation", score.get("evaluation_reward_mean")),
         ("training episodes", score.get("episode_reward_mean")),
     ]
-    told = [f"{name} {figures.reward(value)}" for name, value in scores if value is not None]
+    parts = [f"{name} {figures.reward(value)}" for name, value in scores if value is not None]
     facts = [
         ("folder", held["path"]),
         ("saved", f"{held['saved']}, by {_versions(held['versions'])}"),
-        ("score", ", ".join(told) or "none yet"),
+        ("score", ", ".join(parts) or "none yet"),
         ("seed", "-" if held["seed"] is None else str(held["seed"])),
         *(_of_policy(policy) if policy else ()),
         ("replay", _replay(held["replay"])),
@@ -102,17 +111,17 @@ def sheet(held, width, arrays=False):
     return lines
 
 
-def _versions(versions):
+def _versions(versions: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
-def _of_policy(policy):
+def _of_policy(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     obs, action = policy["obs"], policy["action"]
     seen = "an image " if len(obs["shape"]) == 3 else ""
     seen += f"{_shape(obs['shape'])} {obs['dtype']}"
-    more = [f"the last {obs['frames']} of them"] if obs["frames"] > 1 else []
-    more += ["centred and scaled by a filter"] if policy["filter"] else []
-    more += ["with a mask of allowed actions"] if obs["mask"] else []
+    more = [f"the last {obs['frames']} stacked"] if obs["frames"] > 1 else []
+    more += ["normalised by a running filter"] if policy["filter"] else []
+    more += ["with an action mask"] if obs["mask"] else []
     yield "observes", ", ".join([seen, *more])
     yield "acts", _acts(action)
     memory = f", memory of {' and '.join(_shape(shape) for shape in policy['memory'])}" if policy["memory"] else ""
@@ -121,45 +130,45 @@ def _of_policy(policy):
         yield "net", _net(net)
 
 
-def _acts(action):
+def _acts(action: Mapping[str, Any]) -> str:
     if action["kind"] == "Box":
         clipped = ", clipped" if action["clip"] else ", not clipped"
         return f"Box of {len(action['low'])}, from {_numbers(action['low'])} to {_numbers(action['high'])}{clipped}"
     if action["kind"] == "Discrete":
         return f"Discrete, {action['n']} actions from {action['start']} on"
     if action["kind"] == "MultiDiscrete":
-        return f"MultiDiscrete, choices among {_numbers(action['nvec'])} actions"
-    return f"MultiBinary, {action['n']} switches"
+        return f"MultiDiscrete of {_numbers(action['nvec'])} actions"
+    return f"MultiBinary, {action['n']} binary actions"
 
 
-def _numbers(values, most=8):
+def _numbers(values: Sequence[float], most: int = 8) -> str:
     shown = ", ".join(f"{value:g}" for value in values[:most])
     return f"[{shown}{', …' if len(values) > most else ''}]"
 
 
-def _net(net):
+def _net(net: Mapping[str, Any]) -> str:
     convs = [f"{filters} of {kernel}x{kernel}/{stride}" for filters, kernel, stride in net["convs"]]
     lstm = [f"LSTM {net['lstm']}"] if net["lstm"] else []
     inputs = " + ".join(f"{name} {size}" for name, size in net["inputs"].items())
     heads = " + ".join(f"{name} {size}" for name, size in net["heads"].items())
-    own = [f"your own {net['custom']}"] if net["custom"] else []
+    own = [f"custom {net['custom']}"] if net["custom"] else []
     parts = [inputs, *own, *convs, *(str(units) for units in net["layers"]), *lstm, heads]
     kinds = f" ({', '.join(net['activations'])})" if net["activations"] else ""
     copies = f"{net['copies']} x " if net["copies"] > 1 else ""
     return f"{copies}{net['name']}: {' > '.join(parts)}{kinds}, {net['weights']:,} weights"
 
 
-def _replay(replay):
+def _replay(replay: Mapping[str, Any] | None) -> str:
     if replay is None:
-        return "none in it"
+        return "none"
     rows = f"{replay['rows']:,} rows, " if replay["rows"] is not None else ""
     return f"{rows}{figures.size(replay['bytes'])}" + (f" in {replay['shards']} shards" if replay["shards"] > 1 else "")
 
 
-def _of_doing(can):
+def _of_doing(can: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The lines about what can be done with a checkpoint, the possible in one."""
-    words = {"play": "play it (drl rollout)", "restore": "begin a new run with it (drl train --restore)"}
-    words["resume"] = "go on with its run (drl train --resume)"
+    words = {"play": "play it (drl rollout)", "restore": "start a new run from it (drl train --restore)"}
+    words["resume"] = "resume its run (drl train --resume)"
     possible = [words[name] for name, one in can.items() if one["possible"]]
     yield "can", "; ".join(possible) or "nothing"
     why_not = {}
@@ -170,7 +179,7 @@ def _of_doing(can):
         yield "cannot", f"{', '.join(names)}: {why}"
 
 
-def _shape(shape):
+def _shape(shape: Sequence[int]) -> str:
     return "[" + ", ".join(str(size) for size in shape) + "]"
 
 
@@ -181,47 +190,54 @@ def _shape(shape):
     "every",
     is_flag=True,
     group=WHICH,
-    help="Also every other checkpoint of its run; in a folder of runs, all.",
+    help="Also check the other checkpoints of its run; given a folder of runs, all of them.",
 )
 @options.import_option(WHICH)
-@group.option("-q", "--quiet", is_flag=True, help="Only what is damaged.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.quiet_option("Print only what is damaged.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def verify(session, paths, every, imports, quiet, as_json):
-    """Check that each PATH is whole: a checkpoint, a run folder (every checkpoint of it), or an archive of drl checkpoint pack.
+def verify(
+    session: Session, paths: tuple[str, ...], every: bool, imports: tuple[str, ...], quiet: bool, as_json: bool
+) -> int:
+    """Check that each PATH is intact: a checkpoint, a run folder (all of its checkpoints), or an archive of drl
+    checkpoint pack.
 
-    COMMIT against the manifest, size and SHA-256 of every file, the replay's too, every header, and that the weights are
-    finite and fit the policy. Exits with 2 if anything is damaged, and names the file. Changes nothing.
+    COMMIT is compared with the manifest, the size and SHA-256 of every file are checked, the replay's too, every header is
+    read, and the weights must be finite and fit the policy. Exits with 2 if anything is damaged, and names the file.
+    Changes nothing.
 
     JSON: {"checked": [{"path", "whole", "damage", "files", "size", "note"}], "damaged": N}.
     """
+    from drl_cli.checks.verify import Verification, best_damage, places
+    from drl_cli.checks.verify import verify as verified
+
     options.import_modules(imports)
-    wholeness, output = load("drl_cli.checks.verify"), terminal.Output(session)
+    output = terminal.Stdout(session)
     found, damaged = [], 0
-    for path in dict.fromkeys(place for given in paths for place in wholeness.places(run_options.place(given), every)):
-        verdict = wholeness.verify(path)
+    for path in dict.fromkeys(place for given in paths for place in places(run_options.place(given), every)):
+        verdict = verified(path)
         found.append(verdict)
         damaged += verdict.damage is not None
         if not as_json and (verdict.damage or not quiet):
             output.line(_said(verdict))
     for run in dict.fromkeys(one.path.absolute().parent for one in found):
-        damage = wholeness.best_damage(run)
+        damage = best_damage(run)
         if damage:
-            found.append(wholeness.Verdict(run, damage))
+            found.append(Verification(run, damage))
             damaged += 1
             if not as_json:
                 output.line(f"damaged  {damage}")
     if as_json:
-        told = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
-        output.line(json_line({"checked": told, "damaged": damaged}))
+        entries = [{**one._asdict(), "path": str(one.path), "whole": one.damage is None} for one in found]
+        output.json_line({"checked": entries, "damaged": damaged})
     elif not quiet and len(found) > 1:
-        terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are whole.")
+        terminal.say(f"{damaged} of {len(found)} damaged." if damaged else f"All {len(found)} are intact.")
     return 2 if damaged else 0
 
 
-def _said(verdict):
+def _said(verdict: Verification) -> str:
     if verdict.damage:
         return f"damaged  {verdict.damage}"
     note = f"; {verdict.note}" if verdict.note else ""
-    return f"whole    {verdict.path} ({verdict.files} files, {figures.size(verdict.size)}{note})"
+    return f"intact   {verdict.path} ({verdict.files} files, {figures.size(verdict.size)}{note})"

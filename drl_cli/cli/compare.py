@@ -1,14 +1,23 @@
-"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. What is computed is ``analysis.comparison``."""
+"""``drl compare RUN…``: algorithms over seeds, as tables or as JSON. The statistics are ``analysis.comparison``."""
+
+from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import figures, group, options, run_options, shell_words, terminal, values
-from drl_cli.cli.train import json_line
+from drl_cli.analysis import published, run_groups
+from drl_cli.analysis.scores import MEANING
+from drl_cli.cli import figures, group, options, rich_tables, run_options, shell_words, terminal, values
 from drl_cli.errors import RunFolderError
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl compare ~/ray_results/sac ~/ray_results/td3
@@ -22,39 +31,43 @@ _compare_options = options.apply(
     [
         group.option(
             "--score",
-            type=values.Choice(("last", "best", "training")),
+            type=values.OneOf(("last", "best", "training")),
             default="last",
             show_default=True,
             group=HOW,
-            help="A run's score: its last or best greedy evaluation, or its last training episodes.",
+            help="Score of a run: its last or best greedy evaluation, or its last training episodes.",
         ),
         group.option(
             "--at",
             type=options.POSITIVE,
             metavar="STEPS",
             group=HOW,
-            help="Only what was scored within so many env steps.",
+            help="Use only scores reached within this many env steps.",
         ),
         group.option(
-            "--goal", type=values.Number(), metavar="SCORE", group=HOW, help="Also who reached SCORE, and how soon."
+            "--goal",
+            type=values.Number(),
+            metavar="SCORE",
+            group=HOW,
+            help="Also report which runs reached SCORE, and how soon.",
         ),
         group.option(
             "--by",
-            type=values.Choice(("config", "algorithm", "experiment")),
+            type=values.OneOf(("config", "algorithm", "experiment")),
             default="config",
             show_default=True,
             group=HOW,
-            help="Which runs are replicates: alike but for the seed, or coarser.",
+            help="Which runs count as replicates: same config apart from the seed, same algorithm, or same experiment.",
         ),
         group.option(
             "--against",
-            type=values.Choice(("published",)),
+            type=values.OneOf(("published",)),
             group=HOW,
-            help="Add figures that other projects publish, with their conditions.",
+            help="Add the scores that other projects publish, with their conditions.",
         ),
         run_options.local_dir_option(HOW),
-        group.option("-q", "--quiet", is_flag=True, help="Only the tables."),
-        group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+        options.quiet_option("Print only the tables."),
+        options.json_option,
         options.speech_options,
     ]
 )
@@ -64,12 +77,23 @@ _compare_options = options.apply(
 @click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_compare_options
 @click.pass_obj
-def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_json):
+def compare(
+    session: Session,
+    words: tuple[str, ...],
+    score: str,
+    at: int | None,
+    goal: float | None,
+    by: str,
+    against: str | None,
+    local_dirs: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Compare algorithms over seeds: mean, interquartile mean, 95 % intervals, probability of improvement.
 
-    RUN is an id, a name, a path, or a folder of runs. Runs of one algorithm and environment that differ in nothing but
-    the seed are replicates. sd is over seeds (n - 1); intervals are percentile bootstraps over seeds, stratified by
-    environment. P(X > Y) is the probability that a run of X scores above one of Y.
+    RUN is an id, a name, a path, or a folder of runs. Runs of one algorithm and environment that differ only in the seed
+    are replicates. sd is over seeds (n - 1); intervals are percentile bootstraps over seeds, stratified by environment. P(X
+    > Y) is the probability that a run of X scores higher than a run of Y.
 
     JSON: {"score", "at", "goal", "confidence", "groups": [{"label", "algorithm", "env", "runs": [{"path", "id", "seed",
     "state", "score", "steps", "seconds", "episodes"}], "n", "mean", "sd", "mean_low", "mean_high", "iqm", "iqm_low",
@@ -77,28 +101,28 @@ def compare(session, words, score, at, goal, by, against, local_dirs, quiet, as_
     "y", "probability", "low", "high"}], "overall": [...], "scaled": [{"label", "envs", "iqm", "iqm_low", "iqm_high"}],
     "notices": [...], "published": {"figures": [...], "best": [...], "sources": {...}, "notices": [...]}}.
     """
-    comparing = load("drl_cli.analysis.comparison")
+    from drl_cli.analysis import comparison
+    from drl_cli.runs.loggers.truncate_tables import read_rows
+
     runs = run_options.open_runs(words, local_dirs)
-    groups = load("drl_cli.analysis.run_groups").group(runs, by)
-    asked = comparing.CompareOptions(score, at, goal)
-    document = comparing.compare(
-        groups, lambda run: load("drl_cli.runs.loggers.truncate_tables:read_rows")(run.path), asked
-    )
+    groups = run_groups.group(runs, by)
+    asked = comparison.CompareOptions(score, at, goal)
+    document = comparison.compare(groups, lambda run: read_rows(run.path), asked)
     if not document["groups"]:
         raise RunFolderError(" ".join(document["notices"]) or "there is nothing to compare.")
-    document["published"] = comparing.against_published(document) if against else None
-    output = terminal.Output(session)
+    document["published"] = comparison.against_published(document) if against else None
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line(document))
+        output.json_line(document)
         return
-    for line in _page(document, run_options.console(session), quiet):
+    for line in _page(document, rich_tables.console(session), quiet):
         output.line(line)
     notices = [*document["notices"], *((document["published"] or {}).get("notices", ()))]
     for line in notices:
         terminal.say(line)
 
 
-def _page(document, console, quiet):
+def _page(document: Mapping[str, Any], console: Console, quiet: bool) -> list[str]:
     """Return the lines of all tables, and of what explains them unless ``quiet``."""
     lines = []
     for env in dict.fromkeys(entry["env"] for entry in document["groups"]):
@@ -116,45 +140,34 @@ def _page(document, console, quiet):
             "",
         ]
     if not quiet:
-        meaning = load("drl_cli.analysis.scores:MEANING")[document["score"]]
+        meaning = MEANING[document["score"]]
         lines += _wrapped(f"Score: {meaning}.", console)
         if any(1 < entry["n"] < 5 for entry in document["groups"]):
-            lines += _wrapped("With fewer than five seeds an interval says little: it only knows those.", console)
+            lines += _wrapped("With fewer than five seeds the intervals are unreliable.", console)
         lines += _sources(document["published"], console) if document["published"] else []
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
-def _grid(names, left=1):
-    """A rich Table without lines: the first ``left`` columns left-aligned, numbers to the right."""
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for place, name in enumerate(names):
-        first = place < left
-        grid.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
-    return grid
-
-
-def _scores(document, entries, console):
-    pm = run_options.plus_minus(sys.stdout)
+def _scores(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], console: Console) -> list[str]:
+    pm = terminal.plus_minus(sys.stdout)
     names = ["", "seeds", f"mean {pm} sd", "IQM [95 %]", "steps", "time"]
     names += [f"to {document['goal']:g}"] if document["goal"] is not None else []
-    grid = _grid(names)
-    number = run_options.number
+    grid = rich_tables.grid(names, left=[""], folded=[""])
+    number = figures.score
     for entry in entries:
         sd = "" if entry["sd"] is None else f" {pm} {number(entry['sd'])}"
-        iqm = f"{number(entry['iqm'])} {run_options.interval(entry['iqm_low'], entry['iqm_high'])}".rstrip()
+        iqm = f"{number(entry['iqm'])} {figures.interval(entry['iqm_low'], entry['iqm_high'])}".rstrip()
         cells = [entry["label"], str(entry["n"]), number(entry["mean"]) + sd, iqm]
         cells += [figures.count(entry["steps"]), figures.clock(entry["seconds"])]
         if document["goal"] is not None:
             cells.append(_reached(entry))
         grid.add_row(*cells)
-    return run_options.rendered([grid], console)
+    return rich_tables.rendered([grid], console)
 
 
-def _reached(entry):
+def _reached(entry: Mapping[str, Any]) -> str:
     goal = entry["goal"]
     share = f"{goal['reached']}/{entry['n']}"
     return (
@@ -162,63 +175,64 @@ def _reached(entry):
     )
 
 
-ONE_SEED = "One run says nothing about the next: no P(X > Y) beside it. Train more with --seeds 0..4."
+ONE_SEED = "P(X > Y) cannot be estimated from a single run. Train more seeds with --seeds 0..4."
 
 
-def _improvement(pairs, console):
-    told = [pair for pair in pairs if pair["low"] is not None]
-    grid = _grid(["", "probability", "95 %"])
-    for pair in told:
+def _improvement(pairs: Sequence[Mapping[str, Any]], console: Console) -> list[str]:
+    estimated = [pair for pair in pairs if pair["low"] is not None]
+    grid = rich_tables.grid(["", "probability", "95 %"], left=[""], folded=[""])
+    for pair in estimated:
         grid.add_row(
             f"P({pair['x']} > {pair['y']})", f"{pair['probability']:.2f}", f"[{pair['low']:.2f}, {pair['high']:.2f}]"
         )
-    lines = run_options.rendered([grid], console) if told else []
-    return [*lines, *([ONE_SEED] if len(told) < len(pairs) else [])]
+    lines = rich_tables.rendered([grid], console) if estimated else []
+    return [*lines, *([ONE_SEED] if len(estimated) < len(pairs) else [])]
 
 
-def _scaled(document, console):
+def _scaled(document: Mapping[str, Any], console: Console) -> list[str]:
     if not document["scaled"]:
         return []
-    grid = _grid(["", "scaled IQM", "95 %"])
+    grid = rich_tables.grid(["", "scaled IQM", "95 %"], left=[""], folded=[""])
     for entry in document["scaled"]:
         between = "" if entry["iqm_low"] is None else f"[{entry['iqm_low']:.2f}, {entry['iqm_high']:.2f}]"
         grid.add_row(entry["label"], f"{entry['iqm']:.2f}", between)
-    note = "Scaled: 0 is the lowest run of each environment here, 1 the highest."
-    return [*run_options.rendered([grid], console), note]
+    note = "Scaled: 0 is the lowest run of each environment, 1 the highest."
+    return [*rich_tables.rendered([grid], console), note]
 
 
-def _published(told, env, console):
-    found = sorted((f for f in told["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
-    best = [figure for figure in told["best"] if figure["compared_with"] == env and figure not in found]
+def _published(figures_known: Mapping[str, Any], env: str, console: Console) -> list[str]:
+    found = sorted((f for f in figures_known["figures"] if f["compared_with"] == env), key=lambda f: -f["mean"])
+    best = [figure for figure in figures_known["best"] if figure["compared_with"] == env and figure not in found]
     if not found and not best:
-        return [f"No published figure for {env} is shipped."]
-    pm = run_options.plus_minus(sys.stdout)
-    family = load("drl_cli.analysis.published:family")(env)
-    grid = _grid(["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"], left=3)
+        return [f"No published score for {env} comes with drl."]
+    pm = terminal.plus_minus(sys.stdout)
+    family = published.family(env)
+    names = ["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"]
+    grid = rich_tables.grid(names, left=names[:3], folded=names[:3])
     for figure in [*found, *best]:
-        sd = "" if figure["sd"] is None else f" {pm} {run_options.number(figure['sd'])}"
+        sd = "" if figure["sd"] is None else f" {pm} {figures.score(figure['sd'])}"
         name = figure["algorithm"] + (f" ({figure['note']})" if figure["note"] else "")
         grid.add_row(
             figure["source"],
             name + (" *" if figure in best else ""),
             figure["env"].removeprefix(family).removeprefix("-"),
-            run_options.number(figure["mean"]) + sd,
+            figures.score(figure["mean"]) + sd,
             figures.count(figure["steps"]),
             figure["measures"],
             str(figure["seeds"]),
         )
-    lines = run_options.rendered([grid], console)
-    return [*lines, *(["* the highest published figure, by another algorithm"] if best else [])]
+    lines = rich_tables.rendered([grid], console)
+    return [*lines, *(["* the highest published score, by another algorithm"] if best else [])]
 
 
-def _sources(told, console):
+def _sources(figures_known: Mapping[str, Any], console: Console) -> list[str]:
     lines = []
-    for name, facts in told["sources"].items():
+    for name, facts in figures_known["sources"].items():
         text = f"{name}: {facts['name']}, read {facts['read']}, {facts['url']}. Conditions: {facts['conditions']}."
         lines += _wrapped(text, console, "  ")
     return lines
 
 
-def _wrapped(text, console, indent=""):
+def _wrapped(text: str, console: Console, indent: str = "") -> list[str]:
     width = min(console.width, 100) - 1
     return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

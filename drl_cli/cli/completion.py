@@ -1,4 +1,6 @@
-"""``drl completion SHELL``: the script that makes a shell complete drl's words. What is completed: ``cli.shell_words``."""
+"""``drl completion SHELL``: the completion script for a shell. The completions themselves are ``cli.shell_words``."""
+
+from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
@@ -16,17 +18,20 @@ VARIABLE = "_DRL_COMPLETE"  # by which a shell's call for completions is known (
 
 
 @click.command("completion", cls=group.Command, examples=EXAMPLES)
-@click.argument("shell", type=values.Choice(SHELLS), metavar="|".join(SHELLS))
+@click.argument("shell", type=values.OneOf(SHELLS), metavar="|".join(SHELLS))
 @options.speech_options
 @click.pass_context
-def completion(context, shell):
-    """Print a script on stdout that completes commands, options, algorithms, environments, tuned files and runs.
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script that completes commands, options, algorithms, environments, tuned files and runs.
 
     The shell has to run it: see the examples, then open a new shell.
     """
-    made = get_completion_class(shell)(context.find_root().command, {}, "drl", VARIABLE)
+    completer = get_completion_class(shell)
+    if completer is None:
+        raise InputError(f"click cannot complete words in {shell}.")
+    made = completer(context.find_root().command, {}, "drl", VARIABLE)
     try:
         script = made.source()
     except RuntimeError as error:  # an old bash, or none
         raise InputError(f"{error} Use zsh or fish.") from error
-    terminal.Output(context.obj).line(script.rstrip("\n"))
+    terminal.Stdout(context.obj).line(script.rstrip("\n"))

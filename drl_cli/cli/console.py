@@ -5,27 +5,41 @@
 stderr. A stderr that breaks silences a watcher and never the training.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import threading
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import budget, figures, terminal
+from drl_cli.cli.view import STOPPING
 from drl_cli.config.result_names import EVALUATION_REWARD
-from drl_cli.extras import load
 from drl_cli.process import seconds_since_start
+
+if TYPE_CHECKING:
+    from drl_cli.cli.budget import Budget
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.terminal import Session
+    from drl_cli.cli.view import RunView
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
 METRICS_WIDTH = 60  # columns of a line for callbacks' metrics
-STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
 AGAIN_S = {"best": 10.0, "checkpoint": 10.0, "evaluation": 30.0}  # between two lines that say nothing new
 COLORS = {"warning": "yellow", "goal": "green"}
 
 
-def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_start):
+def open_watcher(
+    view: RunView,
+    session: Session,
+    plain: bool = False,
+    quiet: bool = False,
+    clock: Callable[[], float] = seconds_since_start,
+) -> LiveScreen | PlainConsole:
     """Return a LiveScreen when stderr is a terminal to draw on, else a PlainConsole; quiet ones only show warnings.
 
     ``clock`` returns the seconds that the run has gone on for.
@@ -33,11 +47,13 @@ def open_watcher(view, session, plain=False, quiet=False, clock=seconds_since_st
     stream = terminal.private_stderr()
     if plain or quiet or not fits_screen(stream) or terminal.in_ci():
         return PlainConsole(stream, view, clock, quiet=quiet, color=terminal.use_color(stream, session))
-    picture = load("drl_cli.cli.screen:picture")
-    return load("drl_cli.cli.live:LiveScreen")(terminal.rich_console(stream, session), view, picture, clock)
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.screen import picture
+
+    return LiveScreen(terminal.rich_console(stream, session), view, picture, clock)
 
 
-def fits_screen(stream: TextIO) -> bool:
+def fits_screen(stream: terminal.Stream) -> bool:
     """Whether ``stream`` is a terminal that is large enough to be drawn on."""
     columns, lines = (terminal.is_terminal(stream) and terminal.size(stream)) or (0, 0)
     return columns >= MIN_SCREEN[0] and lines >= MIN_SCREEN[1]
@@ -50,7 +66,14 @@ class PlainConsole:
     since the process started.
     """
 
-    def __init__(self, stream, view, clock=seconds_since_start, quiet=False, color=False):
+    def __init__(
+        self,
+        stream: terminal.Stream,
+        view: RunView,
+        clock: Callable[[], float] = seconds_since_start,
+        quiet: bool = False,
+        color: bool = False,
+    ) -> None:
         self.view = view
         self._stream = stream
         self._clock = clock
@@ -62,7 +85,7 @@ class PlainConsole:
         self._interrupted = False
         self._lock = threading.Lock()
 
-    def __call__(self, kind, fields, seconds=None):
+    def __call__(self, kind: str, fields: Mapping[str, Any], seconds: float | None = None) -> None:
         """Take one event, of now or of ``seconds`` on this clock, and write its line, if it has one."""
         seconds = self._clock() if seconds is None else seconds
         with self._lock:
@@ -80,21 +103,21 @@ class PlainConsole:
             if text and (tone == "warning" or not self._quiet):
                 self._write(text, seconds, COLORS.get(tone))
 
-    def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen. Called in a signal handler: one write, no lock, no buffer."""
+    def interrupt(self, _number: int) -> None:
+        """Acknowledge the first Ctrl-C. Called in a signal handler: one write, no lock, no buffer."""
         self._interrupted = True
         terminal.write_raw(self._stream, f"\n{STOPPING}\n")
 
-    def abandon(self, _number=None):
+    def abandon(self, _number: int | None = None) -> None:
         """Nothing to put back: plain lines leave the terminal as it was."""
 
-    def close(self):
+    def close(self) -> None:
         """Write what was held back."""
         with self._lock:
             if self._held_back:
                 self._write(self._held_back, self._clock())
 
-    def _iteration(self, result, seconds):
+    def _iteration(self, result: Mapping[str, Any], seconds: float) -> None:
         line = _iteration_line(result, budget.nearest(self.view, seconds))
         if seconds - self._last_iteration < MIN_SECONDS_BETWEEN_ITERATIONS:
             self._held_back = line
@@ -102,8 +125,10 @@ class PlainConsole:
         self._last_iteration, self._held_back = seconds, None
         self._write(line, seconds)
 
-    def _is_no_news(self, kind: str, fields: dict, seconds: float, best_before: dict | None) -> bool:
-        """Whether what there is to say was said just before: the same score again, or one more checkpoint of many."""
+    def _is_no_news(
+        self, kind: str, fields: Mapping[str, Any], seconds: float, best_before: Mapping[str, Any] | None
+    ) -> bool:
+        """Whether an event repeats what was printed just before: the same score, or one more periodic checkpoint."""
         if kind == "best":
             known = (best_before or {}).get("value")
             if fields["metric"] == EVALUATION_REWARD:
@@ -119,7 +144,7 @@ class PlainConsole:
         self._said_at[kind] = seconds
         return False
 
-    def _text(self, kind, fields):
+    def _text(self, kind: str, fields: Mapping[str, Any]) -> str:
         if kind in ("phase", "notice", "diagnosis"):
             return fields["text"]
         if kind == "bottleneck":
@@ -145,10 +170,10 @@ class PlainConsole:
         if kind == "learner":
             return fields["text"]
         if kind == "finished":
-            return fields["state"]  # why is said by the command, once
+            return fields["state"]  # the command prints the reason, once
         return ""
 
-    def _write(self, text, seconds, color=None):
+    def _write(self, text: str, seconds: float, color: str | None = None) -> None:
         self._held_back = None if text is self._held_back else self._held_back
         if self._quiet and color != COLORS["warning"]:
             return
@@ -157,7 +182,7 @@ class PlainConsole:
         self._stream.flush()
 
 
-def _iteration_line(result, spent=None):
+def _iteration_line(result: Mapping[str, Any], spent: Budget | None = None) -> str:
     info = result.get("info") or {}
     elapsed = result.get("time_this_iter_s") or 0
     steps = result.get("timesteps_this_iter") or 0
@@ -177,12 +202,12 @@ def _iteration_line(result, spent=None):
     )
 
 
-def _custom(result):
+def _custom(result: Mapping[str, Any]) -> str:
     found = result.get("custom_metrics")
     return f"; {figures.custom_metrics(found, METRICS_WIDTH)}" if found else ""
 
 
-def _evaluation_line(fields):
+def _evaluation_line(fields: Mapping[str, Any]) -> str:
     value = fields.get("episode_reward_mean")
     text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes"
     if fields.get("confirmed") is not None:
@@ -190,11 +215,11 @@ def _evaluation_line(fields):
     return text
 
 
-def _checkpoint_line(fields):
+def _checkpoint_line(fields: Mapping[str, Any]) -> str:
     reason = fields["reason"]
     return "" if reason == "best" else f"{os.path.basename(str(fields['path']))} ({reason})"  # the best says so itself
 
 
-def _best_line(fields):
+def _best_line(fields: Mapping[str, Any]) -> str:
     kind = "evaluation" if fields["metric"] == EVALUATION_REWARD else "training reward"
     return f"best so far: {fields['checkpoint']}, {kind} {figures.reward(fields['value'])}"

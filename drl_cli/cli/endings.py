@@ -4,30 +4,38 @@ Used by ``main`` alone. Codes above 128 mean that trying again makes sense, as c
 Source: the project's failure catalogue; sysexits(3) for 75.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import drl_cli.cli.terminal as terminal
-from drl_cli.errors import DrlError, ResourcesExhausted, nearest
+from drl_cli.algorithms import table
+from drl_cli.errors import DrlError, InputError, ResourcesExhausted, nearest
 from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXIT_CODES = {
     0: "finished",
-    1: "doctor, env check: something is broken; else a bug in drl, whose traceback is in the log that is named",
+    1: "doctor, env check: something is broken; otherwise a bug in drl (the message names the log with the traceback)",
     2: "bad input: usage, config, environment, checkpoint, folder",
-    3: "the run failed: divergence, environment or workers keep failing",
-    4: "a demanded score was missed",
+    3: "the run failed: divergence, or the environment or the workers kept failing",
+    4: "a score required by --assert was missed",
     5: "out of disk, memory or file descriptors",
-    75: "a cluster is unreachable or did not grant the resources in time",
-    129: "hung up, after saving",
-    130: "interrupted, after saving; a second Ctrl-C ends at once, without",
-    141: "the reader of stdout left",
-    143: "terminated, after saving",
+    75: "the cluster is unreachable or did not grant the resources in time",
+    129: "hung up, after saving a checkpoint",
+    130: "interrupted, after saving a checkpoint; a second Ctrl-C quits at once without saving",
+    141: "stdout was closed by its reader",
+    143: "terminated, after saving a checkpoint",
 }
 INTERRUPTED = (129, 130, 143)
 EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, text in EXIT_CODES.items())
@@ -35,7 +43,7 @@ EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, t
 EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
 
 
-def exit_code_of(call, session):
+def exit_code_of(call: Callable[[], object], session: Session) -> int:
     """Run ``call()`` (which returns a code or raises), say what went wrong, and return the exit code of the process."""
     terminal.open_standard_streams(session)
     try:
@@ -50,7 +58,7 @@ def exit_code_of(call, session):
     return code if isinstance(code, int) else 0
 
 
-def _code_of(error, session):
+def _code_of(error: Any, session: Session) -> int:
     """Say what ``error`` is and return its exit code."""
     if isinstance(error, (KeyboardInterrupt, click.Abort, EOFError)):
         terminal.say("Interrupted.")
@@ -74,7 +82,7 @@ def _code_of(error, session):
     return 1
 
 
-def _usage(error, session):
+def _usage(error: click.ClickException, session: Session) -> int:
     """Show a mistake in the command line, the most important line last."""
     context = getattr(error, "ctx", None)
     if context is not None:
@@ -87,46 +95,54 @@ def _usage(error, session):
     return 2
 
 
-def _option_hint(typed, command, context):
+def _option_hint(typed: str, command: click.Command, context: click.Context) -> str:
     """Return what is typed in the place of an unknown option: what it is here, or the nearest one the command has."""
     bare = typed.lstrip("-")
     known = [name for option in command.get_params(context) for name in option.opts if name.startswith("--")]
     close = nearest(bare, [name[2:] for name in known], count=1)
     if "--set" in known:  # only where a config can be given
-        here = load("drl_cli.config.rllib.other_libraries:option_here")(bare, _all_keys)
+        from drl_cli.config.rllib.other_libraries import option_here
+
+        here = option_here(bare, _all_keys)
         if here and not close:
             return f" Type {here}."
     return f" Did you mean '--{close[0]}'?" if close else ""
 
 
-def _all_keys():
+def _all_keys() -> dict[str, str]:
     """Return {key of any algorithm's config, in any spelling that is read: the key}."""
-    fields = load("drl_cli.config.key_description:fields_of")
-    keys = {name: name for row in load("drl_cli.algorithms.table:rows")() for name in fields(load(row.config))}
-    aliases = load("drl_cli.config.rllib.aliases:ALIASES").items()
+    from drl_cli.config.key_description import fields_of
+    from drl_cli.config.rllib.aliases import ALIASES
+
+    keys = {name: name for row in table.rows() for name in fields_of(load(row.config))}
+    aliases = ALIASES.items()
     return {old[0]: ".".join(new) for old, new in aliases if len(old) == 1} | keys
 
 
-def _is_our_stdout(error):
+def _is_our_stdout(error: OSError) -> bool:
     return error.errno in terminal.GONE and error.filename is None and terminal.stdout_has_no_reader()
 
 
-def _as_drl_error(error):
+def _as_drl_error(error: BaseException) -> BaseException:
     """Turn what the operating system refused into the error with its exit code; return anything else as it is."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "drl_cli").split(".")[0] != "drl_cli":
+        missing = (error.name or "").split(".")[0]
+        return InputError(f"drl needs the package {missing}, which is not installed. Run: pip install {missing}")
     if isinstance(error, MemoryError):
         reason = "memory"
     elif isinstance(error, OSError) and error.errno in EXHAUSTED:
         reason = EXHAUSTED[error.errno]
     else:
         return error
-    where = f" ({error.filename})" if getattr(error, "filename", None) else ""
+    name = getattr(error, "filename", None)
+    where = f" ({name})" if name else ""
     detail = f": {error}" if str(error) else "."
     exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}{detail}")
     exhausted.__cause__ = error
     return exhausted
 
 
-def _keep_traceback(error, session):
+def _keep_traceback(error: BaseException, session: Session) -> str:
     """Append the traceback to the log of the run that is going on, else to a new temporary file; return its path."""
     text = "".join(traceback.format_exception(error))
     if session.run_folder:

@@ -1,17 +1,24 @@
-"""``drl env check ID``: whether an environment keeps its word, how fast it is, and what a random policy scores.
+"""``drl env check ID``: whether an environment follows gymnasium's interface, its speed, and a random policy's score.
 
 The findings are those of ``checks.env_check``, made in another process; the interval is ``analysis.reward_statistics``'s.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import figures, findings, group, options, shell_words, tables, terminal, values
-from drl_cli.extras import load
+from drl_cli.checks.findings import failed
+from drl_cli.cli import figures, group, options, shell_words, tables, terminal, values
 
-TABLE = {"check": ("drl_cli.cli.env:check", "Look at one closely: seeds, spaces, ends of episodes, speed.")}
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
+
+TABLE = {"check": ("drl_cli.cli.env:check", "Check an environment: seeding, spaces, episode ends, speed.")}
 CHECK_EXAMPLES = """
 drl env check LunarLanderContinuous-v3
 drl env check my_module:MyEnv-v0 --import my_module --episodes 50
@@ -23,7 +30,7 @@ env = group.of_commands(
     "env",
     TABLE,
     CHECK_EXAMPLES,
-    "One environment: check it. What there is: drl envs.",
+    "Check an environment. To list what is installed: drl envs.",
 )
 
 
@@ -36,43 +43,55 @@ env = group.of_commands(
     default=20,
     show_default=True,
     group="How",
-    help="Random episodes.",
+    help="Number of random episodes.",
 )
 @group.option(
     "--seconds", type=values.Number(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",
-    help="Most time for them.",
+    help="Time limit for them.",
 )  # fmt: skip
 @group.option("--seed", type=options.COUNT, metavar="N", default=0, show_default=True, group="How", help="First seed.")
 @group.option("--config", metavar="OBJECT", group="How", help="An object with env_config, as for drl train, or @FILE.")
 @options.import_option("How")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@group.option("-q", "--quiet", is_flag=True, help="Only what is not as it should be.")
+@options.json_option
+@options.quiet_option("Print only warnings and failures.")
 @options.speech_options
 @click.pass_obj
-def check(session, env_id, config, imports, as_json, quiet, **how):
-    """Check the environment ID; exit code 1 when something is broken, 0 otherwise.
+def check(
+    session: Session,
+    env_id: str,
+    config: str | None,
+    imports: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **how: float,
+) -> int:
+    """Check the environment ID. The exit code is 1 if something is broken, else 0.
 
-    Looked at: the interface; the same seed in two new ones, in one that was used, and in another process; observations
-    against their space; numbers that are not finite; termination and truncation; reset; speed; a random policy's score with
-    a 95 % interval, without drl's preprocessing.
+    Checked are the interface; that equal seeds give equal episodes in two new instances, in a used one, and in another
+    process; observations against their space; non-finite numbers; termination and truncation; reset; speed; and a random
+    policy's score with a 95 % interval, without drl's preprocessing.
 
     JSON: {"id", "asked", "ok", "spaces", "text", "fits": [...], "findings": [{"what", "state": ok | note | warn | fail,
     "text", "mend"}], "random_policy": {"rewards", "lengths", "steps_per_s", "reset_s", "make_s", "score": as of drl
     evaluate} or null}.
     """
+    from drl_cli.analysis import reward_statistics
+    from drl_cli.checks import env_check
+    from drl_cli.envs import make
+
     options.import_modules(imports)
     overrides = options.typed_object(config, "--config")
-    meant = load("drl_cli.envs.make").resolve(env_id, trusted=True)
+    meant = make.resolve(env_id, trusted=True)
     question = {"env_config": overrides.get("env_config") or {}, "imports": list(imports), **how}
     quietly = quiet or as_json
-    report = load("drl_cli.checks.env_check").check(
+    report = env_check.check(
         meant.id, question, (lambda _: None) if quietly else (lambda stage: terminal.say(f"{meant.id}: {stage}"))
     )
     played = report["random_policy"]
     if played and played["rewards"]:
-        played["score"] = load("drl_cli.analysis.reward_statistics").describe(played["rewards"], played["lengths"])
-    is_broken = load("drl_cli.checks.findings").failed(report["findings"])
-    output = terminal.Output(session)
+        played["score"] = reward_statistics.describe(played["rewards"], played["lengths"])
+    is_broken = failed(report["findings"])
+    output = terminal.Stdout(session)
     if as_json:
         found = [one._asdict() for one in report["findings"]]
         output.line(json.dumps({**report, "asked": env_id, "ok": not is_broken, "findings": found}))
@@ -84,14 +103,14 @@ def check(session, env_id, config, imports, as_json, quiet, **how):
     return int(is_broken)
 
 
-def sheet(report, width, color=False, quiet=False):
+def sheet(report: Mapping[str, Any], width: int, color: bool = False, quiet: bool = False) -> list[str]:
     """Return the lines of a report."""
     lines = []
     text = report.get("text")
     if text and not quiet:
         lines += [f"{report['id']}", *tables.paragraph(text["obs"], width, 9, "observes")]
         lines += [*tables.paragraph(text["action"], width, 9, "actions"), ""]
-    lines += findings.lines_of(report["findings"], width, color, quiet)
+    lines += tables.finding_lines(report["findings"], width, color, quiet)
     played = report["random_policy"]
     if played and played.get("score") and not quiet:
         lines += ["", *tables.paragraph(_score(played["score"]), width, 8, "random")]
@@ -101,8 +120,8 @@ def sheet(report, width, color=False, quiet=False):
     return [*lines, "", f"{report['id']}: {verdict}{f', {len(warned)} to look at' if warned else ''}."]
 
 
-def _score(score):
-    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
+def _score(score: Mapping[str, Any]) -> str:
+    pm = terminal.plus_minus(sys.stdout)
     low, high = score.get("iqm_low"), score.get("iqm_high")
     interval = "" if low is None else f" [{figures.reward(low)}, {figures.reward(high)}]"
     return (

@@ -1,16 +1,22 @@
-"""``drl envs [PATTERN]``: the environments that are installed, their spaces, and which algorithms run on them.
+"""``drl envs [PATTERN]``: the installed environments, their spaces, and the algorithms that support them.
 
-They are made one by one in another process by ``checks.env_catalogue``; an id alone costs nothing.
+``checks.env_catalogue`` makes them one by one in another process; listing ids alone makes none.
 """
+
+from __future__ import annotations
 
 import json
 import string
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import group, options, shell_words, tables, terminal
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl envs
@@ -22,33 +28,45 @@ drl envs --import my_package my_package/ --json
 
 @click.command("envs", cls=group.Command, examples=EXAMPLES)
 @click.argument("pattern", required=False, shell_complete=shell_words.environments)
-@group.option("--ids", "only_ids", is_flag=True, group="Which", help="Only the ids, one a line; nothing is made.")
-@group.option("--all", "every", is_flag=True, group="Which", help="Every version of each name, not only the newest.")
+@group.option(
+    "--ids",
+    "only_ids",
+    is_flag=True,
+    group="Which",
+    help="Print only the ids, one per line, without making the environments.",
+)
+@group.option(
+    "--all", "every", is_flag=True, group="Which", help="Every version of each environment, not only the newest."
+)
 @options.import_option("Which")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def envs(session, pattern, only_ids, every, imports, as_json):
-    """List the environments whose id has PATTERN in it, or fits it as 'Lunar*' does (all but Atari games without one).
+def envs(
+    session: Session, pattern: str | None, only_ids: bool, every: bool, imports: tuple[str, ...], as_json: bool
+) -> None:
+    """List the environments whose id contains PATTERN, or matches it if written as 'Lunar*' (without PATTERN, all but
+    Atari games).
 
-    An id that is retired is looked up under its current version. What cannot be made is listed with the reason. Each is
-    made once, in another process; with --ids none is.
+    A retired id is looked up under its current version. Environments that cannot be made are listed with the reason. Each
+    is made once, in another process; with --ids none is made.
 
     JSON: {"notices": [...], "environments": [{"id", "spaces": {"obs", "action"}, "text": {"obs", "action"}, "fits": [...],
     "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with --ids the entries are {"id"}.
     """
+    from drl_cli.checks import env_catalogue
+
     options.import_modules(imports)
-    environments = load("drl_cli.checks.env_catalogue")
-    ids, notices = environments.matching(pattern, every)
-    output = terminal.Output(session)
+    ids, notices = env_catalogue.matching(pattern, every)
+    output = terminal.Stdout(session)
     if only_ids:
         found = [{"id": one} for one in ids]
     else:
         found = []
-        for number, one in enumerate(environments.looked_at(ids, imports), 1):
+        for number, one in enumerate(env_catalogue.looked_at(ids, imports), 1):
             found.append(one)
             if number % 20 == 0 and len(ids) > 20:
-                terminal.say(f"{number} of {len(ids)} looked at")
+                terminal.say(f"{number} of {len(ids)} checked")
     if as_json:
         output.line(json.dumps({"notices": notices, "environments": found}))
         return
@@ -59,8 +77,8 @@ def envs(session, pattern, only_ids, every, imports, as_json):
         output.line(line)
 
 
-def listing(found, width, color=False):
-    """Return the lines for what ``checks.env_catalogue.looked_at`` said: those that work, what fits, those that do not."""
+def listing(found: Sequence[Mapping[str, Any]], width: int, color: bool = False) -> list[str]:
+    """Return the lines for the entries of ``checks.env_catalogue``: those that work and what fits, then those that fail."""
     good, bad = [one for one in found if "error" not in one], [one for one in found if "error" in one]
     lines = []
     if good:
@@ -72,7 +90,8 @@ def listing(found, width, color=False):
         lines.append("")
         for names, letter in letters.items():
             text = (
-                ", ".join(names) or "no algorithm takes these actions; make them one Box or one Discrete in a wrapper"
+                ", ".join(names)
+                or "no algorithm supports these actions; make them one Box or one Discrete in a wrapper"
             )
             lines += tables.paragraph(text, width, 4, letter)
     reasons = {}
@@ -84,7 +103,7 @@ def listing(found, width, color=False):
     return lines[1:] if lines[:1] == [""] else lines
 
 
-def _about(one):
+def _about(one: Mapping[str, Any]) -> tuple[str, str, str, str]:
     limit, solved = one["max_episode_steps"], one["reward_threshold"]
     spaces = one["spaces"]
     return (
@@ -95,7 +114,7 @@ def _about(one):
     )
 
 
-def _space(space):
+def _space(space: Mapping[str, Any]) -> str:
     kind = space["kind"]
     if kind == "Box":
         size = "x".join(map(str, space["shape"]))

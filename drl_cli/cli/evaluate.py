@@ -1,18 +1,37 @@
-"""``drl evaluate CHECKPOINT…``: the scores of checkpoints over stated episodes, as a table or as JSON.
+"""``drl evaluate CHECKPOINT…``: the scores of checkpoints over seeded episodes, as a table or as JSON.
 
 With ``--data`` they are estimated from recorded episodes instead (``cli.evaluate_data``). The table or the document goes to
-stdout, all else to stderr. Needs neither Ray nor TensorFlow. Episodes are played by ``actors.tester``, their rewards
-summarised by ``analysis.reward_statistics``.
+stdout, everything else to stderr. Needs neither Ray nor TensorFlow. ``actors.tester`` plays the episodes,
+``analysis.reward_statistics`` summarises their rewards.
 """
+
+from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import evaluate_data, figures, group, options, rllib_options, run_options, shell_words, terminal
+from drl_cli.cli import (
+    evaluate_data,
+    figures,
+    group,
+    options,
+    rich_tables,
+    rllib_options,
+    run_options,
+    shell_words,
+    terminal,
+)
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.runs.stop_rules import Requirement
 
 EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
@@ -37,9 +56,7 @@ _evaluate_options = options.apply(
             group=HOW,
             help="Episodes per score.",
         ),
-        group.option(
-            "--explore", is_flag=True, group=HOW, help="Score the exploring policy too, beside the greedy one."
-        ),
+        group.option("--explore", is_flag=True, group=HOW, help="Also score the exploring policy."),
         group.option(
             "--seed",
             type=options.COUNT,
@@ -56,29 +73,27 @@ _evaluate_options = options.apply(
             metavar="'SCORE>=VALUE'",
             multiple=True,
             group=HOW,
-            help="Exit with 4 unless each greedy score meets it: mean, iqm, iqm_low, … (as --json has them); repeatable.",
+            help="Exit with 4 unless every greedy score meets it: mean, iqm, iqm_low, … (named as in --json); repeatable.",
         ),
-        group.option(
-            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
-        ),
+        options.latest_option(WHERE),
         group.option(
             "--env",
             metavar="ID",
             group=WHERE,
             shell_complete=shell_words.environments,
-            help="Another environment than the one they were trained on.",
+            help="An environment other than the one they were trained on.",
         ),
         group.option(
             "--config",
             metavar="OBJECT",
             group=WHERE,
-            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+            help="env_config and horizon, which override the checkpoint's; an object or @FILE.",
         ),
         options.run_option(WHERE),
         options.import_option(WHERE),
         *evaluate_data.OPTIONS,
-        group.option("--json", "as_json", is_flag=True, group="Output", help="One JSON document on stdout."),
-        options.quiet_option,
+        options.json_option,
+        options.quiet_option("Write only warnings and errors to stderr."),
         options.speech_options,
         rllib_options.of("evaluate"),
     ]
@@ -89,15 +104,21 @@ _evaluate_options = options.apply(
 @click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_evaluate_options
 @click.pass_context
-def evaluate(context, checkpoints, imports, as_json, **asked):
-    """Score each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
+def evaluate(
+    context: click.Context,
+    checkpoints: tuple[str, ...],
+    imports: tuple[str, ...],
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Evaluate each CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
-    Every checkpoint plays the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval
-    behind it is a 95 % percentile bootstrap over episodes.
+    All checkpoints play the same seeded episodes. IQM is the mean of the middle half of the rewards; the interval after it
+    is a 95 % percentile bootstrap over episodes.
 
-    With --data nothing is played: what the exploring policy would earn is estimated by importance sampling from episodes
-    that another policy played, whose actions were recorded with their probabilities. IS is unbiased, WIS steadier; both
-    are discounted. Gain is how many times what was recorded. Believe neither where the effective sample size is small.
+    With --data nothing is played: the return of the exploring policy is estimated by importance sampling from recorded
+    episodes of another policy, whose actions were recorded with their probabilities. IS is unbiased, WIS has less variance;
+    both are discounted. Gain is the ratio to the recorded return. Trust neither where the effective sample size is small.
 
     JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
@@ -109,64 +130,69 @@ def evaluate(context, checkpoints, imports, as_json, **asked):
     "effective_sample_size", "behaviour": MEAN, "is": BOTH, "wis": BOTH}]}, BOTH: {"per_step": MEAN, "per_episode": MEAN},
     MEAN: {"mean", "low", "high"}, null where there is no such number.
     """
-    session, demands = context.obj, _demands(asked["asserts"])
-    checkpoints = [run_options.place(word) for word in checkpoints]
-    evaluate_data.expect_fitting(context, bool(asked["data"]))
+    session, requirements = context.obj, _requirements(flags["asserts"])
+    paths = [run_options.place(word) for word in checkpoints]
+    evaluate_data.expect_fitting(context, bool(flags["data"]))
     options.import_modules(imports)
-    if asked["data"]:
-        evaluate_data.run(session, checkpoints, asked, as_json)
+    if flags["data"]:
+        evaluate_data.run(session, paths, flags, as_json)
         return
-    overrides = options.typed_object(asked["config"], "--config")
-    opened = load("drl_cli.analysis.loaded_checkpoint").open_subject
-    subjects = [opened(path, asked["env"], overrides, asked["latest"], "drl evaluate") for path in checkpoints]
-    options.check_run(asked["run"], subjects)
-    say = (lambda text: None) if asked["quiet"] else terminal.say
-    seeds = list(range(asked["seed"], asked["seed"] + asked["episodes"]))
+    from drl_cli.analysis.loaded_checkpoint import open_subject
+    from drl_cli.confidence import CONFIDENCE
+
+    overrides = options.typed_object(flags["config"], "--config")
+    subjects = [open_subject(path, flags["env"], overrides, flags["latest"], "drl evaluate") for path in paths]
+    options.check_run(flags["run"], subjects)
+    say = (lambda text: None) if flags["quiet"] else terminal.say
+    seeds = list(range(flags["seed"], flags["seed"] + flags["episodes"]))
     for notice in dict.fromkeys(subject.notice for subject in subjects if subject.notice):
         say(notice)
     rows = []
     for number, subject in enumerate(subjects, 1):
         rows.append(_facts(subject))
-        for name, explore in (("greedy", False), ("stochastic", True))[: 2 if asked["explore"] else 1]:
+        for name, explore in (("greedy", False), ("stochastic", True))[: 2 if flags["explore"] else 1]:
             say(f"Scoring {number} of {len(subjects)}: {subject.path}, {name}, {len(seeds)} episodes")
-            rows[-1][name] = _score(subject, seeds, explore, asked["max_steps"])
+            rows[-1][name] = _score(subject, seeds, explore, flags["max_steps"])
             if rows[-1][name]["cut"]:
                 say(_cut(rows[-1][name]))
     document = {
         "episodes": len(seeds),
         "seeds": seeds,
-        "confidence": load("drl_cli.confidence").CONFIDENCE,
+        "confidence": CONFIDENCE,
         "checkpoints": rows,
     }
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps(document, allow_nan=False))
     else:
         for line in table(document, terminal.rich_console(sys.stdout, session)):
             output.line(line)
-    _hold(demands, rows)
+    _hold(requirements, rows)
 
 
-def _demands(texts):
-    """Return the Demands of ``--assert``. Raises ConfigError."""
-    found = load("drl_cli.runs.stop_rules").parse_requirements(texts)
+def _requirements(texts: tuple[str, ...]) -> list[Requirement]:
+    """Return the Requirements of ``--assert``. Raises ConfigError."""
+    from drl_cli.runs import stop_rules
+
+    found = stop_rules.parse_requirements(texts)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
         if one.field not in SCORES:
             hint = suggestion(one.field, SCORES) or f" There are: {', '.join(SCORES)}."
-            raise ConfigError(f"--assert: {one.field[:60]!r} is no score.{hint}")
+            raise ConfigError(f"--assert: {one.field[:60]!r} is not a score.{hint}")
     return found
 
 
-def _hold(demands, rows):
-    """Raise CriterionMissed, which names what was missed, unless the greedy score of each checkpoint meets ``demands``."""
-    missed = load("drl_cli.runs.stop_rules").unmet_requirements
-    lines = [f"{row['path']}: {line}" for row in rows for line in missed(demands, row["greedy"])]
+def _hold(requirements: Sequence[Requirement], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise CriterionMissed, which names each missed criterion, unless every greedy score meets ``requirements``."""
+    from drl_cli.runs.stop_rules import unmet_requirements
+
+    lines = [f"{row['path']}: {line}" for row in rows for line in unmet_requirements(requirements, row["greedy"])]
     if lines:
         raise CriterionMissed("\n  ".join(lines))
 
 
-def _facts(subject):
+def _facts(subject: Subject) -> dict[str, Any]:
     counters = subject.facts["counters"]
     return {
         "path": str(subject.path),
@@ -177,17 +203,19 @@ def _facts(subject):
     }
 
 
-def _cut(score):
+def _cut(score: Mapping[str, Any]) -> str:
     cut, longest = score["cut"], max(score["lengths"])
     return (
-        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps, and their "
-        "rewards count as they stood. --max-steps sets after how many."
+        f"{cut} of {len(score['lengths'])} episodes {'was' if cut == 1 else 'were'} cut after {longest:,} steps; "
+        "their rewards up to then are counted. --max-steps sets the limit."
     )
 
 
-def _score(subject, seeds, explore, max_steps):
-    score = load("drl_cli.actors.tester:score")
-    episodes = score(
+def _score(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int | None) -> dict[str, Any]:
+    from drl_cli.actors import tester
+    from drl_cli.analysis import reward_statistics
+
+    episodes = tester.score(
         subject.policy,
         subject.env,
         subject.env_config,
@@ -199,51 +227,39 @@ def _score(subject, seeds, explore, max_steps):
         fresh_envs=subject.fresh_envs,
     )
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
-    told = load("drl_cli.analysis.reward_statistics").describe(rewards, lengths)
-    told["cut"] = sum(episode.is_cut for episode in episodes)
-    return {**told, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
+    score = reward_statistics.describe(rewards, lengths)
+    score["cut"] = sum(episode.is_cut for episode in episodes)
+    return {**score, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 
 
-def table(document, console):
+def table(document: Mapping[str, Any], console: Console) -> list[str]:
     """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
-    from rich import box
-    from rich.table import Table
-
     rows, seeds = document["checkpoints"], document["seeds"]
-    pm = "±" if terminal.is_unicode(console.file) else "+/-"
-    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
-    grid = Table(box=lines, pad_edge=False, padding=(0, 0, 0, 1), header_style="bold")
-    for name in ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length"):
-        grid.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
+    pm = terminal.plus_minus(console.file)
+    names = ("", "policy", f"mean {pm} sd", "median", "IQM [95 %]", "min", "max", "length")
+    grid = rich_tables.ruled(names, ["policy"], (1, 0), console)
     for number, row in enumerate(rows, 1):
         for name in ("greedy", "stochastic"):
             if name in row:
                 grid.add_row(str(number) if name == "greedy" else "", name, *_cells(row[name], pm))
-    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
-    with console.capture() as capture:
-        for number, row in enumerate(rows, 1):
-            console.print(
-                f"{number}  {row['path']}\n"
-                f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
-                f"{figures.count(row['timesteps_total'])} steps",
-                soft_wrap=True,
-            )
-        console.print(f"\n{document['episodes']} episodes per score, seeds {seeds[0]} to {seeds[-1]}.", soft_wrap=True)
-        console.print(grid)
-    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+    rich_tables.widen(console, grid)
+    heads = [
+        f"{number}  {row['path']}\n"
+        f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
+        f"{figures.count(row['timesteps_total'])} steps"
+        for number, row in enumerate(rows, 1)
+    ]
+    about = f"\n{document['episodes']} episodes per score, seeds {seeds[0]} to {seeds[-1]}."
+    return rich_tables.rendered([*heads, about, grid], console)
 
 
-def _cells(score, pm):
-    interval = "" if score["iqm_low"] is None else f" [{_short(score['iqm_low'])}, {_short(score['iqm_high'])}]"
+def _cells(score: Mapping[str, Any], pm: str) -> tuple[str, ...]:
+    interval = f" {figures.interval(score['iqm_low'], score['iqm_high'])}".rstrip()
     return (
-        f"{_short(score['mean'])} {pm} {_short(score['sd'])}",
-        _short(score["median"]),
-        _short(score["iqm"]) + interval,
-        _short(score["min"]),
-        _short(score["max"]),
+        f"{figures.score(score['mean'])} {pm} {figures.score(score['sd'])}",
+        figures.score(score["median"]),
+        figures.score(score["iqm"]) + interval,
+        figures.score(score["min"]),
+        figures.score(score["max"]),
         f"{score['length_mean']:,.0f}",
     )
-
-
-def _short(value):
-    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,17 +1,27 @@
-"""``drl evaluate --data``: estimates from recorded experience on the screen and as JSON. Used by ``cli.evaluate``."""
+"""``drl evaluate --data``: off-policy estimates from recorded experience, as a table or as JSON. Used by ``cli.evaluate``."""
+
+from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import figures, group, terminal, values
-from drl_cli.extras import load
+from drl_cli.cli import figures, group, rich_tables, terminal, values
+from drl_cli.cli.options import typed_object
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drl_cli.analysis.checkpoint_estimates import Candidate
+    from drl_cli.cli.terminal import Session
 
 PLAYING = ("episodes", "max_steps", "explore", "seed", "env")
-"""Options of ``drl evaluate`` that speak of episodes that are played."""
+"""Options of ``drl evaluate`` that only apply where episodes are played."""
 RECORDED = ("gamma", "epsilon")
-"""Options that speak of recorded ones."""
+"""Options that only apply to recorded episodes."""
 HEADING = "From recorded episodes"
 SHARE = values.Number(0.0, 1.0)
 
@@ -23,13 +33,13 @@ OPTIONS = [
         group=HEADING,
         help="Estimate from recorded experience instead of playing: a file, folder, glob or minari://ID; repeatable.",
     ),
-    group.option("--gamma", type=SHARE, metavar="X", group=HEADING, help="Discount. [default: that of its run]"),
+    group.option("--gamma", type=SHARE, metavar="X", group=HEADING, help="Discount factor. [default: that of the run]"),
     group.option(
         "--epsilon",
         type=SHARE,
         metavar="X",
         group=HEADING,
-        help="Share of random actions of a policy over action values. [default: that of its run at that time]",
+        help="Epsilon of an epsilon-greedy policy. [default: that of the run at that checkpoint]",
     ),
 ]
 ROWS = (
@@ -41,7 +51,7 @@ ROWS = (
 )
 
 
-def expect_fitting(context, with_data):
+def expect_fitting(context: click.Context, with_data: bool) -> None:
     """Refuse options that have no effect with, or without, ``--data``."""
     for name in PLAYING if with_data else RECORDED:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
@@ -50,26 +60,28 @@ def expect_fitting(context, with_data):
             raise click.UsageError(text, context)
 
 
-def run(session, checkpoints, asked, as_json):
+def run(session: Session, checkpoints: Sequence[str], flags: Mapping[str, Any], as_json: bool) -> None:
     """Estimate the policy of each of ``checkpoints`` and print the table, or one JSON document."""
-    estimating = load("drl_cli.analysis.checkpoint_estimates")
-    config = load("drl_cli.cli.options:typed_object")(asked["config"], "--config")
-    what = estimating.estimate_options(config, asked["data"], asked["gamma"], asked["epsilon"])
-    candidates = [estimating.Candidate(path, what, asked["latest"]) for path in checkpoints]
-    rows, told = [], set()
+    from drl_cli import confidence
+    from drl_cli.analysis import checkpoint_estimates
+
+    config = typed_object(flags["config"], "--config")
+    what = checkpoint_estimates.estimate_options(config, flags["data"], flags["gamma"], flags["epsilon"])
+    candidates = [checkpoint_estimates.Candidate(path, what, flags["latest"]) for path in checkpoints]
+    rows, noted = [], set()
     for number, candidate in enumerate(candidates, 1):
-        terminal.say(f"Reading for {number} of {len(candidates)}: {candidate.path}")
+        terminal.say(f"Estimating {number} of {len(candidates)}: {candidate.path}")
         found, notes = candidate.estimate()
         for note in notes:
-            if note not in told:
+            if note not in noted:
                 terminal.say(f"Note: {note}.")
-        told.update(notes)
-        for doubt in estimating.doubts(found):
+        noted.update(notes)
+        for doubt in checkpoint_estimates.doubts(found):
             prefix = f"{number}: " if len(candidates) > 1 else ""
             terminal.say(f"Warning: {prefix}{doubt}.", session, "yellow")
         rows.append(_facts(candidate) | found)
-    document = {"data": list(what.data), "confidence": load("drl_cli.confidence").CONFIDENCE, "checkpoints": rows}
-    output = terminal.Output(session)
+    document = {"data": list(what.data), "confidence": confidence.CONFIDENCE, "checkpoints": rows}
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps(document, allow_nan=False))
         return
@@ -77,7 +89,7 @@ def run(session, checkpoints, asked, as_json):
         output.line(line)
 
 
-def _facts(candidate):
+def _facts(candidate: Candidate) -> dict[str, Any]:
     counters = candidate.facts["counters"]
     return {
         "path": str(candidate.path),
@@ -88,29 +100,19 @@ def _facts(candidate):
     }
 
 
-def table(document, console):
+def table(document: Mapping[str, Any], console: Console) -> list[str]:
     """Return the lines of the table for ``document`` (what --json prints), rendered for a rich Console."""
-    from rich import box
-    from rich.table import Table
-
-    lines = box.SIMPLE_HEAD if terminal.is_unicode(console.file) else None
-    grid = Table(box=lines, pad_edge=False, padding=(0, 1, 0, 1), header_style="bold")
-    for name in ("", "estimate", "return", "95 %", "gain"):
-        grid.add_column(name, justify="left" if name == "estimate" else "right", no_wrap=True)
+    grid = rich_tables.ruled(("", "estimate", "return", "95 %", "gain"), ["estimate"], (1, 1), console)
     for number, row in enumerate(document["checkpoints"], 1):
         for name, at in ROWS:
             grid.add_row(str(number) if name == ROWS[0][0] else "", name, *_cells(row, at))
-    console.width = max(console.width, grid.__rich_measure__(console, console.options.update(max_width=1000)).maximum)
-    with console.capture() as capture:
-        for number, row in enumerate(document["checkpoints"], 1):
-            for line in _lines(number, row):
-                console.print(line, soft_wrap=True)
-        console.print(grid)
-    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
+    rich_tables.widen(console, grid)
+    heads = [line for number, row in enumerate(document["checkpoints"], 1) for line in _lines(number, row)]
+    return rich_tables.rendered([*heads, grid], console)
 
 
-def _lines(number, row):
-    left = f", {row['incomplete']:,} more are not whole" if row["incomplete"] else ""
+def _lines(number: int, row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    left = f", {row['incomplete']:,} more are incomplete" if row["incomplete"] else ""
     return (
         f"{number}  {row['path']}",
         f"   {row['algorithm']} on {row['env']}, iteration {row['training_iteration']}, "
@@ -120,17 +122,21 @@ def _lines(number, row):
     )
 
 
-def _cells(row, at):
-    told = row
+def _cells(row: Mapping[str, Any], at: tuple[str, ...]) -> tuple[str, str, str]:
+    estimate = row
     for name in at:
-        told = told[name]
-    before, mean = row["behaviour"]["mean"], told["mean"]
+        estimate = estimate[name]
+    before, mean = row["behaviour"]["mean"], estimate["mean"]
     gain = "" if at == ("behaviour",) or mean is None or before <= 0 else f"x {mean / before:.3g}"
-    between = "-" if told["low"] is None or told["high"] is None else f"[{_short(told['low'])}, {_short(told['high'])}]"
+    between = (
+        "-"
+        if estimate["low"] is None or estimate["high"] is None
+        else f"[{_short(estimate['low'])}, {_short(estimate['high'])}]"
+    )
     return _short(mean), between, gain
 
 
-def _short(value):
+def _short(value: float | None) -> str:
     if value is None:
         return "-"
     size = abs(value)

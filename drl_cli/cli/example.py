@@ -1,23 +1,32 @@
-"""``drl example list | show | run``: the tuned files that come with drl, what they reach here, and running one.
+"""``drl example list | show | run``: the tuned files that come with drl.
 
-What is known of them is read from their headers by ``experiments.tuned_files``; ``run`` is ``drl train -f NAME`` and takes
-every option of ``drl train``.
+``experiments.tuned_files`` reads their headers; ``run`` is ``drl train -f NAME`` and takes every option of ``drl train``.
 """
+
+from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from drl_cli.algorithms import table
 from drl_cli.cli import figures, group, options, shell_words, tables, terminal
+from drl_cli.cli.train import train
 from drl_cli.errors import suggestion
-from drl_cli.extras import load
+from drl_cli.experiments import tuned_files
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
+    from drl_cli.experiments.tuned_files import Example
 
 TABLE = {
-    "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and what they took here."),
-    "show": ("drl_cli.cli.example:show_example", "Show one: what it is for, what was measured, its settings."),
-    "get": ("drl_cli.cli.example:show_example", "The same as show, in RLlib's word."),
-    "run": ("drl_cli.cli.example_run:run_example", "Train with one; takes every option of drl train."),
+    "list": ("drl_cli.cli.example:list_examples", "List the tuned files with their goals and how long they took."),
+    "show": ("drl_cli.cli.example:show_example", "Show one: its purpose, its measurements, its settings."),
+    "get": ("drl_cli.cli.example:show_example", "The same as show; RLlib's name for it."),
+    "run": ("drl_cli.cli.example:run_example", "Train with one; takes every option of drl train."),
 }
 EXAMPLES = """
 drl example list
@@ -31,6 +40,11 @@ drl example list
 drl example list --env CartPole-v1
 drl example list --run SAC --json
 """
+RUN_EXAMPLES = """
+drl example run cartpole-ppo
+drl example run lunarlander-continuous-sac --seed 3 -s num_workers=0
+drl example run pendulum-sac --plan
+"""
 WIDE = 100  # columns from which algorithm and environment have columns of their own
 
 
@@ -38,52 +52,51 @@ example = group.of_commands(
     "example",
     TABLE,
     EXAMPLES,
-    "The tuned files that come with drl: settings that were tried out, each with its goal and what it took.",
+    "Tuned files come with drl: tested settings, each with its goal and the time it took to reach it.",
 )
 
 
 @click.command("list", cls=group.Command, examples=LIST_EXAMPLES)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
 @group.option(
-    "--run", metavar="NAME", group="Which", shell_complete=shell_words.algorithms, help="Those of one algorithm."
+    "--run", metavar="NAME", group="Which", shell_complete=shell_words.algorithms, help="Only those of one algorithm."
 )
 @group.option(
     "--env",
     metavar="ID",
     group="Which",
     shell_complete=shell_words.environments,
-    help="Those for one environment, whatever its version.",
+    help="Only those for one environment, in any version.",
 )
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def list_examples(session, words, run, env, as_json):
-    """List the tuned files; with WORDs, those that have every one of them in name, algorithm or environment.
+def list_examples(session: Session, words: tuple[str, ...], run: str | None, env: str | None, as_json: bool) -> None:
+    """List the tuned files; with WORDs, those that contain every one of them in name, algorithm or environment.
 
-    took: median over seeds, from the start of the process to a goal that fresh episodes confirmed; - where not measured.
+    took: median over seeds, from the start of the process until fresh episodes confirmed the goal; - where not measured.
 
     JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "seeds", "took": [...], "median_s",
     "worst_s", "env_steps", "machine", "workers", "path"}]}.
     """
-    examples = load("drl_cli.experiments.tuned_files")
     if run is not None:
-        run = load("drl_cli.algorithms.table").find(run).name
-    found = examples.matching(examples.every(), words, run, env)
-    output = terminal.Output(session)
+        run = table.find(run).name
+    found = tuned_files.matching(tuned_files.every(), words, run, env)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({"examples": [one._asdict() for one in found]}))
         return
     if not found:
-        every = examples.every()
+        every = tuned_files.every()
         known = [word for one in every for word in (one.name, one.run, one.env, *one.name.split("-"))]
         hint = next((text for word in (*words, env or "") if (text := suggestion(word, known))), "")
-        terminal.say(f"No tuned file fits.{hint} drl example list shows all.")
+        terminal.say(f"No tuned file matches.{hint} drl example list shows all.")
         return
     for line in listing(found, terminal.width(), terminal.use_color(sys.stdout, session)):
         output.line(line)
 
 
-def listing(found, width, color=False):
+def listing(found: Sequence[Example], width: int, color: bool = False) -> list[str]:
     """Return the lines of the table of ``found`` (Examples)."""
     is_wide = width >= WIDE
     headings = ["name", *(["algorithm", "environment"] if is_wide else []), "goal", "took", "worst", "steps", "workers"]
@@ -96,23 +109,25 @@ def listing(found, width, color=False):
     return tables.grid(headings, rows, width, right, color)
 
 
-def _workers(one):
+def _workers(one: Example) -> int | str:
     return "-" if one.workers is None else one.workers
 
 
 @click.command("show", cls=group.Command, examples="drl example show lunarlander-continuous-sac")
 @click.argument("name", shell_complete=shell_words.tuned_files)
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def show_example(session, name, as_json):
-    """Show the tuned file NAME: what it is for, what was measured, its settings.
+def show_example(session: Session, name: str, as_json: bool) -> None:
+    """Show the tuned file NAME: its purpose, its measurements, its settings.
 
     JSON: one entry of drl example list --json, and "text", the whole file.
     """
-    one = load("drl_cli.experiments.tuned_files").find(name)
-    text = load("drl_cli.config.assignments:read_text")(one.path)
-    output = terminal.Output(session)
+    from drl_cli.config.assignments import read_text
+
+    one = tuned_files.find(name)
+    text = read_text(one.path)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({**one._asdict(), "text": text}))
         return
@@ -120,7 +135,7 @@ def show_example(session, name, as_json):
         output.line(line)
 
 
-def sheet(one, text, width):
+def sheet(one: Example, text: str, width: int) -> list[str]:
     """Return the lines that show an Example whose file holds ``text``."""
     dot = " - " if not terminal.is_unicode(sys.stdout) else " · "
     lines = [f"{one.name}{dot}{one.run} on {one.env}", "", *tables.paragraph(one.about, width), ""]
@@ -133,9 +148,21 @@ def sheet(one, text, width):
     return [*lines, "", *settings, "", f"Run it   drl example run {one.name}"]
 
 
-def _seconds(value):
+def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f} s"
 
 
-def _short(value):
+def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:,g}"
+
+
+@click.command("run", cls=group.Command, examples=RUN_EXAMPLES)
+@click.argument("name", shell_complete=shell_words.tuned_files)
+@click.pass_context
+def run_example(context: click.Context, name: str, **asked: Any) -> int:
+    """Train with the tuned file NAME; options override its settings, as with drl train -f."""
+    found = tuned_files.find(name)
+    return context.invoke(train, config_file=found.name, **asked)
+
+
+run_example.params += [parameter for parameter in train.params if parameter.name != "config_file"]

@@ -1,17 +1,24 @@
-"""``drl explain RUN|FILE``: each value of a run, or of what a file would run, and where it came from.
+"""``drl explain RUN|FILE``: each setting of a run, or of what a file would run, and where it comes from.
 
-The values are ``experiments.provenance``'s; needs neither TensorFlow nor Ray.
+The settings come from ``experiments.provenance``. Needs neither TensorFlow nor Ray.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import group, options, run_options, shell_words, tables, terminal
 from drl_cli.errors import InputError, RunFolderError, suggestion
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
 
 EXAMPLES = """
 drl explain cartpole-ppo
@@ -24,27 +31,39 @@ WHICH, OVER = "Which values", "Over a file"
 
 @click.command("explain", cls=group.Command, examples=EXAMPLES)
 @click.argument("target", metavar="RUN|FILE", shell_complete=shell_words.runs_and_files)
-@group.option("--given", is_flag=True, group=WHICH, help="Only what was given or filled in, no defaults.")
-@group.option("--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Keys with WORD in them; repeatable.")
+@group.option("--given", is_flag=True, group=WHICH, help="Only values that were set or derived, no defaults.")
+@group.option(
+    "--key", "wanted", metavar="WORD", multiple=True, group=WHICH, help="Only keys that contain WORD; repeatable."
+)
 @group.option("--run", metavar="NAME", group=OVER, shell_complete=shell_words.algorithms, help="As for drl train -f.")
 @group.option("--env", metavar="ID", group=OVER, shell_complete=shell_words.environments, help="As for drl train -f.")
 @group.option("--config", metavar="OBJECT", group=OVER, help="As for drl train -f.")
 @group.option("-s", "--set", metavar="KEY=VALUE", multiple=True, group=OVER, help="As for drl train -f; repeatable.")
 @options.import_option(OVER)
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def explain(session, target, given, wanted, as_json, imports, **over):
-    """Say for each value of RUN (a run folder), or of what FILE would run, where it came from.
+def explain(
+    session: Session,
+    target: str,
+    given: bool,
+    wanted: tuple[str, ...],
+    as_json: bool,
+    imports: tuple[str, ...],
+    **over: Any,
+) -> None:
+    """Show for each setting of RUN (a run folder), or of what FILE would run, where it comes from.
 
-    FILE is a path or the name of a tuned file. Places are file:line, a flag, another spelling that was read as the key, or
-    the default, with RLlib's where it differs. Of a search it tells what its trials share, and what is searched over.
+    FILE is a path or the name of a tuned file. Sources are file:line, a flag, another spelling that was read as the key, or
+    the default, with RLlib's where it differs. For a search, the settings that its trials share are shown, and what is
+    searched over.
 
     JSON: {"experiments": [{"run", "env", "env_asked", "folder" of a run, "trials" of a search, "rows": [{"key", "value",
     "from" (null for a default), "default", "unit", "meaning", "stands_for" for a null that is resolved, "rllib" and "why"
     where RLlib differs}]}]}. A value that is searched over is what stands in the file.
     """
-    provenance = load("drl_cli.experiments.provenance")
+    from drl_cli.experiments import provenance
+
     try:
         kind, found = provenance.find(target)
     except InputError as unknown:
@@ -52,7 +71,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
     flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
     if kind == "run" and flags:
         names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
-        raise InputError(f"{names}: {found} is a run, whose values are fixed; these go with a file.")
+        raise InputError(f"{names}: {found} is a run, whose values are fixed; use them with a file.")
     if kind == "run":
         options.import_modules(imports)
         experiments = provenance.of_run(found)
@@ -60,7 +79,7 @@ def explain(session, target, given, wanted, as_json, imports, **over):
         experiments = provenance.of_file(found, {**flags, "imports": list(imports)})
     for one in experiments:
         one["rows"] = chosen(one["rows"], given, wanted)
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     if as_json:
         output.line(json.dumps({"experiments": experiments}))
         return
@@ -69,22 +88,24 @@ def explain(session, target, given, wanted, as_json, imports, **over):
             output.line(line)
 
 
-def _by_id(word, unknown):
+def _by_id(word: str, unknown: InputError) -> Path:
     """Return the folder of the run that is meant by an id or a name. Raises ``unknown`` where there is none."""
-    finding, roots = load("drl_cli.runs.find"), run_options.roots([])
+    from drl_cli.runs import find
+
+    roots = run_options.roots([])
     try:
-        finding.find_runs([word], roots)
+        find.find_runs([word], roots)
     except RunFolderError:
         raise unknown from None
-    return finding.find_run(word, roots)
+    return find.find_run(word, roots)
 
 
-def chosen(rows, given, wanted):
+def chosen(rows: Sequence[Mapping[str, Any]], given: bool, wanted: tuple[str, ...]) -> list[Mapping[str, Any]]:
     """Return the rows to show. Raises InputError for a word that no key has in it."""
     for word in wanted:
         if not any(word.lower() in row["key"].lower() for row in rows):
             hint = suggestion(word, [row["key"].removeprefix("config.") for row in rows])
-            raise InputError(f"No key has {word[:60]!r} in it.{hint}")
+            raise InputError(f"No key contains {word[:60]!r}.{hint}")
     return [
         row
         for row in rows
@@ -93,12 +114,12 @@ def chosen(rows, given, wanted):
     ]
 
 
-def lines_of(one, session):
+def lines_of(one: Mapping[str, Any], session: Session) -> list[str]:
     """Return the lines of one experiment: what was given first, then the defaults."""
     width, color = terminal.width(), terminal.use_color(sys.stdout, session)
     lines = [f"{one['run']} on {one['env']}" + (f", {one['trials']} trials" if "trials" in one else "")]
     if one.get("env_asked") not in (None, one["env"]):
-        lines.append(f"{one['env_asked']} was asked for and runs as {one['env']}.")
+        lines.append(f"{one['env_asked']} was requested and runs as {one['env']}.")
     if one.get("folder"):
         lines.append(one["folder"])
     folders = sorted({folder for row in one["rows"] if (folder := _folder(row["from"]))})
@@ -112,24 +133,28 @@ def lines_of(one, session):
     return lines
 
 
-def _folder(place):
-    """Return the folder of a place in a file, an empty text for any other."""
+def _folder(place: str | None) -> str:
+    """Return the folder of a place in a file, an empty string for any other."""
     return os.path.dirname(place.partition(", as ")[0]) if place and not place.startswith("-") else ""
 
 
-def whence(row, is_short=False):
+def whence(row: Mapping[str, Any], is_short: bool = False) -> str:
     """Return in words where the value of a row came from; ``is_short``: without the folder of the file."""
-    told = row["from"] or "default"
-    if is_short and _folder(told):
-        told = told[len(_folder(told)) :].lstrip("/")
+    from drl_cli.errors import shown
+
+    source = row["from"] or "default"
+    if is_short and _folder(source):
+        source = source[len(_folder(source)) :].lstrip("/")
     if "stands_for" in row:
-        told += f", stands for {row['stands_for']:g}"
+        source += f", stands for {row['stands_for']:g}"
     if "why" in row:
-        rllib = row["rllib"] if isinstance(row["rllib"], str) else load("drl_cli.errors:shown")(row["rllib"])
-        told += f" (RLlib: {rllib})"
-    return told
+        rllib = row["rllib"] if isinstance(row["rllib"], str) else shown(row["rllib"])
+        source += f" (RLlib: {rllib})"
+    return source
 
 
-def _value(row):
-    text = load("drl_cli.errors:shown")(row["value"])
+def _value(row: Mapping[str, Any]) -> str:
+    from drl_cli.errors import shown
+
+    text = shown(row["value"])
     return text if len(text) <= 32 else text[:31] + ("…" if terminal.is_unicode(sys.stdout) else "~")

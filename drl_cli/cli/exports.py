@@ -1,18 +1,35 @@
-"""Exports as the commands make and tell them: for ``drl checkpoint export``, and for ``drl train --export-formats``.
+"""Exports of ``drl checkpoint export`` and ``drl train --export-formats``: making them and describing them.
 
-At the end of a run its best policy goes into the run's folder. A failure is raised after the summary of the run was said: the
-run is whole without it.
+``drl train`` exports the best policy into the run's folder. A failure is raised after the summary is printed, since the run
+itself is complete.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import process
 from drl_cli.cli import terminal
 from drl_cli.errors import DrlError
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.experiments.run import Outcome
+    from drl_cli.export.export_policy import Exported
+    from drl_cli.export.parity import Comparison
+    from drl_cli.policies.numpy_policy import NumpyPolicy
 
 
-def exported(exporting, policy, facts, form, out, replace=False):
+def exported(
+    exporting: ModuleType,
+    policy: NumpyPolicy,
+    facts: Mapping[str, Any],
+    form: str,
+    out: str,
+    replace: bool = False,
+) -> Exported:
     """Export quietly: what TensorFlow and its converter write to stderr says nothing; the errors of ours are raised."""
     process.prepare_tensorflow(1, 1, 0, "ERROR")
     diversion = terminal.Diversion()
@@ -23,7 +40,7 @@ def exported(exporting, policy, facts, form, out, replace=False):
         diversion.end()
 
 
-def ports(about):
+def ports(about: Mapping[str, Any]) -> list[str]:
     """Return a line for each input and output of an exported policy."""
     named = [(way, port) for way, side in (("in", "inputs"), ("out", "outputs")) for port in about[side]]
     width = max(len(port["name"]) for _, port in named)
@@ -34,13 +51,13 @@ def ports(about):
     return lines
 
 
-def comparison(found):
+def comparison(found: Comparison) -> str:
     """Return in words how far an exported policy is from the original (``export.parity.Comparison``)."""
     samples = f"{found.samples:,} sampled observations"
     if found.difference is not None:
         text = f"largest difference of an action {found.difference:.2g} on {samples}"
     elif found.differing:
-        text = f"{found.differing} other choices, all between two values that are as good as equal, on {samples}"
+        text = f"{found.differing} different actions, all of them ties, on {samples}"
     else:
         text = f"identical actions on {samples}"
     return text if found.state is None else f"{text}; largest difference of the memory {found.state:.2g}"
@@ -49,7 +66,7 @@ def comparison(found):
 class Exports:
     """The exports of one run, made when this is."""
 
-    def __init__(self, formats, outcome):
+    def __init__(self, formats: tuple[str, ...], outcome: Outcome) -> None:
         """``formats``: those of ``drl checkpoint export``; ``outcome``: an ``experiments.run.Outcome``."""
         self._formats, self._done, self._failure, self._why_not = formats, [], None, None
         checkpoint = outcome.best or outcome.final
@@ -59,25 +76,27 @@ class Exports:
             self._why_not = f"the run {'kept no checkpoint' if outcome.state == 'finished' else 'was ' + outcome.state}"
             return
         try:
-            exporting = load("drl_cli.export.export_policy")
-            _, facts, policy = load("drl_cli.analysis.loaded_checkpoint:open_policy")(checkpoint)
+            from drl_cli.analysis.loaded_checkpoint import open_policy
+            from drl_cli.export import export_policy
+
+            _, facts, policy = open_policy(checkpoint)
             for form in formats:
-                place = os.path.join(outcome.run_folder, f"model{exporting.ENDINGS[form]}")
-                self._done.append((form, exported(exporting, policy, facts, form, place, replace=True)))
+                place = os.path.join(outcome.run_folder, f"model{export_policy.ENDINGS[form]}")
+                self._done.append((form, exported(export_policy, policy, facts, form, place, replace=True)))
         except DrlError as error:
             self._failure = error
 
-    def lines(self):
-        """Return what is said of them behind the summary of the run."""
+    def lines(self) -> list[str]:
+        """Return the lines about them that follow the summary of the run."""
         if self._why_not:
-            return [f"  Exported  nothing, since {self._why_not}: drl checkpoint export does it at any time"]
+            return [f"  Exported  nothing, because {self._why_not}; use drl checkpoint export instead"]
         return [f"  Exported  {done.path.name} ({form}; {comparison(done.comparison)})" for form, done in self._done]
 
-    def paths(self):
-        """Return what the last line of ``--json`` has of them: {"exported": [path, …]}, {} where none was asked for."""
+    def paths(self) -> dict[str, list[str]]:
+        """Return their part of the last line of ``--json``: {"exported": [path, …]}, {} where none was requested."""
         return {"exported": [str(done.path) for _, done in self._done]} if self._formats else {}
 
-    def raise_failure(self):
+    def raise_failure(self) -> None:
         """Raise what kept an export from being made, if anything did."""
         if self._failure is not None:
             raise self._failure

@@ -1,6 +1,6 @@
-"""Numbers as people read them: short counts, clocks, rewards, bars and charts of block characters. Pure functions.
+"""Numbers for people: short counts, clocks, rewards, bars and charts of block characters. Pure functions.
 
-Used by the screen, the plain lines and the summaries.
+Used by the screens, the plain lines and the tables.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drl_cli.cli.budget import Budget
@@ -19,7 +19,7 @@ ASCII_BLOCKS = " .:-=+*#@"
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def count(value):
+def count(value: float | None) -> str:
     """1234567 → ``1.23M``; below 10,000 with a thousands separator; ``-`` for None."""
     if value is None:
         return "-"
@@ -33,14 +33,26 @@ def count(value):
     return f"{value:,.0f}"
 
 
-def reward(value):
-    """One digit behind the point, more for small rewards; ``-`` for None."""
+def reward(value: float | None) -> str:
+    """One digit after the point, more for small rewards; ``-`` for None."""
     if value is None or not math.isfinite(value):
         return "-"
     return f"{value:,.1f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
-def estimates(found):
+def score(value: float) -> str:
+    """One digit after the point below 1000, none above; ``-`` for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """``[1.0, 2.0]``, or an empty string without one."""
+    return "" if low is None or high is None else f"[{score(low)}, {score(high)}]"
+
+
+def estimates(found: Mapping[str, Any]) -> str:
     """What recorded episodes say of a policy (``off_policy_estimator`` of a result): the steadier estimate, and how sure."""
     method = "wis" if "wis" in found else "is"
     name = method.upper()
@@ -50,7 +62,7 @@ def estimates(found):
     return f"{name} {reward(mean)}{between} discounted, worth {reward(size)} of {found['episodes']:,} episodes"
 
 
-def custom_metrics(found, width):
+def custom_metrics(found: Mapping[str, float], width: int) -> str:
     """The means of callbacks' metrics (``custom_metrics`` of a result) in ``width`` columns, and how many found no room."""
     means = [(name.removesuffix("_mean"), value) for name, value in found.items() if name.endswith("_mean")]
     parts = [f"{' '.join(name.split())} {reward(value)}" for name, value in means]
@@ -64,7 +76,7 @@ def custom_metrics(found, width):
     return f"{len(parts)} of them"
 
 
-def clock(seconds):
+def clock(seconds: float | None) -> str:
     """Seconds → ``0:42``, ``12:05``, ``3:07:12``; ``-`` for None."""
     if seconds is None:
         return "-"
@@ -73,7 +85,7 @@ def clock(seconds):
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def ago(seconds):
+def ago(seconds: float) -> str:
     """Seconds → ``8 s``, ``3 min``, ``2 h``, ``4 d``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -82,7 +94,7 @@ def ago(seconds):
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
 
 
-def size(count_of_bytes):
+def size(count_of_bytes: int | None) -> str:
     """Bytes → ``512 B``, ``46 kB``, ``1.2 GB`` (powers of 1000); ``-`` for None."""
     if count_of_bytes is None:
         return "-"
@@ -95,7 +107,7 @@ def size(count_of_bytes):
     return f"{count_of_bytes} B"
 
 
-def bar(share, width, ascii_only=False):
+def bar(share: float, width: int, ascii_only: bool = False) -> str:
     """A bar of ``width`` characters, filled to ``share`` (0 to 1)."""
     full, empty = ("#", ".") if ascii_only else ("█", "░")
     filled = round(max(0.0, min(1.0, share)) * width)
@@ -104,7 +116,7 @@ def bar(share, width, ascii_only=False):
     return full * filled + empty * (width - filled)
 
 
-def _columns(values, width):
+def _columns(values: Sequence[float], width: int) -> list[float]:
     """Average ``values`` into at most ``width`` equal groups."""
     if len(values) <= width:
         return list(values)
@@ -112,7 +124,9 @@ def _columns(values, width):
     return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
 
 
-def chart(values, width, height=1, ascii_only=False, goal=None):
+def chart(
+    values: Sequence[float], width: int, height: int = 1, ascii_only: bool = False, goal: float | None = None
+) -> list[str]:
     """Draw ``values`` as ``height`` lines of at most ``width`` columns, the top line first.
 
     The lowest value shows as one eighth of a block, the highest as a full column; equal values as half a column. ``goal``: a
@@ -157,7 +171,7 @@ def with_tilde(path: str) -> str:
     return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
 
 
-def shorten(text, width, ascii_only=False):
+def shorten(text: str, width: int, ascii_only: bool = False) -> str:
     """Cut the middle out of ``text`` so that it fits ``width``."""
     if len(text) <= width:
         return text

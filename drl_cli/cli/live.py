@@ -1,11 +1,14 @@
-"""What keeps a picture of something that goes on in its place on a terminal, redrawn at most four times a second.
+"""A live picture on a terminal, redrawn in place at most four times a second.
 
 Used for a run (``screen.picture``) and for a search (``search_table.picture``).
 """
 
+from __future__ import annotations
+
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleRenderable, RenderableType
 from rich.control import Control
@@ -17,16 +20,26 @@ from rich.text import Text
 from drl_cli.cli import terminal
 from drl_cli.process import seconds_since_start
 
+if TYPE_CHECKING:
+    from drl_cli.cli.search_view import SearchView
+    from drl_cli.cli.view import RunView
+
 REFRESHES_PER_SECOND = 4
 
 
 class LiveScreen:
-    """Listens to events and keeps the picture of ``view`` on a terminal (a rich Console).
+    """Draws ``view`` on a terminal (a rich Console) and redraws it as events arrive.
 
     ``picture(view, seconds, rich_console, spinner, interrupted)`` returns what rich can print; ``clock`` the seconds now.
     """
 
-    def __init__(self, rich_console, view, picture, clock=seconds_since_start):
+    def __init__(
+        self,
+        rich_console: Console,
+        view: RunView | SearchView,
+        picture: Callable[..., RenderableType],
+        clock: Callable[[], float] = seconds_since_start,
+    ) -> None:
         self.view = view
         self._console, self._picture, self._clock = rich_console, picture, clock
         self._interrupted = False
@@ -35,7 +48,7 @@ class LiveScreen:
         self._live = _Resizable(rich_console, self._render)
         self._live.start()
 
-    def __call__(self, kind, fields, seconds=None):
+    def __call__(self, kind: str, fields: Mapping[str, Any], seconds: float | None = None) -> None:
         """Take one event of now, or of ``seconds`` on this screen's clock.
 
         A phase is drawn at once, since what follows may keep the interpreter busy.
@@ -45,20 +58,20 @@ class LiveScreen:
         if kind in ("phase", "learner", "stopping"):
             self._live.refresh()
 
-    def interrupt(self, _number):
-        """Say that the first Ctrl-C was seen: the next redraw shows it."""
+    def interrupt(self, _number: int | None) -> None:
+        """Acknowledge the first Ctrl-C: the next redraw shows it."""
         self._interrupted = True
 
-    def abandon(self, _number=None):
+    def abandon(self, _number: int | None = None) -> None:
         """Leave the last picture and give the cursor back before the process ends at once."""
         self._live.stop()
         terminal.write_raw(self._console.file, "\x1b[?25h\n")
 
-    def close(self):
+    def close(self) -> None:
         """Draw the last state and leave it on the terminal."""
         self._live.stop()
 
-    def _render(self):
+    def _render(self) -> RenderableType:
         with self._lock:
             return self._picture(self.view, self._clock(), self._console, self._spinner, self._interrupted)
 
@@ -90,7 +103,7 @@ class _Resizable(Live):
         self._coming = [_stripped(line) for line in lines]
         return SegmentLines(self._coming, new_lines=True)
 
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+    def process_renderables(self, renderables: Sequence[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """Return what erases the picture, ``renderables``, which stay above it, and the new picture."""
         with self._lock:
             columns, lines = terminal.size(self.console.file) or self.console.size

@@ -1,14 +1,25 @@
-"""``drl train --plan``: what a run would take, shown before a step of it, and refused where it cannot fit.
+"""``drl train --plan``: the resources and the time that a run would take, shown without starting it.
 
-``option`` is added to ``drl train``, ``show`` does the rest; the figures are ``checks.run_plan``'s.
+``option`` is added to ``drl train``, ``show`` prints the plan, ``checks.run_plan`` computes it.
 """
+
+from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from drl_cli.cli import figures, findings, group, options, tables, terminal
+from drl_cli.checks.findings import Finding
+from drl_cli.cli import figures, group, tables, terminal, train_options
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.extras import load
+from drl_cli.experiments import tuned_files
+
+if TYPE_CHECKING:
+    from drl_cli.checks.run_plan import Trials
+    from drl_cli.cli.terminal import Session
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.experiments.spec import ExperimentSpec
 
 LABEL = 11
 EXIT_CODE = ResourcesExhausted.exit_code
@@ -16,86 +27,91 @@ EXIT_CODE = ResourcesExhausted.exit_code
 option = group.option(
     "--plan",
     is_flag=True,
-    group=options.WHAT,
-    help="Train nothing: show config, processes, memory, disk and the expected time; refuse what cannot fit.",
+    group=train_options.WHAT,
+    help="Dry run: show config, processes, memory, disk space and the expected time; fail if it does not fit.",
 )
 
 
-def show(session, spec, trials=None, as_json=False, quiet=False):
+def show(
+    session: Session, spec: ExperimentSpec, trials: Trials | None = None, as_json: bool = False, quiet: bool = False
+) -> int:
     """Show the plan of an ExperimentSpec, or of a search by one of its ``trials``; return the exit code: 0, or 5: cannot fit.
 
     JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "processes": [{"what", "count",
     "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by", "parts", "how"}, "trials": null, or
     of a search {"count", "at_once", "trial": the planned one}, "findings", "changed": [keys that are not at their defaults]}.
     """
-    output = terminal.Output(session)
+    from drl_cli.checks import run_plan
+
+    output = terminal.Stdout(session)
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
-    told = load("drl_cli.checks.run_plan").plan(spec, said=say, trials=trials)
-    told["changed"] = changed(spec.config)
-    tuned = load("drl_cli.experiments.tuned_files").measured(spec)
-    told["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
-    lines = [json.dumps(told)] if as_json else sheet(told, terminal.width(), terminal.use_color(sys.stdout, session))
+    plan = run_plan.plan(spec, progress=say, trials=trials)
+    plan["changed"] = changed(spec.config)
+    tuned = tuned_files.measured(spec)
+    plan["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
+    lines = [json.dumps(plan)] if as_json else sheet(plan, terminal.width(), terminal.use_color(sys.stdout, session))
     for line in lines:
         output.line(line)
-    return 0 if told["fits"] else EXIT_CODE
+    return 0 if plan["fits"] else EXIT_CODE
 
 
-def changed(config):
+def changed(config: CommonKeys) -> list[str]:
     """Return the dotted keys of a config that differ from its defaults."""
-    rows, value_at = load("drl_cli.config.key_description"), load("drl_cli.config.plain_data:value_at")
+    from drl_cli.config import key_description, plain_data
+
     values = config.model_dump(mode="json", by_alias=True)
     return [
         row["key"]
-        for row in rows.keys(type(config))
-        if value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
+        for row in key_description.keys(type(config))
+        if plain_data.value_at(values, row["key"].split(".")) != row["default"] and row["key"] != "env"
     ]
 
 
-def sheet(told, width, color=False):
+def sheet(plan: Mapping[str, Any], width: int, color: bool = False) -> list[str]:
     """Return the lines of one plan."""
-    size = load("drl_cli.runtime.footprint:sized")
-    value_at = load("drl_cli.config.plain_data:value_at")
-    lines = [f"{told['run']} on {told['env']}, nothing has been started", ""]
-    if told["trials"]:
-        text = f"A search of {told['trials']['count']} trials; here is the largest of them, trial {told['trials']['trial']}:"
+    from drl_cli.config.plain_data import value_at
+    from drl_cli.errors import shown
+    from drl_cli.runtime.footprint import sized
+
+    lines = [f"{plan['run']} on {plan['env']} (dry run: nothing is started)", ""]
+    if plan["trials"]:
+        text = f"A search of {plan['trials']['count']} trials; here is the largest of them, trial {plan['trials']['trial']}:"
         lines[1:1] = [text]
-    shown = load("drl_cli.errors:shown")
-    config = [f"{key}={shown(value_at(told['config'], key.split('.')))}" for key in told["changed"]]
-    stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in told["stop"].items()) or "never"
-    parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in told["processes"]]
-    memory = told["memory"]
+    config = [f"{key}={shown(value_at(plan['config'], key.split('.')))}" for key in plan["changed"]]
+    stops = " or ".join(f"{field} reaches {value:,.10g}" for field, value in plan["stop"].items()) or "never"
+    parts = [f"{one['what']}{' x ' + str(one['count']) if one['count'] > 1 else ''}" for one in plan["processes"]]
+    memory = plan["memory"]
     sizes = [("processes", memory["processes"]), ("replay", memory["replay"])]
     sizes += [("batches", memory["batches"]), ("object store", memory["object_store"])]
     facts = [
         ("config", ", ".join(config) or "all at their defaults"),
         ("stops when", stops),
         ("processes", ", ".join(parts)),
-        ("memory", ", ".join(f"{name} {size(count)}" for name, count in sizes if count)),
-        ("policy", f"{told['weights']:,} numbers"),
+        ("memory", ", ".join(f"{name} {sized(count)}" for name, count in sizes if count)),
+        ("policy", f"{plan['weights']:,} weights"),
     ]
     if memory["replay"]:
-        full = "" if memory["replay"] == memory["replay_full"] else f", {size(memory['replay_full'])} if it were full"
-        facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes an env step{full}"))
-    for name, text in [*facts, *_time(told)]:
+        full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} when full"
+        facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes per env step{full}"))
+    for name, text in [*facts, *_time(plan)]:
         lines += tables.paragraph(text, width, LABEL, name or None)
-    found = load("drl_cli.checks.findings:Finding")
-    lines += ["", *findings.lines_of([found(**one) for one in told["findings"]], width, color), ""]
-    return [*lines, "It fits." if told["fits"] else "It does not fit: nothing would be started."]
+    lines += ["", *tables.finding_lines([Finding(**one) for one in plan["findings"]], width, color), ""]
+    return [*lines, "It fits." if plan["fits"] else "It does not fit."]
 
 
-def _time(told):
+def _time(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows about time."""
-    rows, time = [], told["time"]
+    rows, time = [], plan["time"]
     if time is not None:
         if time["seconds"] is None:
             rows.append(("time", f"unknown: {time['how']}"))
         else:
-            until = f"{time['bound_by']} {told['stop'][time['bound_by']]:,.10g}"
+            until = f"{time['bound_by']} {plan['stop'][time['bound_by']]:,.10g}"
             about = "at least" if time["is_least"] else "about"
             rows.append(("time", f"{about} {figures.clock(time['seconds'])} to {until}; goals may end it earlier"))
             rows.append(("", f"from {time['how']}"))
             spent = ", ".join(f"{name} {figures.clock(value)}" for name, value in time["parts"].items() if value >= 1)
-            rows += [("", f"of one core: {spent}")] if spent else []
-    if told.get("measured"):
-        rows.append(("measured", f"{told['measured']['name']}: {told['measured']['took'][0]}"))
+            rows += [("", f"CPU time: {spent}")] if spent else []
+    if plan.get("measured"):
+        rows.append(("measured", f"{plan['measured']['name']}: {plan['measured']['took'][0]}"))
     return rows

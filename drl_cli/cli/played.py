@@ -1,31 +1,39 @@
-"""What ``drl rollout`` says of episodes: lines for people, or JSON lines with documented keys.
+"""The output of ``drl rollout``: lines for people, or JSON lines with documented keys.
 
 Used by ``cli.rollout``, whose help lists the keys.
 """
 
+from __future__ import annotations
+
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.cli import terminal
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.analysis.play import PlayedEpisode
+    from drl_cli.cli.terminal import Stdout
 
 SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
 NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete episode
 
 
-class Lines:
+class EpisodeLines:
     """Episodes and summary as lines for people; on stderr while stdout takes transitions."""
 
-    def __init__(self, output, on_stderr):
-        """``output``: a terminal.Output."""
+    def __init__(self, output: Stdout, on_stderr: bool) -> None:
+        """``output``: a terminal.Stdout."""
         self._line = terminal.say if on_stderr else output.line
 
-    def add(self, episode):
+    def add(self, episode: PlayedEpisode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
         cut = f" (cut after {episode.length} steps)" if episode.is_cut or not episode.complete else ""
         self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
 
-    def end(self, complete):
+    def end(self, complete: Sequence[PlayedEpisode]) -> None:
         """Show the summary of the episodes that came to an end."""
         self._line(summary(_described(complete)))
         cut = [episode.length for episode in complete if episode.is_cut]
@@ -33,20 +41,20 @@ class Lines:
             self._line(f"Cut after {max(cut):,} steps (--max-steps): {len(cut)} of these.")
 
 
-class Json:
+class EpisodeJson:
     """Episodes and summary as JSON lines."""
 
-    def __init__(self, output, subject, explore):
-        """``output``: a terminal.Output; ``subject``: what plays; ``explore``: whether it explores."""
+    def __init__(self, output: Stdout, subject: Subject, explore: bool) -> None:
+        """``output``: a terminal.Stdout; ``subject``: what plays; ``explore``: whether it explores."""
         self._line, self._subject, self._explore = output.line, subject, explore
 
-    def add(self, episode):
+    def add(self, episode: PlayedEpisode) -> None:
         """Show an Episode (``analysis.play``) that has been played."""
-        told = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
-        told |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
-        self._line(json.dumps(told, allow_nan=False))
+        line = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
+        line |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
+        self._line(json.dumps(line, allow_nan=False))
 
-    def end(self, complete):
+    def end(self, complete: Sequence[PlayedEpisode]) -> None:
         """Show the summary of the episodes that came to an end."""
         subject = self._subject
         facts = {
@@ -59,23 +67,23 @@ class Json:
         self._line(json.dumps({"summary": facts | (_described(complete) or NOTHING)}, allow_nan=False))
 
 
-def _described(episodes):
+def _described(episodes: Sequence[PlayedEpisode]) -> dict[str, Any] | None:
     """Return the statistics of complete episodes (``analysis.reward_statistics.describe``), None where there are none."""
+    from drl_cli.analysis import reward_statistics
+
     if not episodes:
         return None
-    return load("drl_cli.analysis.reward_statistics").describe(
-        [e.reward for e in episodes], [e.length for e in episodes]
-    )
+    return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes])
 
 
-def summary(told):
+def summary(statistics: Mapping[str, Any] | None) -> str:
     """Return the line that sums up episodes by their statistics, or by None."""
-    if told is None:
-        return "No complete episode."
-    pm = "±" if terminal.is_unicode(sys.stdout) else "+/-"
+    if statistics is None:
+        return "No episode was completed."
+    pm = terminal.plus_minus(sys.stdout)
     return (
-        f"{told['episodes']} episode{'s' if told['episodes'] > 1 else ''}: "
-        f"reward {told['mean']:.1f} {pm} {told['sd']:.1f} "
-        f"(min {told['min']:.1f}, max {told['max']:.1f}), length {told['length_mean']:.0f} "
-        f"(min {told['length_min']}, max {told['length_max']})"
+        f"{statistics['episodes']} episode{'s' if statistics['episodes'] > 1 else ''}: "
+        f"reward {statistics['mean']:.1f} {pm} {statistics['sd']:.1f} "
+        f"(min {statistics['min']:.1f}, max {statistics['max']:.1f}), length {statistics['length_mean']:.0f} "
+        f"(min {statistics['length_min']}, max {statistics['length_max']})"
     )

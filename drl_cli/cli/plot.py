@@ -3,19 +3,29 @@
 Points, smoothing and bands are ``analysis.curves``; matplotlib and plotext are loaded only when something is drawn.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal, values
-from drl_cli.cli.train import GOALS, json_line
-from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
+from drl_cli.cli.view import GOALS
+from drl_cli.config.result_names import EVALUATION_REWARD, NUMBER_FIELDS, TRAINING_REWARD, is_number_field
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.curves import Panel
+    from drl_cli.analysis.run_groups import Group
+    from drl_cli.cli.terminal import Session
+    from drl_cli.runs.run_summary import Run
 
 EXAMPLES = """
 drl plot RUN --terminal
@@ -44,23 +54,23 @@ _plot_options = options.apply(
             show_default=True,
             group=WHAT,
             shell_complete=shell_words.fields,
-            help="Any number of result.json.",
+            help="Any numeric field of result.json.",
         ),
         group.option(
             "--over",
-            type=values.Choice(("steps", "seconds", "updates")),
+            type=values.OneOf(("steps", "seconds", "updates")),
             default="steps",
             show_default=True,
             group=WHAT,
-            help="What goes along the x axis.",
+            help="Quantity on the x axis.",
         ),
         group.option(
             "--by",
-            type=values.Choice(("config", "algorithm", "experiment", "run")),
+            type=values.OneOf(("config", "algorithm", "experiment", "run")),
             default="config",
             show_default=True,
             group=WHAT,
-            help="Which runs make one curve: alike but for the seed, or coarser; run draws each.",
+            help="Which runs share a curve: same config apart from the seed, same algorithm, same experiment; run draws each.",
         ),
         group.option(
             "--label",
@@ -68,7 +78,7 @@ _plot_options = options.apply(
             metavar="TEXT",
             multiple=True,
             group=WHAT,
-            help="Name of the curve of each RUN, in their order; the runs of a folder, and of one name, make one curve.",
+            help="Label of each RUN, in the same order; the runs of a folder, and RUNs with the same label, share a curve.",
         ),
         run_options.local_dir_option(WHAT),
         group.option(
@@ -78,23 +88,35 @@ _plot_options = options.apply(
             default=0.02,
             show_default=True,
             group=HOW,
-            help="Width (sd) of the Gaussian kernel, as a share of each curve's own length; 0: none.",
+            help="Standard deviation of the Gaussian kernel, as a fraction of each curve's length; 0: no smoothing.",
         ),
         group.option(
             "--band",
-            type=values.Choice(("ci", "sd", "range", "none")),
+            type=values.OneOf(("ci", "sd", "range", "none")),
             default="ci",
             show_default=True,
             group=HOW,
-            help="Around the mean over seeds: 95 % bootstrap, sd, lowest to highest, none.",
+            help="Band around the mean over seeds: 95 % bootstrap interval, sd, range, or none.",
         ),
-        group.option("--no-raw", is_flag=True, group=HOW, help="Leave out the thin lines of the single runs."),
-        group.option("--title", metavar="TEXT", default="", group=HOW, help="A line above the picture."),
-        group.option("-o", "--out", metavar="FILE", group=WHERE, help="The picture: .png, .svg or .pdf; - for stdout."),
-        group.option("--format", "file_format", type=values.Choice(FORMATS), group=WHERE, help="If not by the name."),
-        group.option("--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw here; so does leaving out -o."),
-        group.option("--json", "as_json", is_flag=True, group=WHERE, help="The curves as one JSON document on stdout."),
-        group.option("-q", "--quiet", is_flag=True, help="Only warnings and errors."),
+        group.option("--no-raw", is_flag=True, group=HOW, help="Omit the thin lines of individual runs."),
+        group.option("--title", metavar="TEXT", default="", group=HOW, help="Title of the plot."),
+        group.option(
+            "-o", "--out", metavar="FILE", group=WHERE, help="File to write: .png, .svg or .pdf; - for stdout."
+        ),
+        group.option(
+            "--format",
+            "file_format",
+            type=values.OneOf(FORMATS),
+            group=WHERE,
+            help="Format, if the file name does not say.",
+        ),
+        group.option(
+            "--terminal", "in_terminal", is_flag=True, group=WHERE, help="Draw in the terminal, as without -o."
+        ),
+        group.option(
+            "--json", "as_json", is_flag=True, group=WHERE, help="Print the curves as one JSON document on stdout."
+        ),
+        options.quiet_option(),
         options.speech_options,
     ]
 )
@@ -104,32 +126,40 @@ _plot_options = options.apply(
 @click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
 @_plot_options
 @click.pass_obj
-def plot(session, words, out, file_format, in_terminal, as_json, **asked):
-    """Draw the learning curves of runs: the mean over seeds, smoothed, with its interval, and single runs as thin lines.
+def plot(
+    session: Session,
+    words: tuple[str, ...],
+    out: str | None,
+    file_format: str | None,
+    in_terminal: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Plot the learning curves of runs: the smoothed mean over seeds with its interval, and single runs as thin lines.
 
-    RUN is an id, a name, a path, or a folder of runs. Runs alike but for their seed make one curve; every environment gets
-    a picture of its own. Where some seeds have ended already, the mean of the others goes on dotted while they are at
-    least half.
+    RUN is an id, a name, a path, or a folder of runs. Runs that differ only in the seed form one curve; each environment
+    gets a plot of its own. Where some seeds have ended earlier, the mean of the others continues as a dotted line while
+    they are at least half.
 
     JSON: {"field", "over", "smooth", "band", "panels": [{"env", "goal", "groups": [{"label", "algorithm", "runs": [{
     "path", "seed", "x": [...], "y": [...]}], "mean": {"x": [...], "y": [...], "low": [...], "high": [...], "complete":
-    [...]}}]}]}; complete is false where not all runs go that far.
+    [...]}}]}]}; complete is false where not all runs extend that far.
     """
     target = _target(out, file_format, as_json, in_terminal)
-    groups = _groups(words, asked)
-    panels = _panels(groups, asked)
-    labels = _labels(asked)
+    groups = _groups(words, flags)
+    panels = _panels(groups, flags)
+    labels = _labels(flags)
     if as_json:
-        terminal.Output(session).line(json_line(_document(panels, groups, asked)))
+        terminal.Stdout(session).json_line(_document(panels, groups, flags))
     if target is not None:
-        _write(target, panels, labels, not asked["no_raw"])
-        if out != "-" and not asked["quiet"]:
+        _write(target, panels, labels, not flags["no_raw"])
+        if out != "-" and not flags["quiet"]:
             terminal.say(f"Wrote {out}")
     if in_terminal or (target is None and not as_json):
         _draw(session, panels, labels)
 
 
-def _target(out, file_format, as_json, in_terminal):
+def _target(out: str | None, file_format: str | None, as_json: bool, in_terminal: bool) -> tuple[str, str] | None:
     """Return (path or "-", format), or None without a picture to write. Raises ConfigError for one that cannot be."""
     if out is None:
         if file_format:
@@ -137,96 +167,101 @@ def _target(out, file_format, as_json, in_terminal):
         return None
     if out == "-":
         if as_json or in_terminal:
-            raise ConfigError("-o - writes the picture to stdout, where --json and --terminal write too. Name a file.")
+            raise ConfigError("-o - writes the plot to stdout, where --json and --terminal write too. Name a file.")
         if terminal.is_terminal(sys.stdout):
-            raise ConfigError("-o - writes the picture to stdout, which is a terminal. Name a file, or use --terminal.")
+            raise ConfigError("-o - writes the plot to stdout, which is a terminal. Name a file, or use --terminal.")
         return "-", file_format or "png"
     suffix = Path(out).suffix.removeprefix(".").lower()
     if file_format is None and suffix not in FORMATS:
         hint = suggestion(suffix, FORMATS)
-        raise ConfigError(f"-o {out}: pictures are .png, .svg or .pdf.{hint} Or say --format.")
+        raise ConfigError(f"-o {out}: plots are .png, .svg or .pdf.{hint} Or give --format.")
     return out, file_format or suffix
 
 
-def _groups(words, asked):
-    fields = load("drl_cli.config.result_names:NUMBER_FIELDS")
-    if not load("drl_cli.config.result_names:is_number_field")(asked["field"]):
-        hint = suggestion(asked["field"], fields)
-        raise ConfigError(f"--field: {asked['field'][:100]!r} is no number of a result.{hint}")
-    runs = run_options.open_runs(words, asked["local_dirs"])
-    return load("drl_cli.analysis.run_groups").group(runs, asked["by"], _given_labels(words, asked))
+def _groups(words: tuple[str, ...], flags: Mapping[str, Any]) -> list[Group]:
+    if not is_number_field(flags["field"]):
+        hint = suggestion(flags["field"], NUMBER_FIELDS)
+        raise ConfigError(f"--field: {flags['field'][:100]!r} is not a numeric field of a result.{hint}")
+    runs = run_options.open_runs(words, flags["local_dirs"])
+    return run_groups.group(runs, flags["by"], _given_labels(words, flags))
 
 
-def _given_labels(words: tuple, asked: dict) -> dict | None:
+def _given_labels(words: tuple[str, ...], flags: Mapping[str, Any]) -> dict[Path, str] | None:
     """Return {path of a run: what --label calls it}, None without --label. Raises ConfigError unless each RUN has one."""
-    labels = asked["labels"]
+    labels = flags["labels"]
     if not labels:
         return None
     if len(labels) != len(words):
         raise ConfigError(f"--label: {len(labels)} for {len(words)} RUNs. Give one for each RUN, in their order.")
     named = {}
     for word, label in zip(words, labels, strict=True):
-        for run in run_options.open_runs([word], asked["local_dirs"]):
+        for run in run_options.open_runs([word], flags["local_dirs"]):
             named.setdefault(run.path, label)
     return named
 
 
-def _panels(groups, asked):
-    curves, read_rows = load("drl_cli.analysis.curves"), load("drl_cli.runs.loggers.truncate_tables:read_rows")
+def _panels(groups: Sequence[Group], flags: Mapping[str, Any]) -> list[Panel]:
+    from drl_cli.analysis import curves
+    from drl_cli.runs.loggers.truncate_tables import read_rows
+
     panels, empty, goals = {}, [], {}
     for one in groups:
         lines = []
         for run in one.runs:
-            x, y = curves.points(read_rows(run.path), asked["field"], asked["over"])
+            x, y = curves.points(read_rows(run.path), flags["field"], flags["over"])
             if len(x):
                 lines.append(curves.Line(str(run.path), run.seed, x, y))
-                goals.setdefault(one.env, set()).add(_goal(run, asked["field"]))
+                goals.setdefault(one.env, set()).add(_goal(run, flags["field"]))
             else:
                 empty.append(run.id)
         if lines:
             panels.setdefault(one.env, []).append(curves.Bundle(one.label, lines))
     if empty:
-        terminal.say(f"Left out, without a value of {asked['field']} over {asked['over']}: {', '.join(empty)}")
+        terminal.say(
+            f"Skipped, because they have no value of {flags['field']} over {flags['over']}: {', '.join(empty)}"
+        )
     if not panels:
-        raise RunFolderError(f"none of these runs has a value of {asked['field']} over {asked['over']} yet.")
+        raise RunFolderError(f"none of these runs has a value of {flags['field']} over {flags['over']} yet.")
     made = []
     for env, bundles in panels.items():
         (goal, *others) = goals[env]
-        made.append(curves.panel(env, bundles, asked["smooth"], asked["band"], None if others else goal))
+        made.append(curves.panel(env, bundles, flags["smooth"], flags["band"], None if others else goal))
     return made
 
 
-def _goal(run, field):
+def _goal(run: Run, field: str) -> float | None:
     stop = run.params.get("stop") or {}
     goals = (stop.get(name) for name in GOALS) if field in GOALS else ()
     return next((goal for goal in goals if isinstance(goal, (int, float))), None)
 
 
-def _labels(asked):
-    curves = load("drl_cli.analysis.curves")
-    band = curves.BANDS[asked["band"]]
+def _labels(flags: Mapping[str, Any]) -> dict[str, Any]:
+    from drl_cli.analysis import curves
+
+    band = curves.BANDS[flags["band"]]
     notes = [f"band: {band} over seeds"] if band else []
-    notes += [f"smoothed over {asked['smooth']:.1%} of each curve"] if asked["smooth"] else []
+    notes += [f"smoothed over {flags['smooth']:.1%} of each curve"] if flags["smooth"] else []
     return {
-        "x": curves.AXES[asked["over"]][2],
-        "y": Y_LABELS.get(asked["field"], asked["field"].rpartition("/")[2]),
-        "title": asked["title"],
+        "x": curves.AXES[flags["over"]][2],
+        "y": Y_LABELS.get(flags["field"], flags["field"].rpartition("/")[2]),
+        "title": flags["title"],
         "band": "; ".join(notes),
     }
 
 
-def _write(target, panels, labels, raw):
+def _write(target: tuple[str, str], panels: Sequence[Panel], labels: Mapping[str, str], raw: bool) -> None:
     """Write the picture to stdout, or to a file that is put in place only when it is whole."""
+    from drl_cli.analysis import plots
+
     out, file_format = target
-    draw = load("drl_cli.analysis.plots:draw")
     if out == "-":
-        draw(panels, labels, sys.stdout.buffer, file_format, raw)
+        plots.draw(panels, labels, sys.stdout.buffer, file_format, raw)
         sys.stdout.buffer.flush()
         return
     path = Path(out).expanduser()
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        draw(panels, labels, temporary, file_format, raw)
+        plots.draw(panels, labels, temporary, file_format, raw)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -236,20 +271,21 @@ def _write(target, panels, labels, raw):
         raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
 
 
-def _draw(session, panels, labels):
-    draw = load("drl_cli.analysis.terminal_plots:draw")
+def _draw(session: Session, panels: Sequence[Panel], labels: Mapping[str, str]) -> None:
+    from drl_cli.analysis import terminal_plots
+
     lines = terminal.lines()
     height = max(TERMINAL_LINES[0], min(TERMINAL_LINES[1], lines - 4 - max(len(panel.bundles) for panel in panels)))
-    output = terminal.Output(session)
+    output = terminal.Stdout(session)
     colored, is_unicode = terminal.use_color(sys.stdout, session), terminal.is_unicode(sys.stdout)
     for panel in panels:
-        for line in draw(panel, labels, (terminal.width() - 1, height), colored, is_unicode):
+        for line in terminal_plots.draw(panel, labels, (terminal.width() - 1, height), colored, is_unicode):
             output.line(line)
 
 
-def _document(panels, groups, asked):
+def _document(panels: Sequence[Panel], groups: Sequence[Group], flags: Mapping[str, Any]) -> dict[str, Any]:
     algorithms = {(one.env, one.label): one.algorithm for one in groups}
-    told = []
+    panel_entries = []
     for panel in panels:
         entries = []
         for bundle in panel.bundles:
@@ -264,5 +300,5 @@ def _document(panels, groups, asked):
                     "mean": {**mean, "complete": bundle.complete.tolist()},
                 }
             )
-        told.append({"env": panel.env, "goal": panel.goal, "groups": entries})
-    return {**{name: asked[name] for name in ("field", "over", "smooth", "band")}, "panels": told}
+        panel_entries.append({"env": panel.env, "goal": panel.goal, "groups": entries})
+    return {**{name: flags[name] for name in ("field", "over", "smooth", "band")}, "panels": panel_entries}

@@ -1,12 +1,15 @@
-"""Options of ``rllib`` that have no work to do here: each is answered in one line, never with "no such option".
+"""Options of ``rllib`` that have no effect here: each is answered in one line, never with "no such option".
 
-Used by the commands that took over ``rllib train``, ``rollout`` and ``evaluate``. Some are accepted, because what they ask
-for happens anyway; the others are refused with what to type instead. They are not shown in the help; ``docs/keys.rst`` lists
-them all. Source: RLlib 0.8 to 2.3.
+Used by the commands that replace ``rllib train``, ``rollout`` and ``evaluate``. Some are accepted, because what they request
+happens anyway; the others are refused with what to type instead. The help does not show them; ``docs/keys.rst`` lists them
+all. Source: RLlib 0.8 to 2.3.
 """
 
+from __future__ import annotations
+
 import shlex
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,17 +17,20 @@ from drl_cli.cli import group, terminal
 from drl_cli.config.rllib.ignored_keys import GRAPHS, IDLE
 from drl_cli.errors import InputError
 
+if TYPE_CHECKING:
+    pass
+
 
 class Old(NamedTuple):
-    """``text``: what is said; ``{rollout}`` in it is the command as it was typed, with rollout for its name. ``takes``: the
+    """``text``: the message; ``{rollout}`` in it is the command as it was typed, with rollout for its name. ``takes``: the
     metavar of its value, None for a flag. ``fits``: the values that are accepted, None: none is, () for a flag: it is.
-    ``said``: whether a value that is accepted is answered too.
+    ``is_answered``: whether an accepted value gets the message too.
     """
 
     text: str
     takes: str | None = None
-    fits: tuple | None = None
-    said: bool = False
+    fits: tuple[str, ...] | None = None
+    is_answered: bool = False
 
 
 _VIDEO = "Write videos with --video-dir DIR."
@@ -34,7 +40,7 @@ _ON_DISK = "a checkpoint is complete on the run's own disk before training goes 
 _ONE_PROCESS = "it plays in this one process anyway, without Ray."
 
 TRAIN = {
-    "--framework": Old(_GRAPHS, "NAME", IDLE[("framework",)].words, said=True),
+    "--framework": Old(_GRAPHS, "NAME", IDLE[("framework",)].words, is_answered=True),
     "--torch": Old(_GRAPHS, None, ()),
     "--eager": Old(_GRAPHS, None, ()),
     "--trace": Old(_GRAPHS, None, ()),
@@ -66,22 +72,20 @@ TRAIN = {
 
 ROLLOUT = {
     "--monitor": Old(_VIDEO),
-    "--use-shelve": Old(
-        "a shelf is Python's pickle, which can run code when it is read. --out FILE writes JSON lines."
-    ),
+    "--use-shelve": Old("shelve uses pickle, which can run code when it is read. --out FILE writes JSON lines."),
     "--local-mode": Old(_ONE_PROCESS, None, ()),
 }
 
 EVALUATE = {
     "--render": Old(_SCORES),
-    "--no-render": Old("nothing is drawn.", None, ()),
+    "--no-render": Old("an evaluation renders nothing.", None, ()),
     "--video-dir": Old(_SCORES, "DIR"),
     "--monitor": Old("drl evaluate scores. Film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"),
     "--steps": Old(f"{_SCORES}; or score with --episodes N.", "N"),
     "--out": Old(_SCORES, "FILE"),
     "--save-info": Old(_SCORES),
     "--use-shelve": Old("drl evaluate scores. Write steps down with: drl rollout CHECKPOINT --out FILE"),
-    "--track-progress": Old("each score is said on stderr as it begins. Leave it out."),
+    "--track-progress": Old("progress is printed to stderr anyway. Leave it out."),
     "--local-mode": Old(_ONE_PROCESS, None, ()),
 }
 
@@ -89,10 +93,10 @@ TABLES = {"train": TRAIN, "rollout": ROLLOUT, "evaluate": EVALUATE}
 """Command → option → Old."""
 
 
-def of(command):
+def of(command: str) -> group.Decorator:
     """Return a decorator that adds the options of ``TABLES[command]`` to a command, hidden from its help."""
 
-    def decorate(function):
+    def decorate(function: Any) -> Any:
         for name, old in TABLES[command].items():
             function = _option(name, old)(function)
         return function
@@ -100,21 +104,21 @@ def of(command):
     return decorate
 
 
-def _option(name, old):
-    kind = {"is_flag": True} if old.takes is None else {"metavar": old.takes}
+def _option(name: str, old: Old) -> group.Decorator:
+    kind: dict[str, Any] = {"is_flag": True} if old.takes is None else {"metavar": old.takes}
     return group.option(name, expose_value=False, hidden=True, callback=_answer(name, old), **kind)
 
 
-def _answer(name, old):
-    def answer(context, _option, value):
+def _answer(name: str, old: Old) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def answer(context: click.Context, _option: click.Parameter, value: Any) -> None:
         if value is None or value is False or context.resilient_parsing:
             return
         is_accepted = old.fits is not None and (old.takes is None or value in old.fits)
         if not is_accepted:
-            if old.said:
-                raise InputError(f"{name}: {value!r} is none of {', '.join(old.fits)}.")
+            if old.is_answered:
+                raise InputError(f"{name}: {value!r} is not one of {', '.join(old.fits or ())}.")
             raise InputError(f"{name}: {old.text.replace('{rollout}', _as_rollout(context))}")
-        if old.takes is None or old.said:
+        if old.takes is None or old.is_answered:
             terminal.say(f"{name}: {old.text}")
 
     return answer
@@ -122,5 +126,5 @@ def _answer(name, old):
 
 def _as_rollout(context: click.Context) -> str:
     """Return the command that is running as it was typed, with ``rollout`` in the place of its own name."""
-    words = [word for word in context.find_object(terminal.Session).arguments if word != context.info_name]
+    words = [word for word in context.ensure_object(terminal.Session).arguments if word != context.info_name]
     return shlex.join(["drl", "rollout", *words])

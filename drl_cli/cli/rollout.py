@@ -1,19 +1,32 @@
-"""``drl rollout CHECKPOINT``: play an agent and look at it: rewards, a window, videos, transitions.
+"""``drl rollout CHECKPOINT``: play an agent and show its rewards; render it, record videos, save transitions.
 
-Rewards and the summary go to stdout (to stderr while ``--out -`` writes transitions there), all else to stderr. Needs
+Rewards and the summary go to stdout (to stderr while ``--out -`` writes transitions there), everything else to stderr. Needs
 neither Ray nor TensorFlow. The loop is ``analysis.play``.
 """
+
+from __future__ import annotations
 
 import os
 import random
 import re
 import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import group, options, played, rllib_options, run_options, shell_words, terminal
 from drl_cli.errors import EnvError, InputError
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.analysis.play import PlayedEpisode
+    from drl_cli.analysis.rollout_files import BatchFile, EpisodeFile, ProgressFile
+    from drl_cli.cli.played import EpisodeJson, EpisodeLines
+    from drl_cli.cli.terminal import Session, Stdout
+    from drl_cli.envs.video import Video
 
 EXAMPLES = """
 drl rollout ~/ray_results/default/RUN
@@ -33,19 +46,17 @@ _rollout_options = options.apply(
             type=options.POSITIVE,
             metavar="N",
             group=LENGTH,
-            help="Episodes. [default: 10, unless --steps is given]",
+            help="Number of episodes. [default: 10, unless --steps is given]",
         ),
         group.option(
             "--steps",
             type=options.POSITIVE,
             metavar="N",
             group=LENGTH,
-            help="Environment steps in all; may cut the last episode.",
+            help="Total number of env steps; may cut the last episode short.",
         ),
         options.max_steps_option(LENGTH),
-        group.option(
-            "--latest", is_flag=True, group=WHERE, help="Of a run folder, the newest checkpoint instead of the best."
-        ),
+        options.latest_option(WHERE),
         group.option(
             "--explore/--no-explore",
             default=False,
@@ -57,53 +68,52 @@ _rollout_options = options.apply(
             type=options.COUNT,
             metavar="N",
             group=WHERE,
-            help="Episode #i is seeded with N + i. [default: drawn and shown]",
+            help="Episode #i is seeded with N + i. [default: drawn at random and printed]",
         ),
         group.option(
             "--env",
             metavar="ID",
             group=WHERE,
             shell_complete=shell_words.environments,
-            help="Another environment than the one it was trained on.",
+            help="An environment other than the one it was trained on.",
         ),
         group.option(
             "--config",
             metavar="OBJECT",
             group=WHERE,
-            help="env_config and horizon, laid over the checkpoint's; an object or @FILE.",
+            help="env_config and horizon, which override the checkpoint's; an object or @FILE.",
         ),
         options.run_option(WHERE),
         options.import_option(WHERE),
-        group.option("--render/--no-render", default=False, group=SEE, help="Show a window; needs a display."),
+        group.option("--render/--no-render", default=False, group=SEE, help="Render in a window; needs a display."),
         group.option(
             "--video-dir",
             metavar="DIR",
             group=SEE,
             shell_complete=shell_words.folders,
-            help="Write one mp4 file per episode.",
+            help="Record one mp4 file per episode.",
         ),
         group.option(
             "--out",
             metavar="FILE",
             group=SEE,
             shell_complete=shell_words.files,
-            help="Write transitions, one JSON object per episode and line; - for stdout. FILE.json gets RLlib's batches.",
+            help="Write transitions, one JSON line per episode; - for stdout. A FILE.json gets RLlib's sample batches.",
         ),
-        group.option("--save-info", is_flag=True, group=SEE, help="Write the environment's infos with them."),
+        group.option("--save-info", is_flag=True, group=SEE, help="Include the environment's infos."),
         group.option(
             "--track-progress",
             is_flag=True,
             group=SEE,
-            help="Keep a file __progress_… beside --out that says how far it is.",
+            help="Keep a file __progress_… next to --out that shows the progress.",
         ),
         group.option(
             "--json",
             "as_json",
             is_flag=True,
-            group=options.OUTPUT,
             help="One JSON object per episode, then the summary.",
         ),
-        options.quiet_option,
+        options.quiet_option("Write only warnings and errors to stderr."),
         options.speech_options,
         rllib_options.of("rollout"),
     ]
@@ -114,91 +124,96 @@ _rollout_options = options.apply(
 @click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=shell_words.runs)
 @_rollout_options
 @click.pass_obj
-def rollout(session, checkpoint, imports, **asked):
+def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags: Any) -> None:
     """Play CHECKPOINT: a checkpoint folder, a file in it, or a run folder (its best checkpoint).
 
     A line of --out is {"format": "drl-episodes-1", "env", "episode", "seed", "obs", "action", "reward", "terminated",
     "truncated"}: lists with one entry per step, and in obs one more, the observation after the last step; with
     --save-info also "info".
 
-    With a name that ends in .json it is one of RLlib's batches, {"type": "SampleBatch", "obs", "actions", …}, with the
-    log-probabilities of what --explore drew. Both can be learnt from: input: FILE.
+    If the name ends in .json, a line is one of RLlib's sample batches, {"type": "SampleBatch", "obs", "actions", …}, with
+    the log-probabilities of the actions that --explore drew. Training reads both: input: FILE.
 
     A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated", "cut"}, the last one {"summary":
     {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
-    "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null where no episode was complete.
+    "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null if no episode was completed.
     """
-    mode = _render_mode(asked["render"], asked["video_dir"])
-    _check_output(asked)
+    mode = _render_mode(flags["render"], flags["video_dir"])
+    _check_output(flags)
     options.import_modules(imports)
-    subject = load("drl_cli.analysis.loaded_checkpoint").open_subject(
+    from drl_cli.analysis import play
+    from drl_cli.analysis.loaded_checkpoint import open_subject
+    from drl_cli.analysis.rollout_files import ProgressFile
+
+    subject = open_subject(
         run_options.place(checkpoint),
-        asked["env"],
-        options.typed_object(asked["config"], "--config"),
-        asked["latest"],
+        flags["env"],
+        options.typed_object(flags["config"], "--config"),
+        flags["latest"],
         "drl rollout",
     )
-    options.check_run(asked["run"], [subject])
+    options.check_run(flags["run"], [subject])
     _check_render_mode(subject, mode)
-    seed = asked["seed"] if asked["seed"] is not None else random.SystemRandom().randrange(2**31)
-    if not asked["quiet"]:
-        _say_what_plays(subject, asked["explore"], seed)
-    output = terminal.Output(session)
-    playing = load("drl_cli.analysis.play")
-    kept = asked["out"] and _kept(asked["out"], subject, output)
-    player = playing.Player(
+    seed = flags["seed"] if flags["seed"] is not None else random.SystemRandom().randrange(2**31)
+    if not flags["quiet"]:
+        _say_what_plays(subject, flags["explore"], seed)
+    output = terminal.Stdout(session)
+    kept = flags["out"] and _kept(flags["out"], subject, output)
+    player = play.Player(
         subject.policy,
         lambda: subject.make_env(mode),
-        explore=asked["explore"],
-        recorder=asked["video_dir"] and _recorder(asked["video_dir"], subject, seed, asked["quiet"]),
-        keep=kept and _to_keep(asked, playing),
+        explore=flags["explore"],
+        recorder=flags["video_dir"] and _recorder(flags["video_dir"], subject, seed, flags["quiet"]),
+        keep=kept and _to_keep(flags, play),
         fresh=subject.fresh_envs and mode != "human",  # a window would close and open
         frames=subject.frames,
     )
-    episodes = asked["episodes"] or (None if asked["steps"] else DEFAULT_EPISODES)
-    limits = playing.Limits(episodes, asked["steps"], subject.horizon, asked["max_steps"] or subject.max_steps)
-    progress = asked["track_progress"] and load("drl_cli.analysis.rollout_files:ProgressFile")(asked["out"], limits)
-    told = (
-        played.Json(output, subject, asked["explore"])
-        if asked["as_json"]
-        else played.Lines(output, asked["out"] == "-")
+    episodes = flags["episodes"] or (None if flags["steps"] else DEFAULT_EPISODES)
+    limits = play.Limits(episodes, flags["steps"], subject.horizon, flags["max_steps"] or subject.max_steps)
+    progress = flags["track_progress"] and ProgressFile(flags["out"], limits)
+    printer = (
+        played.EpisodeJson(output, subject, flags["explore"])
+        if flags["as_json"]
+        else played.EpisodeLines(output, flags["out"] == "-")
     )
-    _play(player.play(limits, seed), [taker for taker in (kept, progress) if taker], told)
+    _play(player.play(limits, seed), [writer for writer in (kept, progress) if writer], printer)
 
 
-def _check_output(asked):
-    """Raise InputError for wishes about the output that do not go together."""
+def _check_output(flags: Mapping[str, Any]) -> None:
+    """Raise InputError for output options that cannot be combined."""
     for name in ("save_info", "track_progress"):
-        if asked[name] and not asked["out"]:
+        if flags[name] and not flags["out"]:
             raise InputError(f"--{name.replace('_', '-')} needs --out FILE.")
-    if asked["out"] == "-" and (asked["as_json"] or asked["track_progress"]):
-        other = "--json" if asked["as_json"] else "--track-progress"
-        raise InputError(f"--out - and {other} exclude one another. Give --out a file.")
-    if asked["out"] and asked["out"].lower().endswith(PICKLES):
-        terminal.say(f"--out {asked['out']}: JSON lines are written into it: a pickle can run code when it is read.")
-    if asked["save_info"] and _is_batches(asked["out"]):
-        raise InputError("--save-info: RLlib's batches hold no infos here. Give --out a name that ends in .jsonl.")
+    if flags["out"] == "-" and (flags["as_json"] or flags["track_progress"]):
+        other = "--json" if flags["as_json"] else "--track-progress"
+        raise InputError(f"--out - and {other} cannot be combined. Give --out a file.")
+    if flags["out"] and flags["out"].lower().endswith(PICKLES):
+        terminal.say(f"--out {flags['out']}: written as JSON lines; a pickle can run code when it is read.")
+    if flags["save_info"] and _is_batches(flags["out"]):
+        raise InputError("--save-info: RLlib's sample batches hold no infos. Give --out a name that ends in .jsonl.")
 
 
-def _is_batches(out):
+def _is_batches(out: str) -> bool:
     return bool(out) and out.lower().endswith(".json")
 
 
-def _kept(out, subject, output):
-    """Return what writes the episodes down: RLlib's batches into a *.json file, else our own lines."""
+def _kept(out: str, subject: Subject, output: Stdout) -> BatchFile | EpisodeFile:
+    """Return the writer of the episodes: RLlib's batches into a *.json file, else our own lines."""
+    from drl_cli.analysis import rollout_files
+
     if _is_batches(out):
-        return load("drl_cli.analysis.rollout_files").BatchFile(out)
-    return load("drl_cli.analysis.rollout_files").EpisodeFile(out, subject.env, output.line if out == "-" else None)
+        return rollout_files.BatchFile(out)
+    return rollout_files.EpisodeFile(out, subject.env, output.line if out == "-" else None)
 
 
-def _to_keep(asked, playing):
+def _to_keep(flags: Mapping[str, Any], playing: ModuleType) -> str:
     """Return what of each episode the file of --out takes."""
-    if _is_batches(asked["out"]):
+    if _is_batches(flags["out"]):
         return playing.CHOICES
-    return playing.INFOS if asked["save_info"] else playing.STEPS
+    return playing.INFOS if flags["save_info"] else playing.STEPS
 
 
-def _say_what_plays(subject, explore, seed):
+def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
     if subject.notice:
         terminal.say(subject.notice)
     acting = "exploring" if explore else "greedy"
@@ -207,30 +222,35 @@ def _say_what_plays(subject, explore, seed):
     )
 
 
-def _play(episodes, takers, told):
+def _play(
+    episodes: Iterator[PlayedEpisode],
+    writers: Sequence[BatchFile | EpisodeFile | ProgressFile],
+    printer: EpisodeLines | EpisodeJson,
+) -> None:
     """Go through the episodes, hand each on, and end with the summary, also when Ctrl-C cuts it short."""
     complete = []
     try:
         for episode in episodes:
-            told.add(episode)
-            for taker in takers:
-                taker.add(episode)
+            printer.add(episode)
+            for writer in writers:
+                writer.add(episode)
             if episode.complete:
                 complete.append(episode)
     except KeyboardInterrupt:
-        told.end(complete)
+        printer.end(complete)
         raise
     finally:
-        episodes.close()
-        for taker in takers:
-            taker.close()
-    told.end(complete)
+        if isinstance(episodes, Generator):
+            episodes.close()
+        for writer in writers:
+            writer.close()
+    printer.end(complete)
 
 
-def _render_mode(render, video_dir):
-    """Return gymnasium's render mode for what was asked. Raises InputError where a window cannot open."""
+def _render_mode(render: bool, video_dir: str | None) -> str | None:
+    """Return gymnasium's render mode for the options. Raises InputError where a window cannot open."""
     if render and video_dir:
-        raise InputError("--render and --video-dir exclude one another: an environment draws in one way at a time.")
+        raise InputError("--render and --video-dir cannot be combined: an environment renders in one mode at a time.")
     if (
         render
         and sys.platform.startswith("linux")
@@ -244,25 +264,26 @@ def _render_mode(render, video_dir):
     return "human" if render else "rgb_array" if video_dir else None
 
 
-def _check_render_mode(subject, mode):
+def _check_render_mode(subject: Subject, mode: str | None) -> None:
     if mode is not None and mode not in subject.render_modes:
         raise EnvError(
-            f"{subject.env} cannot render as {mode}; it has: {', '.join(subject.render_modes) or 'nothing'}."
+            f"{subject.env} cannot render as {mode}; it supports: {', '.join(subject.render_modes) or 'nothing'}."
         )
 
 
-def _recorder(video_dir, subject, seed, quiet):
+def _recorder(video_dir: str, subject: Subject, seed: int, quiet: bool) -> Callable[[int], Video]:
     """Return the function that opens the video of an episode by its number."""
-    video = load("drl_cli.envs.video")
+    from drl_cli.envs import video
+
     folder = video.video_folder(video_dir)
     name = re.sub(r"[^\w.-]+", "_", subject.env)
 
-    def record(number):
+    def record(number: int) -> Video:
         path = folder / f"{name}-seed{seed}-episode{number:04d}.mp4"
         return video.Video(path, subject.frames_per_second, on_done=None if quiet else _say_video)
 
     return record
 
 
-def _say_video(path):
+def _say_video(path: Path) -> None:
     terminal.say(f"Video: {path}")

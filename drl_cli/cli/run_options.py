@@ -1,36 +1,22 @@
-"""What the commands about runs share: where to look for them, filters, spans of time, and how a table is printed."""
+"""What the commands about runs share: where to look for them, filters, and how RUN arguments are resolved."""
+
+from __future__ import annotations
 
 import os
-import re
-import shutil
-import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import click
+from drl_cli.cli import group, options, shell_words, values
 
-from drl_cli.cli import figures, group, options, shell_words, terminal, values
-from drl_cli.extras import load
+if TYPE_CHECKING:
+    from drl_cli.runs.run_summary import Run
+    from drl_cli.runs.select import Wanted
 
 WHICH = "Which runs"
-SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-UNLIMITED = 10_000  # columns of a table that nobody cuts
 
 
-class Span(click.ParamType):
-    """A span of time such as 90s, 30m, 12h, 7d, 2w; becomes seconds."""
-
-    name = "span"
-
-    def convert(self, value, param, context):
-        """Return the seconds in ``value``."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*(s|min|m|h|d|w)", value.strip())
-        if not match:
-            self.fail(f"{value!r} is no span of time; write 90s, 30m, 12h, 7d or 2w.", param, context)
-        return float(match[1]) * SECONDS[match[2]]
-
-
-def local_dir_option(heading=WHICH):
+def local_dir_option(heading: str = WHICH) -> group.Decorator:
     """``--local-dir DIR``, repeatable: the folders of results."""
     return group.option(
         "--local-dir",
@@ -38,14 +24,15 @@ def local_dir_option(heading=WHICH):
         metavar="DIR",
         multiple=True,
         group=heading,
-        help="Where experiments are; repeatable. [default: ~/ray_results]",
+        help="Folder of results; repeatable. [default: ~/ray_results]",
     )
 
 
-def roots(local_dirs):
-    """Return the folders of results that were asked for, as absolute paths."""
-    absolute = load("drl_cli.runs.run_folder:results_folder")
-    return [absolute(given) for given in local_dirs if given] or [absolute(None)]
+def roots(local_dirs: Sequence[str | None]) -> list[Path]:
+    """Return the requested folders of results as absolute paths, or the default one."""
+    from drl_cli.runs.run_folder import results_folder
+
+    return [results_folder(given) for given in local_dirs if given] or [results_folder(None)]
 
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
@@ -56,7 +43,7 @@ filter_options = options.apply(
             "--state",
             "states",
             metavar="STATE",
-            type=values.Choice(STATES),
+            type=values.OneOf(STATES),
             multiple=True,
             group=WHICH,
             help="running, finished, interrupted, failed, or died (its process is gone); repeatable.",
@@ -97,70 +84,43 @@ filter_options = options.apply(
             help="Trials of a search; repeatable.",
         ),
         group.option(
-            "--older-than", type=Span(), metavar="SPAN", group=WHICH, help="Not heard of for 90s, 30m, 12h, 7d, 2w."
+            "--older-than",
+            type=values.Span(),
+            metavar="SPAN",
+            group=WHICH,
+            help="Not updated for 90s, 30m, 12h, 7d, 2w.",
         ),
-        group.option("--newer-than", type=Span(), metavar="SPAN", group=WHICH, help="Heard of within that time."),
+        group.option("--newer-than", type=values.Span(), metavar="SPAN", group=WHICH, help="Updated within that time."),
         local_dir_option(),
     ]
 )
 
 
-def wanted(**filters):
+def filters_of(**filters: Any) -> Wanted:
     """Return the filters that were typed, by the names that ``runs.select.Wanted`` has."""
-    return load("drl_cli.runs.select:Wanted")(**filters)
+    from drl_cli.runs.select import Wanted
+
+    return Wanted(**filters)
 
 
-def open_runs(words, local_dirs):
-    """Return the Run objects that ``words`` mean."""
-    finding, reading = load("drl_cli.runs.find"), load("drl_cli.runs.run_summary")
-    return [reading.read(path) for path in finding.find_runs(words, roots(local_dirs))]
+def open_runs(words: Sequence[str], local_dirs: tuple[str, ...]) -> list[Run]:
+    """Return the Run objects that ``words`` name."""
+    from drl_cli.runs import find, run_summary
+
+    return [run_summary.read(path) for path in find.find_runs(words, roots(local_dirs))]
 
 
-def open_run(word, roots):
-    """Return the one Run that ``word`` means."""
-    return load("drl_cli.runs.run_summary:read")(load("drl_cli.runs.find:find_run")(word, roots))
+def open_run(word: str, roots: Sequence[Path]) -> Run:
+    """Return the one Run that ``word`` names."""
+    from drl_cli.runs import find, run_summary
+
+    return run_summary.read(find.find_run(word, roots))
 
 
-def place(word, local_dirs=()):
-    """Return a path as it is, and for the id or the name of a run its folder. None stays None. Raises RunFolderError."""
-    if word is None or os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
+def place(word: str, local_dirs: Sequence[str | None] = ()) -> str:
+    """Return a path as it is, and for the id or the name of a run its folder. Raises RunFolderError."""
+    if os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
         return word
-    return str(load("drl_cli.runs.find:find_run")(word, roots(local_dirs)))
+    from drl_cli.runs.find import find_run
 
-
-def console(session):
-    """Return a rich Console on stdout: as wide as the terminal or COLUMNS; without either, nothing is cut."""
-    made = terminal.rich_console(sys.stdout, session)
-    if shutil.get_terminal_size((0, 0)).columns == 0 and not terminal.is_terminal(sys.stdout):
-        made.width = UNLIMITED
-    return made
-
-
-def rendered(parts, rich_console):
-    """Return the lines of what rich prints for each of ``parts``, blanks at their ends cut."""
-    with rich_console.capture() as capture:
-        for part in parts:
-            rich_console.print(part)
-    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
-
-
-def plus_minus(stream):
-    """Return the sign for a standard deviation that ``stream`` can carry."""
-    return "±" if terminal.is_unicode(stream) else "+/-"
-
-
-def number(value):
-    """A score: one digit behind the point below 1000, none above; ``-`` for None."""
-    if value is None:
-        return "-"
-    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def interval(low, high):
-    """``[1.0, 2.0]``, or an empty text without one."""
-    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
-
-
-def shorten(text, width, stream):
-    """Cut the middle out of ``text`` so that it fits ``width`` on ``stream``."""
-    return figures.shorten(text, width, not terminal.is_unicode(stream))
+    return str(find_run(word, roots(local_dirs)))

@@ -1,14 +1,21 @@
-"""``drl runs rm``: what would go is shown, asked for, removed and summed up. The removing is ``runs.remove``."""
+"""``drl runs rm``: list what would be removed, ask for confirmation, remove. The removal itself is ``runs.remove``."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import figures, group, options, run_options, shell_words, terminal
-from drl_cli.cli.runs import table
-from drl_cli.cli.train import json_line
+from drl_cli.cli import figures, group, options, run_options, run_table, shell_words, terminal
 from drl_cli.errors import InputError
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.cli.terminal import Session
+    from drl_cli.runs.run_summary import Run
+    from drl_cli.runs.select import Wanted
 
 EXAMPLES = """
 drl runs rm 1a2b3c4d
@@ -27,79 +34,94 @@ HOW = "How"
     type=options.POSITIVE,
     metavar="N",
     group=HOW,
-    help="Spare the N best of each algorithm on each environment.",
+    help="Keep the N best runs of each algorithm on each environment.",
 )
-@group.option("--dry-run", is_flag=True, group=HOW, help="Only show what would go.")
-@group.option("-y", "--yes", is_flag=True, group=HOW, help="Do not ask.")
-@group.option("-q", "--quiet", is_flag=True, help="Only questions, warnings and errors.")
-@group.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@group.option("--dry-run", is_flag=True, group=HOW, help="Only show what would be removed.")
+@group.option("-y", "--yes", is_flag=True, group=HOW, help="Do not ask for confirmation.")
+@options.quiet_option("Print only questions, warnings and errors.")
+@options.json_option
 @options.speech_options
 @click.pass_obj
-def rm(session, words, keep_best, dry_run, yes, quiet, as_json, local_dirs, **filters):
-    """Remove runs with everything in them: those named, or all that fit the filters, or both.
+def rm(
+    session: Session,
+    words: tuple[str, ...],
+    keep_best: int | None,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+    as_json: bool,
+    local_dirs: tuple[str, ...],
+    **filters: Any,
+) -> None:
+    """Remove runs with everything in them: those named, or all that match the filters, or both.
 
-    RUN is an id, a name, a path, or a folder of runs. Nothing outside of the folder of results is touched, nothing that
-    is not a run of drl, and no run whose process lives. Asks before it removes; --yes is needed where stdin is not a terminal.
+    RUN is an id, a name, a path, or a folder of runs. Nothing outside the folder of results is touched, nothing that is not
+    a run of drl, and no run whose process is alive. Asks for confirmation first; --yes is required where stdin is not a
+    terminal.
 
     JSON: {"removed": [{"path", "size"}], "spared": [{"path", "reason"}], "freed", "dry_run"}, sizes in bytes.
     """
-    roots, wanted = run_options.roots(local_dirs), run_options.wanted(**filters)
+    roots, wanted = run_options.roots(local_dirs), run_options.filters_of(**filters)
     if not words and wanted.is_empty:
         raise InputError("Which runs? Name them (drl runs shows their ids), or filter: --state died, --older-than 7d.")
-    doomed, spared = _choose(words, wanted, roots, keep_best)
-    if doomed and not quiet:
-        for line in table(doomed, terminal.rich_console(sys.stderr, session)):
+    chosen_runs, spared = _choose(words, wanted, roots, keep_best)
+    if chosen_runs and not quiet:
+        for line in run_table.table(chosen_runs, terminal.rich_console(sys.stderr, session)):
             terminal.say(line)
     for run, reason in spared:
         if not quiet:
             terminal.say(f"Spared: {run.path} {reason}")
-    if doomed and not (dry_run or yes) and not _is_agreed(doomed):
+    if chosen_runs and not (dry_run or yes) and not _is_agreed(chosen_runs):
         terminal.say("Nothing was removed.")
         return
-    removed = [(run, run.size if dry_run else _remove(run, roots)) for run in doomed]
+    removed = [(run, run.size if dry_run else _remove(run, roots)) for run in chosen_runs]
     freed = sum(size for _, size in removed)
     if as_json:
-        told = [{"path": str(run.path), "size": size} for run, size in removed]
+        removed_entries = [{"path": str(run.path), "size": size} for run, size in removed]
         kept = [{"path": str(run.path), "reason": reason} for run, reason in spared]
-        line = json_line({"removed": told, "spared": kept, "freed": freed, "dry_run": dry_run})
-        terminal.Output(session, keep_going=True).line(line)
+        document = {"removed": removed_entries, "spared": kept, "freed": freed, "dry_run": dry_run}
+        terminal.Stdout(session, keep_going=True).json_line(document)
     elif not quiet:
         verb = "Would free" if dry_run else "Freed"
         runs = f"{len(removed)} run{'' if len(removed) == 1 else 's'}"
-        terminal.Output(session, keep_going=True).line(f"{verb} {figures.size(freed)} of {runs}.")
+        terminal.Stdout(session, keep_going=True).line(f"{verb} {figures.size(freed)} of {runs}.")
 
 
-def _choose(words, wanted, roots, keep_best):
+def _choose(
+    words: tuple[str, ...], wanted: Wanted, roots: Sequence[Path], keep_best: int | None
+) -> tuple[list[Run], list[tuple[Run, str]]]:
     """Return (runs to remove, [(run, why it is spared)]). Raises InputError for a named run that may not be removed."""
-    finding, removing = load("drl_cli.runs.find"), load("drl_cli.runs.remove")
+    from drl_cli.runs import find, remove, run_summary, select
+
     if words:
-        read = load("drl_cli.runs.run_summary:read")
-        candidates = [read(path) for path in finding.find_runs(words, roots)]
+        candidates = [run_summary.read(path) for path in find.find_runs(words, roots)]
     else:
-        candidates = finding.read_all(roots)[0]
-    chosen = load("drl_cli.runs.select").select(candidates, wanted)
-    problems = [(run, removing.check(run, roots)) for run in chosen]
+        candidates = find.read_all(roots)[0]
+    chosen = select.select(candidates, wanted)
+    problems = [(run, remove.check(run, roots)) for run in chosen]
     refused = [f"{run.path} {reason}" for run, reason in problems if reason]
     if words and refused:
         more = "" if len(refused) == len(chosen) else " Nothing was removed."
         raise InputError("; ".join(refused) + "." + more)
-    doomed = [run for run, reason in problems if reason is None]
+    chosen_runs = [run for run, reason in problems if reason is None]
     spared = [(run, reason) for run, reason in problems if reason]
     if keep_best:
-        left = removing.keep_best(doomed, keep_best)
-        spared += [(run, "is among the best") for run in doomed if run not in left]
-        doomed = left
-    return doomed, spared
+        left = remove.keep_best(chosen_runs, keep_best)
+        spared += [(run, "is among the best") for run in chosen_runs if run not in left]
+        chosen_runs = left
+    return chosen_runs, spared
 
 
-def _is_agreed(doomed):
-    """Ask whether ``doomed`` may go. Raises InputError where nobody can answer."""
-    size = figures.size(sum(run.size for run in doomed))
-    text = f"Remove {'this run' if len(doomed) == 1 else f'these {len(doomed)} runs'} ({size})?"
+def _is_agreed(chosen_runs: Sequence[Run]) -> bool:
+    """Ask whether ``chosen_runs`` may be removed. Raises InputError where stdin is not a terminal."""
+    size = figures.size(sum(run.size for run in chosen_runs))
+    text = f"Remove {'this run' if len(chosen_runs) == 1 else f'these {len(chosen_runs)} runs'} ({size})?"
     if not sys.stdin.isatty():
         raise InputError(f"{text} Not a terminal: pass --yes, or look first with --dry-run.")
     return click.confirm(text, err=True)
 
 
-def _remove(run, roots):
-    return load("drl_cli.runs.remove").remove(run, roots)
+def _remove(run: Run, roots: Sequence[Path]) -> int:
+    from drl_cli.runs import remove
+
+    return remove.remove(run, roots)

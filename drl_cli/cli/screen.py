@@ -5,16 +5,24 @@ and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At
 the chart more lines, and axes. From 120 columns on it stands at the left of the figures.
 """
 
+from __future__ import annotations
+
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import budget, console, figures, terminal
-from drl_cli.cli.view import RunView
+from drl_cli.cli import budget, figures, terminal
+from drl_cli.cli.view import STOPPING, RunView
 from drl_cli.config.result_names import EVALUATION_REWARD
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.spinner import Spinner
 
 WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
 # Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
@@ -23,11 +31,13 @@ NOTICES_KEPT = 4  # lines that the chart leaves to them
 NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which there are blank ones
 LABEL = 12  # columns of the names on the left
-Part = str | tuple[str, str]  # a text, with its style
+Part = str | tuple[str, str]  # a string, with its style
 TONES = {"warning": "yellow", "goal": "bold green", "phase": "dim", "notice": ""}
 
 
-def picture(view, seconds, rich_console, spinner=None, interrupted=False):
+def picture(
+    view: RunView, seconds: float, rich_console: Console, spinner: Spinner | None = None, interrupted: bool = False
+) -> Constrain:
     """Return the renderable for ``view`` at ``seconds`` since the start, fitted to the console's width and height."""
     plain = not terminal.is_unicode(rich_console.file)
     width, height = min(rich_console.width, WIDEST) - 1, rich_console.height
@@ -49,7 +59,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
 
 
 def _body(
-    learning: list[Text], numbers: list[Text], columns: tuple[int, int] | None, gaps: int
+    learning: Sequence[Text], numbers: Sequence[Text], columns: tuple[int, int] | None, gaps: int
 ) -> list[RenderableType]:
     """Return what is learnt and the figures, side by side in two ``columns`` or one below the other."""
     gap = [Text("")] * (gaps > 0)
@@ -62,7 +72,7 @@ def _body(
     return [*gap, body]
 
 
-def _title(view, seconds, width, plain):
+def _title(view: RunView, seconds: float, width: int, plain: bool) -> Group:
     dot = " - " if plain else " · "
     workers = view.progress.get("workers")
     names = [view.algorithm, view.env]
@@ -76,7 +86,7 @@ def _title(view, seconds, width, plain):
     return Group(head, folder)
 
 
-def _row(name, *parts):
+def _row(name: str, *parts: Part) -> Text:
     line = Text(no_wrap=True)
     line.append(f"{name:<{LABEL}}", style="dim")
     for part in parts:
@@ -85,7 +95,7 @@ def _row(name, *parts):
     return line
 
 
-def _learning(view, seconds, width):
+def _learning(view: RunView, seconds: float, width: int) -> list[Text]:
     """Return the rows on rewards: training, evaluation and best each in a line of its own."""
     rows = [] if view.only_reads else [_row("training", *_training(view))]
     rows += [_row("evaluation", *_evaluation(view, seconds)), _row("best", *_best(view))]
@@ -111,7 +121,7 @@ def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
     labels = [""] * lines
     if axes:
         low, high = min(values), max(values)
-        known = [low, high] + [view.goal] * (view.goal is not None)
+        known = [low, high, *([] if view.goal is None else [view.goal])]
         labels[0], labels[-1] = figures.reward(max(known)), figures.reward(min(known))
         if view.goal is not None:
             labels[figures.level(view.goal, known, lines)] = f"goal {view.goal:g}"
@@ -126,11 +136,11 @@ def _chart(view: RunView, width: int, height: int, plain: bool) -> list[Text]:
     return rows
 
 
-def _evaluation(view, seconds):
+def _evaluation(view: RunView, seconds: float) -> list[Part]:
     if view.evaluation is None:
         return [("not measured yet", "dim")]
     done = view.evaluation
-    parts = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
+    parts: list[Part] = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
     parts.append((f"   {done.get('episodes')} episodes, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim"))
     if done.get("confirmed") is not None:
         value = done["confirmed"]
@@ -151,7 +161,7 @@ def _best(view: RunView) -> list[Part]:
     return [(f"{figures.reward(value):>8}", "green" if reached else ""), at, *goal]
 
 
-def _figures(view, seconds, width, plain, advice=2):
+def _figures(view: RunView, seconds: float, width: int, plain: bool, advice: int = 2) -> list[Text]:
     """Return the rows of counters; ``advice``: the most lines that what the run waits for may take."""
     now = view.progress
     steps = _counter(now.get("env_steps"), now.get("env_steps_per_s"))
@@ -181,13 +191,13 @@ def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text
     return [_row("budget", *bar, text)]
 
 
-def _slowest(now, width, plain, most):
-    """Return the rows, at most ``most``, that name what the others wait for."""
-    told = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
-    return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(told)]
+def _slowest(now: Mapping[str, Any], width: int, plain: bool, most: int) -> list[Text]:
+    """Return the rows, at most ``most``, that name the bottleneck."""
+    lines = _wrapped(now.get("bottleneck") or now.get("waiting") or "not measured yet", width - LABEL, most, plain)
+    return [_row("bottleneck" if number == 0 else "", line) for number, line in enumerate(lines)]
 
 
-def _episodes(view, now):
+def _episodes(view: RunView, now: Mapping[str, Any]) -> list[Part]:
     iteration = (f"   iteration {view.iteration}", "dim")
     if not view.only_reads:
         return [f"{figures.count(now.get('episodes')):>8}", iteration]
@@ -198,24 +208,24 @@ def _episodes(view, now):
     return [f"{figures.count(read['num_steps_read']):>8}", (what, ""), iteration]
 
 
-def _counter(value, per_second):
+def _counter(value: float | None, per_second: float | None) -> list[Part]:
     speed = "" if per_second is None else f"{figures.count(per_second):>10} /s"
     return [f"{figures.count(value):>8}", (speed, "dim")]
 
 
-def _learner(view):
+def _learner(view: RunView) -> list[tuple[str, str]]:
     state = view.compiling or view.progress.get("learner") or ""
     return [] if state in ("", "learning") else [(f"   {state}", "yellow")]
 
 
-def _replay(now, width, plain):
+def _replay(now: Mapping[str, Any], width: int, plain: bool) -> list[Part]:
     size, capacity = now.get("replay_size"), now.get("replay_capacity")
     text = f"  {figures.count(size)} of {figures.count(capacity)}"
     room = max(4, min(30, width - LABEL - len(text) - 1))
-    return [(figures.bar((size or 0) / capacity, room, plain), "cyan"), text]
+    return [(figures.bar((size or 0) / (capacity or 1), room, plain), "cyan"), text]
 
 
-def _weights(now):
+def _weights(now: Mapping[str, Any]) -> list[Part]:
     version = now.get("weight_version")
     if version is None:
         return [("not pushed yet", "dim")]
@@ -225,7 +235,7 @@ def _weights(now):
     return [f"version {figures.count(version)}", (age, "dim")]
 
 
-def _checkpoint(view, seconds):
+def _checkpoint(view: RunView, seconds: float) -> list[Part]:
     coming = view.next_checkpoint()
     after = f"next at iteration {coming}" if coming else "next when the best improves"
     if view.checkpoint is None:
@@ -235,7 +245,7 @@ def _checkpoint(view, seconds):
     return [f"iteration {done['training_iteration']}", (f" ({done['reason']}) {since} ago, {after}", "dim")]
 
 
-def _now(view, spinner, interrupted):
+def _now(view: RunView, spinner: Spinner | None, interrupted: bool) -> Spinner | Text:
     if view.finished:
         good = view.finished.get("state") == "finished"
         return Text(view.finished.get("state", ""), style="bold green" if good else "bold yellow")
@@ -243,27 +253,27 @@ def _now(view, spinner, interrupted):
     if doing:
         if spinner is None:
             return Text(doing)
-        spinner.text = Text(console.STOPPING if interrupted else doing, style="yellow" if interrupted else "")
+        spinner.text = Text(STOPPING if interrupted else doing, style="yellow" if interrupted else "")
         return spinner
-    return Text(console.STOPPING if interrupted else " ", style="yellow")
+    return Text(STOPPING if interrupted else " ", style="yellow")
 
 
-def _notices(view, width, space, plain):
+def _notices(view: RunView, width: int, space: int, plain: bool) -> list[Text]:
     """Return the lines of the newest notices that fit into ``space``, each wrapped to at most ``NOTICE_LINES``."""
     lines = []
     for seconds, text, kind in reversed(view.notices):
-        told = _wrapped(text, width - 9, NOTICE_LINES if space - len(lines) >= NOTICE_LINES else 1, plain)
-        if len(lines) + len(told) > space:
+        wrapped = _wrapped(text, width - 9, NOTICE_LINES if space - len(lines) >= NOTICE_LINES else 1, plain)
+        if len(lines) + len(wrapped) > space:
             break
-        block = [Text(no_wrap=True) for _ in told]
-        for number, (line, part) in enumerate(zip(block, told, strict=True)):
+        block = [Text(no_wrap=True) for _ in wrapped]
+        for number, (line, part) in enumerate(zip(block, wrapped, strict=True)):
             line.append(f"{figures.clock(seconds):>7}  " if number == 0 else " " * 9, style="dim")
             line.append(part, style=TONES.get(kind, ""))
         lines = block + lines
     return lines
 
 
-def _wrapped(text, width, most, plain):
+def _wrapped(text: str, width: int, most: int, plain: bool) -> list[str]:
     """Return ``text`` in at most ``most`` lines of ``width``; what is too long loses its middle."""
     lines = textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
     if len(lines) <= most:

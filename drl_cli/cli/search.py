@@ -1,20 +1,33 @@
-"""``drl train`` as a search: from what was typed to many runs side by side, and the best of them.
+"""``drl train`` as a search: many trials in parallel, and the best of them.
 
-Computes nothing: ``experiments.search_spec`` reads what was asked for, ``search.run_search`` runs it, ``search_screen``
-shows it. The table of the end, or JSON lines, go to stdout, all else to stderr.
+Computes nothing itself: ``experiments.search_spec`` reads the search, ``search.run_search`` runs it, ``search_screen`` shows
+it. The final table, or JSON lines, go to stdout, everything else to stderr.
 """
+
+from __future__ import annotations
 
 import contextlib
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import events, process
 from drl_cli.cli import console, figures, search_screen, search_view, terminal
-from drl_cli.cli.train import command, json_line, word_of
+from drl_cli.cli.summary import command, word_of
+from drl_cli.config.plain_data import redact_command
 from drl_cli.errors import ConfigError, RunFolderError
-from drl_cli.extras import load
+
+if TYPE_CHECKING:
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.search_screen import SearchLines
+    from drl_cli.cli.search_view import SearchView
+    from drl_cli.cli.terminal import Session
+    from drl_cli.experiments.search_spec import SearchSpec
+    from drl_cli.search.run_search import SearchOutcome
+    from drl_cli.search.search_record import Record
 
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
 BEST = 5  # trials that the end names
@@ -31,17 +44,19 @@ KEPT = (
 )  # flags that may stand beside --resume
 
 
-def resume(session, flags, wishes, output):
-    """Go on with the search that ``--resume`` means, and return its exit code; None where it means a run, or is not given.
+def resume(
+    session: Session, flags: Mapping[str, Any], search_flags: Mapping[str, Any], output: tuple[bool, bool, bool]
+) -> int | None:
+    """Resume the search that ``--resume`` names, and return its exit code; None where it names a run, or is not given.
 
-    ``flags`` as ``experiments.config_tree`` lists them, ``wishes`` as ``experiments.search_choices`` does; ``output``: (json,
-    quiet, verbose).
+    ``flags`` as ``experiments.config_tree`` lists them, ``search_flags`` as ``experiments.search_choices`` does;
+    ``output``: (json, quiet, verbose).
     """
-    record = to_resume(flags, wishes)
-    return Search(session, *output).resume(record) if record else None
+    record = to_resume(flags, search_flags)
+    return SearchRun(session, *output).resume(record) if record else None
 
 
-def to_resume(flags, wishes):
+def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path | None:
     """Return the record of the search that ``--resume`` means, or None where it means a run or is not there.
 
     Without a name it is what was started last, of the experiment's unfinished searches and runs. Raises InputError.
@@ -54,48 +69,58 @@ def to_resume(flags, wishes):
     else:
         path = Path(target).expanduser()
         path = path if path.suffix == ".json" and path.name.startswith("search_") else None
-    given = [name for name, value in {**flags, **wishes}.items() if value and name not in KEPT]
+    given = [name for name, value in {**flags, **search_flags}.items() if value and name not in KEPT]
     if path is not None and given:
         raise ConfigError(f"--{given[0].replace('_', '-')}: a resumed search keeps its settings. Leave it out.")
     return path
 
 
-def _newest(flags):
-    home = load("drl_cli.runs.run_folder:results_folder")(flags.get("local_dir"))
+def _newest(flags: Mapping[str, Any]) -> Path | None:
+    from drl_cli.runs.find import find_unfinished
+    from drl_cli.runs.run_folder import results_folder
+    from drl_cli.search import search_record
+
+    home = results_folder(flags.get("local_dir"))
     name = flags.get("experiment_name") or "default"
-    path = load("drl_cli.search.search_record:newest")(home / name)
+    path = search_record.newest(home / name)
     if path is None:
         return None
     try:
-        run = load("drl_cli.runs.find:find_unfinished")(home, name)
+        run = find_unfinished(home, name)
     except RunFolderError:
         return path
     own = f"_{path.stem.rpartition('_')[2]}_" in run.name
     return path if own or TIME.findall(path.name)[-1] >= TIME.findall(run.name)[-1] else None
 
 
-class Search:
+class SearchRun:
     """One search and how it is shown."""
 
-    def __init__(self, session, as_json, quiet, verbose):
+    def __init__(self, session: Session, as_json: bool, quiet: bool, verbose: bool) -> None:
         self._session, self._as_json, self._quiet, self._plain = session, as_json, quiet, verbose
-        self._output, self._stdout = terminal.Output(session, keep_going=True), sys.stdout
+        self._output, self._stdout = terminal.Stdout(session, keep_going=True), sys.stdout
         self._diversion = terminal.Diversion()
 
-    def start(self, found):
-        """Run a new search (``experiments.search_spec.SearchSpec``); returns the exit code."""
-        return self._run(load("drl_cli.search.search_record:Record").new(found.data), found.notices)
+    def start(self, found: SearchSpec) -> int:
+        """Run a new search; returns the exit code."""
+        from drl_cli.search.search_record import Record
 
-    def resume(self, path):
+        return self._run(Record.new(found.data), found.notices)
+
+    def resume(self, path: Path) -> int:
         """Go on with the search of a record; returns the exit code."""
-        record = load("drl_cli.search.search_record:Record").read(path)
-        notices = [f"going on with the search {record.data['id']}"]
+        from drl_cli.search.search_record import Record
+
+        record = Record.read(path)
+        notices = [f"resuming search {record.data['id']}"]
         name = record.data["scheduler"]["name"]
         if name in COMPARING and not record.scheduler and any(t.get("run_folder") for t in record.trials.values()):
-            notices.append(f"{name} starts anew: what it had compared so far was not recorded.")
+            notices.append(f"{name} starts from scratch: what it had compared so far was not recorded.")
         return self._run(record, notices)
 
-    def _run(self, record, notices):
+    def _run(self, record: Record, notices: Sequence[str]) -> int:
+        from drl_cli.search import run_search
+
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))
         watcher = search_screen.open_watcher(view, self._session, self._plain, self._quiet)
         request = process.StopRequest(watcher.interrupt).install()
@@ -107,9 +132,9 @@ class Search:
                 events.report("notice", text=text)
             for number, trial in record.trials.items():
                 events.report("trial", trial=number, **trial)
-            typed = shlex.join(load("drl_cli.config.plain_data:redact_command")(["drl", *self._session.arguments]))
+            typed = shlex.join(redact_command(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
-                outcome = load("drl_cli.search.run_search").run(record, request, typed)
+                outcome = run_search.run(record, request, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:
@@ -119,21 +144,21 @@ class Search:
         self._close(outcome, record, view)
         return outcome.exit_code
 
-    def _last_word(self, watcher, record, view):
+    def _last_word(self, watcher: LiveScreen | SearchLines, record: Record, view: SearchView) -> None:
         """Say how far the search came, right before the process ends without coming back to ``_run``."""
         watcher.abandon()
         self._diversion.end()
         terminal.say(f"Interrupted: {view.title}: {view.counts()}")
-        terminal.say(f"Go on with: {command('train', '--resume', record.path)}")
+        terminal.say(f"Resume with: {command('train', '--resume', record.path)}")
 
-    def _listen(self, kind, fields):
+    def _listen(self, kind: str, fields: Mapping[str, Any]) -> None:
         if kind == "trial" and self._as_json and fields["state"] != "pending":
-            told = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
-            told |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
+            line = {name: fields.get(name) for name in ("trial", "state", "run_folder", "text", "result")}
+            line |= {name: fields["point"].get(name) for name in ("values", "seed", "rescore")}
             with contextlib.redirect_stdout(self._stdout):
-                self._output.line(json_line(told))
+                self._output.json_line(line)
 
-    def _close(self, outcome, record, view):
+    def _close(self, outcome: SearchOutcome, record: Record, view: SearchView) -> None:
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
         for number, trial in list(failed.items())[:BEST]:
             terminal.say(f"Error: trial {number} failed: {trial.get('text')}", self._session, "red")
@@ -142,23 +167,25 @@ class Search:
         if outcome.text:
             terminal.say(f"Error: {outcome.text}", self._session, "red")
         if self._as_json:
-            self._output.line(json_line({"search": _told(outcome, record)}))
+            self._output.json_line({"search": _told(outcome, record)})
         elif not self._quiet:
             for line in summary(outcome, record, view):
                 self._output.line(line)
 
 
-def summary(outcome, record, view):
+def summary(outcome: SearchOutcome, record: Record, view: SearchView) -> list[str]:
     """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
+    from drl_cli.search import trial_ranks
+
     groups = _groups(record)
     lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
     if groups:
         lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
-    again = load("drl_cli.search.trial_ranks:rescored")(record.data, record.trials)
+    again = trial_ranks.rescored(record.data, record.trials)
     for number, scores, _ in again:
-        lines.append(f"  Trial {number} again on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
+        lines.append(f"  Trial {number} on fresh seeds: {', '.join(figures.reward(score) for score in scores)}")
     best = [again[0][2]] if outcome.written and again else [group[0] for group in groups]
-    folders = [word_of(record.trials[number]["run_folder"]) for number in best]
+    folders = [word_of(record.trials[number].get("run_folder") or "") for number in best]
     lines += ["", f"  Results   {figures.with_tilde(str(record.path))}"]
     lines += [f"  Best      {_best(record, number, word)}" for number, word in zip(best, folders, strict=True)]
     if outcome.written:
@@ -168,19 +195,21 @@ def summary(outcome, record, view):
         lines.append(f"  Play it   {command('rollout', folders[0])}")
         lines.append(f"  Score it  {command('evaluate', *folders)}")
     if outcome.state != "finished":
-        lines.append(f"  Go on     {command('train', '--resume', record.path)}")
+        lines.append(f"  Resume    {command('train', '--resume', record.path)}")
     return lines
 
 
-def _best(record, number: int, word: str) -> str:
+def _best(record: Record, number: int, word: str) -> str:
     """The best trial, what the other commands call its run, and its score."""
     metric, result = record.data["metric"], record.trials[number].get("result") or {}
     return f"trial {number}: {word}  ({metric} {figures.reward(result.get(metric))})"
 
 
-def _groups(record):
+def _groups(record: Record) -> list[list[int]]:
     """Return the trials that have a run, best first, in a list for each experiment: other environments' scores say nothing."""
-    ranked = load("drl_cli.search.trial_ranks:ranked")(record.data, record.trials)
+    from drl_cli.search import trial_ranks
+
+    ranked = trial_ranks.ranked(record.data, record.trials)
     runs = [n for n, t in record.trials.items() if t.get("run_folder") and t["state"] != "failed"]
     ranked += [n for n in runs if n not in ranked and "rescore" not in record.trials[n]["point"]]
     groups = {}
@@ -189,7 +218,7 @@ def _groups(record):
     return [groups[index] for index in sorted(groups)]
 
 
-def _table(view, numbers):
+def _table(view: SearchView, numbers: Sequence[int]) -> list[str]:
     cells = {number: line for number, _, line in view.rows()}
     header, rows = view.header(), [cells[number] for number in numbers]
     chosen = search_view.fitting(header, rows, max(terminal.width(), console.MIN_SCREEN[0]) - 2)
@@ -201,7 +230,7 @@ def _table(view, numbers):
     ]
 
 
-def _title(data):
+def _title(data: Mapping[str, Any]) -> str:
     first = data["experiments"][0]["mapping"]
     names = [str(first.get(name)) for name in ("run", "env") if not isinstance(first.get(name), dict)]
     if len(data["experiments"]) > 1:
@@ -210,21 +239,22 @@ def _title(data):
     return " · ".join([*names, f"{data['num_trials']} trials", *([how] if how != "FIFO" else [])])
 
 
-def _told(outcome, record):
+def _told(outcome: SearchOutcome, record: Record) -> dict[str, Any]:
     """Return what ``--json`` says of the end."""
-    ranking = load("drl_cli.search.trial_ranks")
+    from drl_cli.search import trial_ranks
+
     trials = record.trials
     best = [
         {
             "trial": number,
-            "score": ranking.score_of(record.data, trials[number]["result"]),
+            "score": trial_ranks.score_of(record.data, trials[number].get("result")),
             "values": trials[number]["point"]["values"],
             "seed": trials[number]["point"]["seed"],
             "run_folder": trials[number].get("run_folder"),
         }
-        for number in ranking.ranked(record.data, trials)
+        for number in trial_ranks.ranked(record.data, trials)
     ]
-    again = [{"trial": n, "scores": scores} for n, scores, _ in ranking.rescored(record.data, trials)]
+    again = [{"trial": n, "scores": scores} for n, scores, _ in trial_ranks.rescored(record.data, trials)]
     return {
         "state": outcome.state,
         "exit_code": outcome.exit_code,

@@ -1,11 +1,22 @@
-"""The live table of a search, one row a trial: what ``live.LiveScreen`` keeps on the terminal."""
+"""The live table of a search, one row per trial, which ``live.LiveScreen`` draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import figures, search_screen, search_view, terminal
+from drl_cli.cli import figures, search_view, terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.spinner import Spinner
+
+    from drl_cli.cli.search_view import SearchView
 
 TONES = {
     "running": "cyan",
@@ -15,10 +26,12 @@ TONES = {
     "pending": "dim",
     "interrupted": "yellow",
 }
-AROUND = 8  # lines that are no row of the table: title, folder, header, what is told below
+AROUND = 8  # lines that are no row of the table: title, folder, header, the counts below
 
 
-def picture(view, seconds, rich_console, spinner=None, interrupted=False):
+def picture(
+    view: SearchView, seconds: float, rich_console: Console, spinner: Spinner | None = None, interrupted: bool = False
+) -> Group:
     """Return the renderable for ``view`` at ``seconds`` since the start, fitted to the console's width and height."""
     plain = not terminal.is_unicode(rich_console.file)
     width = rich_console.width - 1
@@ -29,7 +42,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     notices = _notices(view, width, plain)
     room = max(3, rich_console.height - AROUND - len(notices))
     shown = view.rows(room)
-    rows = [
+    rows: list[RenderableType] = [
         head,
         Text(figures.shorten(figures.with_tilde(view.record), width, plain), style="dim", no_wrap=True),
         Text(""),
@@ -41,7 +54,7 @@ def picture(view, seconds, rich_console, spinner=None, interrupted=False):
     return Group(*rows)
 
 
-def _table(view, shown, width, plain):
+def _table(view: SearchView, shown: Sequence[tuple[int, str, Sequence[Any]]], width: int, plain: bool) -> Table:
     header = view.header()
     columns = search_view.fitting(header, [cells for _, _, cells in shown], width)
     table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
@@ -57,15 +70,15 @@ def _table(view, shown, width, plain):
     return table
 
 
-def _now(view, spinner, interrupted):
-    text = search_screen.STOPPING if interrupted else view.phase
+def _now(view: SearchView, spinner: Spinner | None, interrupted: bool) -> Text | Spinner:
+    text = search_view.STOPPING if interrupted else view.phase
     if not text or spinner is None:
         return Text(text or " ", style="yellow" if interrupted else "")
     spinner.text = Text(text, style="yellow" if interrupted else "")
     return spinner
 
 
-def _notices(view, width, plain):
+def _notices(view: SearchView, width: int, plain: bool) -> list[Text]:
     failed = [
         (trial["at"], f"trial {number} failed: {trial.get('text')}", "failed")
         for number, trial in view.trials.items()

@@ -3,15 +3,29 @@
 Used by the commands that list things. Pure functions: rows in, lines out.
 """
 
+from __future__ import annotations
+
 import textwrap
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from drl_cli.checks.findings import Finding
+
 GAP = 2  # blanks between columns
+FINDING_TONES = {"ok": "green", "note": None, "warn": "yellow", "fail": "red"}
 MIN_LAST = 24  # columns that the last, wrapped column keeps when the table is wider than the screen
 
 
-def grid(headings, rows, width, right=(), color=False):
+def grid(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    width: int,
+    right: Container[int] = (),
+    color: bool = False,
+) -> list[str]:
     """Return the lines of a table: columns as wide as needed, the last one wrapped into what is left of ``width``.
 
     A first cell longer than half of the width has a line of its own, the rest of its row stands below.
@@ -37,14 +51,14 @@ def grid(headings, rows, width, right=(), color=False):
     return lines
 
 
-def _set(cell, size, is_right, is_last, room):
+def _set(cell: str, size: int, is_right: bool, is_last: bool, room: int) -> str:
     if is_last:
         return cell.rjust(min(size, room)) if is_right else cell
     return cell.rjust(size) if is_right else cell.ljust(size)
 
 
-def paragraph(text, width, indent=0, first=None):
-    """Return the lines of ``text`` wrapped to ``width`` behind ``indent`` blanks.
+def paragraph(text: str, width: int, indent: int = 0, first: str | None = None) -> list[str]:
+    """Return the lines of ``text`` wrapped to ``width`` with ``indent`` leading blanks.
 
     ``first``: what stands in the first line instead of the blanks; "" for nothing at all.
     """
@@ -58,3 +72,19 @@ def paragraph(text, width, indent=0, first=None):
         break_on_hyphens=False,
         break_long_words=False,
     ) or [head.rstrip()]
+
+
+def finding_lines(findings: Sequence[Finding], width: int, color: bool = False, quiet: bool = False) -> list[str]:
+    """Return the lines of Findings: state, subject, text, and below it the command that fixes it."""
+    shown = [one for one in findings if not quiet or one.state in ("warn", "fail")]
+    size = max((len(one.what) for one in shown), default=0) + 2
+    lines = []
+    for one in shown:
+        state = f"{one.state:<6}"
+        body = paragraph(one.text, width, 6 + size, state + one.what)
+        if color and FINDING_TONES[one.state]:
+            body[0] = click.style(state, fg=FINDING_TONES[one.state]) + body[0][6:]
+        lines += body
+        if one.mend:
+            lines.append(" " * (6 + size) + f"$ {one.mend}")  # never wrapped: it is to be pasted
+    return lines

@@ -3,30 +3,40 @@
 Used by every command. Sources: no-color.org, force-color.org, clig.dev.
 """
 
+from __future__ import annotations
+
 import errno
+import json
 import os
 import select
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
+
+from drl_cli.strict_json import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MIN_WIDTH = 20
 GONE = (errno.EPIPE, errno.EBADF, errno.ENOSPC, errno.EIO, errno.ENXIO, errno.ESHUTDOWN)
 
 
 class ReaderGone(Exception):
-    """Whoever read our stdout has left: a read-only command has nothing more to do."""
+    """The reader of stdout has closed it: a read-only command has nothing more to do."""
 
 
 @dataclass
 class Session:
-    """What one call of ``drl`` has learnt about how it may speak.
+    """The settings of one call of ``drl`` that concern its output.
 
     debug: show tracebacks. color: True or False when asked for, None to decide by the stream. run_folder: the folder
-    of the run that is going on, whose ``raw_log`` takes tracebacks, and what libraries write to stderr. stdout_gone: nobody
-    reads stdout any more. arguments: what was typed behind ``drl``.
+    of the run that is going on, whose ``raw_log`` takes tracebacks, and what libraries write to stderr. stdout_gone:
+    stdout has no reader any more. arguments: the words after ``drl``.
     """
 
     debug: bool = field(default_factory=lambda: os.environ.get("DRL_DEBUG", "") not in ("", "0"))
@@ -37,7 +47,7 @@ class Session:
     arguments: list = field(default_factory=list)
 
 
-def open_standard_streams(session):
+def open_standard_streams(session: Session) -> None:
     """Give descriptors 0 to 2 that are closed a harmless target, and let no character of ours fail to encode.
 
     A closed descriptor would otherwise be handed to the next file that is opened: a checkpoint on descriptor 1.
@@ -56,7 +66,7 @@ def open_standard_streams(session):
             stream.reconfigure(errors="replace")
 
 
-def stdout_has_no_reader():
+def stdout_has_no_reader() -> bool:
     """True when stdout is a pipe or socket whose other end is closed, or a device that takes nothing (/dev/full)."""
     try:
         number = sys.stdout.fileno()
@@ -73,7 +83,7 @@ def stdout_has_no_reader():
     return False
 
 
-def forget_stdout(session):
+def forget_stdout(session: Session) -> None:
     """Point stdout at nothing, so that neither a later write nor the flush at exit fails."""
     session.stdout_gone = True
     try:
@@ -84,14 +94,18 @@ def forget_stdout(session):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
 
 
-class Output:
+class Stdout:
     """Stdout, for results. When its reader leaves, a read-only command ends, one with ``keep_going`` goes on mute."""
 
-    def __init__(self, session, keep_going=False):
+    def __init__(self, session: Session, keep_going: bool = False) -> None:
         self._session = session
         self._keep_going = keep_going
 
-    def line(self, text=""):
+    def json_line(self, value: Mapping[str, Any]) -> None:
+        """Write ``value`` as one line of strict JSON; see ``line``."""
+        self.line(json_line(value))
+
+    def line(self, text: str = "") -> None:
         """Write ``text`` and a line break, and flush. Raises ReaderGone unless ``keep_going``."""
         if not self._session.stdout_gone:
             try:
@@ -106,14 +120,19 @@ class Output:
             raise ReaderGone
 
 
-def say(text, session=None, color=None):
-    """Write a line to stderr; a stderr that cannot be written is nobody's problem."""
+def json_line(value: Mapping[str, Any]) -> str:
+    """Return ``value`` as one line of strict JSON; numbers that are not finite become null."""
+    return json.dumps(plain(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+
+
+def say(text: str, session: Session | None = None, color: str | None = None) -> None:
+    """Write a line to stderr; a stderr that cannot be written is ignored."""
     stream = Forgiving(sys.stderr)
     stream.write((click.style(text, fg=color) if color and use_color(stream, session) else text) + "\n")
     stream.flush()
 
 
-def write_raw(stream, text):
+def write_raw(stream: Stream, text: str) -> None:
     """Write ``text`` to the descriptor of ``stream`` in one call: no lock, no buffer, safe in a signal handler."""
     try:
         os.write(stream.fileno(), text.encode("ascii", "replace"))
@@ -124,29 +143,32 @@ def write_raw(stream, text):
 class Forgiving:
     """A text stream around another one that goes silent when that one breaks: a terminal that is gone, a full disk."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         """Write ``text`` if that is possible; returns its length."""
         self._guarded(lambda: self._stream.write(text))
         return len(text)
 
-    def flush(self):
+    def flush(self) -> None:
         """Flush if that is possible."""
         self._guarded(self._stream.flush)
 
-    def _guarded(self, call):
+    def _guarded(self, call: Callable[[], object]) -> None:
         try:
             call()
         except (OSError, ValueError):  # ValueError: the stream was closed
             return
 
 
-def private_stderr():
+Stream = IO[str] | Forgiving
+
+
+def private_stderr() -> Forgiving:
     """Return a forgiving text stream on a copy of stderr's descriptor.
 
     A screen drawn on it survives, and stays clean, when the run turns descriptor 2 over to its log.
@@ -162,10 +184,10 @@ def private_stderr():
 class Diversion:
     """Descriptor 2 turned over to a log: what TensorFlow, XLA and Ray write there does not disturb the screen."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._kept = None
 
-    def into(self, path):
+    def into(self, path: str) -> None:
         """Append everything written to descriptor 2 to ``path`` from now on; nothing happens when it cannot be opened."""
         if self._kept is not None:
             return
@@ -178,7 +200,7 @@ class Diversion:
         os.dup2(log, 2)
         os.close(log)
 
-    def end(self):
+    def end(self) -> None:
         """Give descriptor 2 back."""
         if self._kept is not None:
             sys.stderr.flush()
@@ -187,7 +209,7 @@ class Diversion:
             self._kept = None
 
 
-def is_terminal(stream):
+def is_terminal(stream: Stream) -> bool:
     """True when ``stream`` is a terminal that can be drawn on."""
     try:
         return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
@@ -195,12 +217,12 @@ def is_terminal(stream):
         return False
 
 
-def in_ci():
+def in_ci() -> bool:
     """True when the variable CI says that a machine reads along."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def use_color(stream, session=None):
+def use_color(stream: Stream, session: Session | None = None) -> bool:
     """--no-color, then NO_COLOR, then FORCE_COLOR, then whether ``stream`` is a terminal."""
     if session is not None and session.color is not None:
         return session.color
@@ -211,7 +233,7 @@ def use_color(stream, session=None):
     return is_terminal(stream)
 
 
-def size(stream):
+def size(stream: Stream) -> tuple[int, int] | None:
     """Columns and lines of the terminal that ``stream`` writes to, COLUMNS and LINES first; None when it is none."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
@@ -222,28 +244,33 @@ def size(stream):
     return asked[0] or columns, asked[1] or lines
 
 
-def width():
+def width() -> int:
     """Columns to write in: COLUMNS, else the terminal's, else 80; never below 20."""
     return max(MIN_WIDTH, shutil.get_terminal_size((80, 24)).columns)
 
 
-def lines():
+def lines() -> int:
     """Lines to draw in: LINES, else the terminal's, else 24."""
     return shutil.get_terminal_size((80, 24)).lines
 
 
-def is_unicode(stream):
+def is_unicode(stream: Stream) -> bool:
     """True when ``stream`` can carry block characters."""
     return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
 
 
-def rich_console(stream, session):
+def plus_minus(stream: Stream) -> str:
+    """Return the sign for a standard deviation that ``stream`` can carry."""
+    return "±" if is_unicode(stream) else "+/-"
+
+
+def rich_console(stream: Stream, session: Session | None) -> Console:
     """Return a rich Console on ``stream`` under this session's colours and width."""
     from rich.console import Console
 
     colored = use_color(stream, session)
     return Console(
-        file=stream,
+        file=cast(IO[str], stream),  # Forgiving has all that rich calls
         width=width(),
         no_color=not colored,
         force_terminal=colored or is_terminal(stream),

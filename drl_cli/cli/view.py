@@ -1,14 +1,21 @@
-"""What is known about the run that is going on: events in, plain attributes out.
+"""The state of a run for the screens: events in, plain attributes out.
 
-The screen and the plain lines both read it; it draws nothing. Rewards are raw returns of episodes; times are seconds
-since the process started.
+Read by the live screen and the plain lines; draws nothing. Rewards are raw returns of episodes; times are seconds since the
+process started.
 """
+
+from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
+
+STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
+GOALS = (EVALUATION_REWARD, TRAINING_REWARD)  # stop fields that are a reward to reach
 CURVE_POINTS = 1_000  # more than any screen has columns
 NOTICES = 6
 PACE_MARKS, PACE_EVERY_S = 13, 5.0  # of the last minute
@@ -58,7 +65,7 @@ def _middle(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 @dataclass
 class RunView:
-    """The state of one run, as far as its events tell.
+    """The state of one run, from its events.
 
     algorithm, env, goal, checkpoint_freq, stop: known before it starts; goal is the reward at which it stops, or None, stop
     all of its stop rules. progress: the newest ``progress`` fields. curve: episode_reward_mean over env steps. phase: what
@@ -71,71 +78,71 @@ class RunView:
     env: str = ""
     goal: float | None = None
     checkpoint_freq: int = 0
-    stop: dict = field(default_factory=dict)
+    stop: dict[str, Any] = field(default_factory=dict)
     run_folder: str = ""
-    progress: dict = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)
     curve: Curve = field(default_factory=Curve)
     phase: str = ""
-    notices: deque = field(default_factory=lambda: deque(maxlen=NOTICES))
+    notices: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=NOTICES))
     iteration: int = 0
-    evaluation: dict | None = None
-    estimates: dict | None = None
-    custom_metrics: dict = field(default_factory=dict)
-    best: dict | None = None
+    evaluation: Mapping[str, Any] | None = None
+    estimates: Mapping[str, Any] | None = None
+    custom_metrics: Mapping[str, Any] = field(default_factory=dict)
+    best: Mapping[str, Any] | None = None
     compiling: str = ""
-    time_total: tuple = (0.0, None)  # time_total_s, and when it was that
-    pace: deque = field(default_factory=lambda: deque(maxlen=PACE_MARKS))
-    checkpoint: dict | None = None
+    time_total: tuple[float, float | None] = (0.0, None)  # time_total_s, and when it was that
+    pace: deque[tuple[float, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=PACE_MARKS))
+    checkpoint: Mapping[str, Any] | None = None
     stopping: bool = False
-    finished: dict | None = None
+    finished: Mapping[str, Any] | None = None
 
-    def take(self, kind, fields, seconds):
+    def take(self, kind: str, fields: Mapping[str, Any], seconds: float) -> None:
         """Take one event in; ``seconds`` is when it came. Unknown kinds change nothing."""
         handler = getattr(self, f"_take_{kind}", None)
         if handler:
             handler(fields, seconds)
 
     @property
-    def reward(self):
+    def reward(self) -> float | None:
         """The newest mean reward of training episodes, or None."""
         return self.progress.get("episode_reward_mean")
 
     @property
-    def only_reads(self):
+    def only_reads(self) -> bool:
         """Whether all that is learnt from was recorded: no episodes are played but those of evaluations."""
         return bool(self.progress.get("only_reads"))
 
-    def next_checkpoint(self):
+    def next_checkpoint(self) -> int | None:
         """The iteration of the next periodic checkpoint, or None when only the best and the last are kept."""
         if not self.checkpoint_freq:
             return None
         return (self.iteration // self.checkpoint_freq + 1) * self.checkpoint_freq
 
-    def _take_phase(self, fields, seconds):
+    def _take_phase(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = fields["text"]
         if not self.progress:  # the story of the start; later phases come round again and again
             self._note(seconds, fields["text"], "phase")
 
-    def _take_notice(self, fields, seconds):
+    def _take_notice(self, fields: Mapping[str, Any], seconds: float) -> None:
         self._note(seconds, fields["text"], "notice")
 
-    def _take_warning(self, fields, seconds):
+    def _take_warning(self, fields: Mapping[str, Any], seconds: float) -> None:
         self._note(seconds, f"Warning: {fields['text']}", "warning")
 
-    def _take_diagnosis(self, fields, seconds):
+    def _take_diagnosis(self, fields: Mapping[str, Any], seconds: float) -> None:
         self._note(seconds, fields["text"], "warning")
 
-    def _take_bottleneck(self, fields, _seconds):
+    def _take_bottleneck(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.progress = {**self.progress, "bottleneck": fields["text"]}
 
-    def _take_learner(self, fields, seconds):
+    def _take_learner(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.compiling, self.phase = fields["text"], ""
         if not self.compiling:
             self.progress = {**self.progress, "learner": "learning"}
         elif not self.iteration:
             self._note(seconds, self.compiling, "phase")
 
-    def _take_progress(self, fields, seconds):
+    def _take_progress(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = ""
         self.progress = {**self.progress, **fields}
         self.iteration = fields.get("training_iteration") or self.iteration
@@ -144,7 +151,7 @@ class RunView:
             self.time_total = (self.time_total[0], seconds)
         self._note_pace(seconds)
 
-    def _note_pace(self, seconds):
+    def _note_pace(self, seconds: float) -> None:
         if self.progress.get("learner") not in (None, "learning"):
             return
         if self.pace and seconds <= self.pace[-1][0]:
@@ -152,7 +159,7 @@ class RunView:
         if not self.pace or seconds - self.pace[-1][0] >= PACE_EVERY_S:
             self.pace.append((seconds, {name: self.progress.get(name) for name in COUNTERS}))
 
-    def _take_result(self, fields, seconds):
+    def _take_result(self, fields: Mapping[str, Any], seconds: float) -> None:
         result = fields["result"]
         self.phase = ""
         self.iteration = result.get("training_iteration") or self.iteration
@@ -168,18 +175,20 @@ class RunView:
         self.time_total = (result.get("time_total_s") or 0.0, seconds)
         self._see_evaluation_of(result, seconds)
 
-    def _see_evaluation_of(self, result, seconds):
+    def _see_evaluation_of(self, result: Mapping[str, Any], seconds: float) -> None:
         """Take the evaluation that a row holds, where it was not an event of this process."""
         held = result.get("evaluation") or {}
         number = held.get("training_iteration")
         known = (self.evaluation or {}).get("training_iteration")
         if number is None or (known is not None and known >= number):
             return
-        told = {name: held.get(name) for name in ("training_iteration", "timesteps_total", "episode_reward_mean")}
+        known_fields = {
+            name: held.get(name) for name in ("training_iteration", "timesteps_total", "episode_reward_mean")
+        }
         more = {"episodes": held.get("episodes_this_iter"), "confirmed": held.get("confirmed_reward_mean")}
-        self.evaluation = told | more | {"seconds": seconds}
+        self.evaluation = known_fields | more | {"seconds": seconds}
 
-    def _take_history(self, fields, seconds):
+    def _take_history(self, fields: Mapping[str, Any], seconds: float) -> None:
         for steps, value in fields["rewards"]:
             self._add_to_curve(steps, value)
         if fields["result"]:
@@ -188,53 +197,53 @@ class RunView:
         self.best = fields["best"] or self.best
         self.checkpoint = {**fields["checkpoint"], "at": seconds - fields["seconds_ago"]["checkpoint"]}
 
-    def _take_evaluation(self, fields, seconds):
+    def _take_evaluation(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = ""
         self.evaluation = {**fields, "seconds": seconds}
         if self.only_reads:
             self._add_to_curve(fields.get("timesteps_total"), fields.get("episode_reward_mean"))
 
-    def _take_best(self, fields, _seconds):
+    def _take_best(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.best = fields
 
-    def _take_estimates(self, fields, _seconds):
+    def _take_estimates(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.estimates = fields
 
-    def _take_goal(self, fields, seconds):
+    def _take_goal(self, fields: Mapping[str, Any], seconds: float) -> None:
         fresh = fields.get("confirmed")
         sure = "" if fresh is None else f", confirmed by {fresh:.1f} over fresh episodes"
         self._note(seconds, f"goal {fields['target']:g} reached: {fields['value']:.1f}{sure}", "goal")
 
-    def _take_checkpoint(self, fields, seconds):
+    def _take_checkpoint(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = ""
         self.checkpoint = {**fields, "at": seconds}
 
-    def _take_checkpoint_failed(self, fields, seconds):
+    def _take_checkpoint_failed(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = ""
         self._note(seconds, f"Warning: checkpoint failed: {fields['text']}", "warning")
 
-    def _take_worker_started(self, fields, seconds):
+    def _take_worker_started(self, fields: Mapping[str, Any], seconds: float) -> None:
         if fields.get("incarnation"):
-            self._note(seconds, f"worker {fields['worker']} started again", "notice")
+            self._note(seconds, f"worker {fields['worker']} restarted", "notice")
 
-    def _take_worker_lost(self, fields, seconds):
+    def _take_worker_lost(self, fields: Mapping[str, Any], seconds: float) -> None:
         self._note(seconds, f"Warning: worker {fields['worker']} lost: {fields['text']}", "warning")
 
-    def _take_stopping(self, fields, seconds):
+    def _take_stopping(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.stopping = True
         self._note(seconds, fields["text"], "warning")
 
-    def _take_run(self, fields, _seconds):
+    def _take_run(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.run_folder = fields.get("run") or self.run_folder
 
-    def _take_finished(self, fields, _seconds):
+    def _take_finished(self, fields: Mapping[str, Any], _seconds: float) -> None:
         self.phase = ""
         self.finished = fields
         self.run_folder = fields.get("run") or self.run_folder
 
-    def _note(self, seconds, text, kind):
+    def _note(self, seconds: float, text: str, kind: str) -> None:
         self.notices.append((seconds, text, kind))
 
-    def _add_to_curve(self, steps, value):
+    def _add_to_curve(self, steps: float | None, value: float | None) -> None:
         if steps is not None and value is not None and math.isfinite(value):
             self.curve.add(steps, value)

@@ -1,18 +1,27 @@
-"""``drl watch RUN``: the live screen of a run that goes on in another process, or did.
+"""``drl watch RUN``: the live screen of a run in another process, while it runs or after it ended.
 
-The events come from ``runs.follow``, the screen is the one of ``drl train``. Changes nothing in the run.
+The events come from ``runs.follow``, the screen is that of ``drl train``. Changes nothing in the run.
 """
 
+from __future__ import annotations
+
 import time
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drl_cli.cli import console, group, options, run_options, shell_words, terminal
 from drl_cli.cli.endings import INTERRUPTED
-from drl_cli.cli.train import GOALS, command, json_line, summary
-from drl_cli.cli.view import RunView
-from drl_cli.extras import load
+from drl_cli.cli.summary import RunEnding, command, summary
+from drl_cli.cli.view import GOALS, RunView
+
+if TYPE_CHECKING:
+    from drl_cli.cli.console import PlainConsole
+    from drl_cli.cli.live import LiveScreen
+    from drl_cli.cli.terminal import Session
+    from drl_cli.runs.follow import Follower
+    from drl_cli.runs.run_summary import Run
 
 EXAMPLES = """
 drl watch
@@ -27,25 +36,35 @@ FAILED = 3
 @click.command("watch", cls=group.Command, examples=EXAMPLES)
 @click.argument("word", metavar="[RUN]", required=False, shell_complete=shell_words.runs)
 @run_options.local_dir_option()
-@group.option("--exit-status", is_flag=True, help="End with the exit code of the run; 3 when its process died.")
-@group.option("-v", "--verbose", is_flag=True, help="Plain lines instead of the screen.")
-@group.option("-q", "--quiet", is_flag=True, help="Only warnings, errors and the end.")
-@group.option("--json", "as_json", is_flag=True, help="The lines that drl train --json writes, those so far first.")
+@group.option("--exit-status", is_flag=True, help="Exit with the exit code of the run; 3 if its process died.")
+@group.option("-v", "--verbose", is_flag=True, help="Print plain lines instead of the live screen.")
+@options.quiet_option("Print only warnings, errors and the result.")
+@group.option("--json", "as_json", is_flag=True, help="Print the lines of drl train --json, past ones first.")
 @options.speech_options
 @click.pass_obj
-def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
-    """Watch a RUN from another terminal until it ends; without RUN, the newest one that is running.
+def watch(
+    session: Session,
+    word: str | None,
+    local_dirs: tuple[str, ...],
+    exit_status: bool,
+    verbose: bool,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Watch RUN from another terminal until it ends; without RUN, the newest one that is running.
 
-    RUN is an id, a name or a path. Ctrl-C ends the watching, never the run. A run that is over shows its last screen.
+    RUN is an id, a name or a path. Ctrl-C stops watching, not the run. Of a run that has ended, the last screen is shown.
 
     JSON: one object per iteration as in result.json, then {"finished": {"state", "text", "exit_code", "run", "final",
     "best"}}; state is finished, interrupted, failed or died.
     """
+    from drl_cli.runs import find, run_summary
+    from drl_cli.runs.follow import Follower
+
     roots = run_options.roots(local_dirs)
-    finding = load("drl_cli.runs.find")
-    path = finding.find_run(word, roots) if word else finding.newest(roots)
-    run = load("drl_cli.runs.run_summary:read")(path)
-    follower = load("drl_cli.runs.follow:Follower")(path, all_rows=as_json)
+    path = find.find_run(word, roots) if word else find.newest(roots)
+    run = run_summary.read(path)
+    follower = Follower(path, all_rows=as_json)
     view = view_of(run)
     clock = _Clock(follower)
     events = follower.poll()
@@ -54,7 +73,7 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
         ended = _follow(follower, events, watcher, _listener(session, as_json))
     except KeyboardInterrupt:
         watcher.close()
-        terminal.say(f"No longer watching; the run goes on. Look again: {command('watch', run.id)}")
+        terminal.say(f"No longer watching; the run continues. Watch again: {command('watch', run.id)}")
         return 130
     except BaseException:
         watcher.close()
@@ -65,7 +84,7 @@ def watch(session, word, local_dirs, exit_status, verbose, quiet, as_json):
     return _exit_code(ended) if exit_status else 0
 
 
-def view_of(run):
+def view_of(run: Run) -> RunView:
     """Return the RunView of a Run before any of its events."""
     stop, freq = run.params.get("stop") or {}, run.params.get("checkpoint_freq")
     best = {"checkpoint": run.best_checkpoint, "metric": run.best_metric, "value": run.best}
@@ -85,22 +104,27 @@ def view_of(run):
 class _Clock:
     """Seconds since the run began; stands still at the run's end."""
 
-    def __init__(self, follower):
+    def __init__(self, follower: Follower) -> None:
         self._follower, self._ended = follower, None
 
-    def __call__(self):
+    def __call__(self) -> float:
         if self._ended is not None:
             return self._ended
         if self._follower.last_seconds is not None:
             return self._follower.last_seconds
         return max(0.0, time.time() - (self._follower.started or time.time()))
 
-    def stop(self):
+    def stop(self) -> None:
         """Stand still."""
         self._ended = self()
 
 
-def _follow(follower, events, watcher, listen):
+def _follow(
+    follower: Follower,
+    events: Sequence[tuple[str, Mapping[str, Any], float]],
+    watcher: LiveScreen | PlainConsole,
+    listen: Callable[[str, Mapping[str, Any]], None],
+) -> Mapping[str, Any]:
     """Show ``events`` and those that follow until the run is over; return the fields of the last one."""
     while True:
         for kind, fields, seconds in events:
@@ -112,37 +136,39 @@ def _follow(follower, events, watcher, listen):
         events = follower.poll()
 
 
-def _listener(session, as_json):
-    output = terminal.Output(session)
+def _listener(session: Session, as_json: bool) -> Callable[[str, Mapping[str, Any]], None]:
+    output = terminal.Stdout(session)
 
-    def listen(kind, fields):
+    def listen(kind: str, fields: Mapping[str, Any]) -> None:
         if as_json and kind == "result":
-            output.line(json_line(fields["result"]))
+            output.json_line(fields["result"])
 
     return listen
 
 
-def _close(session, run, ended, as_json):
-    run = load("drl_cli.runs.run_summary:read")(run.path)
+def _close(session: Session, run: Run, ended: Mapping[str, Any], as_json: bool) -> None:
+    from drl_cli.runs import run_summary
+
+    run = run_summary.read(run.path)
     last = run.checkpoints[-1] if run.checkpoints else None
     paths = {
         "run": str(run.path),
         "final": last and str(run.path / last),
         "best": run.best_checkpoint and str(run.path / run.best_checkpoint),
     }
-    told = {"state": ended["state"], "text": ended.get("text") or "", "exit_code": ended.get("exit_code")}
-    output = terminal.Output(session)
+    facts = {"state": ended["state"], "text": ended.get("text") or "", "exit_code": ended.get("exit_code")}
+    output = terminal.Stdout(session)
     if as_json:
-        output.line(json_line({"finished": {**told, **paths}}))
+        output.json_line({"finished": {**facts, **paths}})
         return
-    if told["state"] not in ("finished", "interrupted"):
-        terminal.say(f"The run {told['state']}: {told['text']}", session, "red")
-    outcome = SimpleNamespace(**told, run_folder=paths["run"], final=paths["final"], best=paths["best"])
-    for line in summary(outcome, view_of(run), run.params.get("imports") or ()):
+    if facts["state"] not in ("finished", "interrupted"):
+        terminal.say(f"The run {facts['state']}: {facts['text']}", session, "red")
+    ending = RunEnding(facts["state"], facts["text"], str(run.path), paths["final"], paths["best"])
+    for line in summary(ending, view_of(run), run.params.get("imports") or ()):
         output.line(line)
 
 
-def _exit_code(ended):
+def _exit_code(ended: Mapping[str, Any]) -> int:
     code = ended.get("exit_code")
     if isinstance(code, int):
         return code

@@ -130,9 +130,7 @@ def test_daemons_of_ray_without_a_parent_are_told(tmp_path):
 
 def test_daemons_of_runs_that_go_on_are_none_left_over(tmp_path):
     process(tmp_path, 12, ["/x/raylet"], 500)
-    assert leftovers.processes(tmp_path, os.getuid()) == Finding(
-        "Ray's processes", "ok", "1 running, of runs that go on"
-    )
+    assert leftovers.processes(tmp_path, os.getuid()) == Finding("Ray's processes", "ok", "1 running, of active runs")
 
 
 def test_large_sessions_are_told(tmp_path, monkeypatch):
@@ -157,20 +155,20 @@ def test_probe_that_breaks_is_a_finding_and_the_others_go_on():
         ("import json; print('chatter'); print(json.dumps({'text': 'fine'}))", "fine"),
         ("raise ImportError('libx.so: cannot open')", "cannot be used: exit code 1: ImportError: libx.so: cannot open"),
         ("import os; os.kill(os.getpid(), 11)", "cannot be used: killed by SIGSEGV"),
-        ("import time; time.sleep(60)", "cannot be used: nothing within 2 s"),
+        ("import time; time.sleep(60)", "cannot be used: no answer within 2 s"),
         ("import no_such_package.sub", "cannot be used: the package no_such_package is missing"),
     ],
 )
 def test_library_is_tried_in_a_process_that_may_crash_or_hang(code, text):
     limit_s = 2.0 if "sleep" in code else 60.0  # a busy machine takes its time to start Python
-    found, _ = library_probes.attempt(library_probes.Trial("x", code, "pip install x", limit_s=limit_s))
+    found, _ = library_probes.attempt(library_probes.LibraryProbe("x", code, "pip install x", limit_s=limit_s))
     assert found.text == text
     assert (found.state, found.mend) == (("ok", None) if text == "fine" else ("fail", "pip install x"))
 
 
 def test_optional_library_that_breaks_is_only_a_note():
     found, _ = library_probes.attempt(
-        library_probes.Trial("x", "raise OSError('no')", "cure", is_needed=False, limit_s=20.0)
+        library_probes.LibraryProbe("x", "raise OSError('no')", "cure", is_needed=False, limit_s=20.0)
     )
     assert found.state == "note"
 

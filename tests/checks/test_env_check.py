@@ -45,14 +45,14 @@ def test_sound_environment_has_nothing_to_look_at():
             "note",
             "a used one differs from a new one in the first observation (Remembering.before)",
         ),
-        ("Remembering", "used again", "note", "With fresh_envs: true it does, for "),
+        ("Remembering", "used again", "note", "With fresh_envs: true it does, at "),
         (
             "KeepsCount",
             "used again",
             "note",
-            "keeps KeepsCount.before, as counters and curricula do; a resumed run begins them",
+            "keeps KeepsCount.before, as counters and curricula do; a resumed run starts them",
         ),
-        ("Sound", "used again", "ok", "forgets all that was before: a run that is resumed goes on bit for bit"),
+        ("Sound", "used again", "ok", "clears all earlier state: a resumed run continues bit for bit"),
         ("Heavy", "speed", "note", "s to make one: as long as "),
         (
             "Heavy",

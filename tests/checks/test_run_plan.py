@@ -8,7 +8,7 @@ import pytest
 from drl_cli.algorithms import table
 from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.algorithms.sac import SACConfig
-from drl_cli.checks import run_plan, run_probe, search_plan
+from drl_cli.checks import run_plan, run_probe, run_time
 from drl_cli.experiments import search_spec, spec
 from drl_cli.runtime import machine
 
@@ -100,7 +100,7 @@ def test_more_workers_than_cores_is_a_warning(roomy, tmp_path):
 
 def test_time_of_what_goes_side_by_side_is_that_of_the_slower():
     config = SACConfig(num_workers=2, evaluation_interval=None, learning_starts=0, training_intensity=12.8)
-    told = run_plan.expected(table.find("SAC"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
+    told = run_time.expected(table.find("SAC"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
     # 10 s of sampling by two workers; 1,000 updates of 10 ms; 4 + 1 s to start, 6 for Ray
     assert told["parts"]["sampling"] == 10.0 and told["parts"]["learning"] == 10.0
     assert told["seconds"] == pytest.approx(4 + 1 + 6 + 10)
@@ -108,19 +108,19 @@ def test_time_of_what_goes_side_by_side_is_that_of_the_slower():
 
 def test_time_of_what_takes_turns_is_the_sum():
     config = PPOConfig(num_workers=2, evaluation_interval=None)
-    told = run_plan.expected(table.find("PPO"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
+    told = run_time.expected(table.find("PPO"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
     assert told["seconds"] == pytest.approx(4 + 1 + 6 + 10 / 2 + 10_000 * 0.05 / 100)
 
 
 def test_time_on_one_core_is_all_that_is_to_be_done():
     config = SACConfig(num_workers=2, evaluation_interval=None, learning_starts=0, training_intensity=12.8)
-    told = run_plan.expected(table.find("SAC"), config, {"timesteps_total": 10_000}, PROBE, cores=1)
+    told = run_time.expected(table.find("SAC"), config, {"timesteps_total": 10_000}, PROBE, cores=1)
     assert told["seconds"] == pytest.approx(4 + 1 + 6 + 20)
 
 
 def test_evaluations_of_an_inline_run_are_added():
     config = PPOConfig(num_workers=0, evaluation_interval=5, timesteps_per_iteration=1000, evaluation_num_episodes=10)
-    told = run_plan.expected(table.find("PPO"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
+    told = run_time.expected(table.find("PPO"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
     assert told["parts"]["evaluating"] == pytest.approx(2 * (10 * 200 * 0.001 + 200 * 0.002))
     assert told["seconds"] == pytest.approx(4 + 1 + 10 + 5 + told["parts"]["evaluating"])
 
@@ -128,14 +128,14 @@ def test_evaluations_of_an_inline_run_are_added():
 def test_time_is_bound_by_the_rule_that_is_sure_to_come_first():
     config = PPOConfig(timesteps_per_iteration=1000)
     row = table.find("PPO")
-    told = run_plan.expected(row, config, {"timesteps_total": 10**6, "training_iteration": 5}, PROBE, 4)
+    told = run_time.expected(row, config, {"timesteps_total": 10**6, "training_iteration": 5}, PROBE, 4)
     assert (told["bound_by"], told["env_steps"]) == ("training_iteration", 5000)
-    assert run_plan.expected(row, config, {"time_total_s": 60}, PROBE, 4)["seconds"] == 60
-    assert run_plan.expected(row, config, {"episode_reward_mean": 60}, PROBE, 4)["seconds"] is None
+    assert run_time.expected(row, config, {"time_total_s": 60}, PROBE, 4)["seconds"] == 60
+    assert run_time.expected(row, config, {"episode_reward_mean": 60}, PROBE, 4)["seconds"] is None
 
 
 def test_time_without_an_update_is_the_least():
-    told = run_plan.expected(
+    told = run_time.expected(
         table.find("PPO"), PPOConfig(), {"timesteps_total": 100}, {**PROBE, "updates_per_s": None}, 4
     )
     assert told["is_least"] is True
@@ -175,21 +175,21 @@ def test_probe_whose_first_batch_takes_all_of_its_time_tells_the_rate_of_that_ba
 
 def test_probe_in_a_process_of_its_own_measures_a_run_without_tensorflow(tmp_path):
     flags = {"run": "ARS", "env": "CartPole-v1", "local_dir": str(tmp_path), "stop": ['{"timesteps_total": 5000}']}
-    told, problem = run_plan._probed(spec.from_flags(flags))
+    told, problem = run_time.probed(spec.from_flags(flags))
     assert problem is None and told["env_steps_per_s"] > 100 and told["updates_per_s"] > 0
 
 
 def test_probe_that_fails_says_so(tmp_path):
     wanted = spec.from_flags({"run": "ARS", "env": "CartPole-v1", "local_dir": str(tmp_path), "stop": ["{}"]})
-    told, problem = run_plan._probed(dataclasses.replace(wanted, imports=["no_such_module"]))
+    told, problem = run_time.probed(dataclasses.replace(wanted, imports=["no_such_module"]))
     assert told is None and problem.state == "fail" and "no module 'no_such_module'" in problem.text
 
 
 def test_probe_that_is_too_slow_says_nothing_about_whether_the_run_fits(roomy, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_plan, "PROBE_LIMIT_S", 0.2)
+    monkeypatch.setattr(run_time, "PROBE_LIMIT_S", 0.2)
     told = run_plan.plan(made(tmp_path))
     assert told["fits"] and told["probe"] is told["time"] is None
-    assert states(told)["time"] == "warn" and "was tried for 0 s" in told["findings"][-1]["text"]
+    assert states(told)["time"] == "warn" and "a probe of 0 s had not learnt" in told["findings"][-1]["text"]
 
 
 def searched(tmp_path, *words, samples=1, **flags):
@@ -199,8 +199,8 @@ def searched(tmp_path, *words, samples=1, **flags):
 
 def test_plan_of_a_search_is_that_of_its_largest_trial_times_those_side_by_side(roomy, tmp_path):
     found = searched(tmp_path, "num_workers=0", "buffer_size={grid_search: [3000, 9000, 5000]}", samples=2)
-    one, trials = search_plan.largest(found)
-    assert one.config.buffer_size == 9000 and trials == (6, 4, found.specs.index(one))
+    one, trials = run_plan.largest(found)
+    assert one.config.buffer_size == 9000 and dataclasses.astuple(trials) == (6, 4, found.specs.index(one))
     told, single = run_plan.plan(one, probe=False, trials=trials), run_plan.plan(one, probe=False)
     assert told["memory"]["replay"] == 4 * single["memory"]["replay"] == 4 * 25 * 9000
     assert told["memory"]["batches"] == 4 * single["memory"]["batches"]
@@ -211,21 +211,21 @@ def test_plan_of_a_search_is_that_of_its_largest_trial_times_those_side_by_side(
         ("Ray's own", 1),
     ]
     assert told["disk"]["total"] == 6 * single["disk"]["total"]
-    assert states(told)["CPU"] == "ok" and told["findings"][-1]["text"] == "6 trials, 4 side by side, on 4 cores"
+    assert states(told)["CPU"] == "ok" and told["findings"][-1]["text"] == "6 trials, 4 in parallel, on 4 cores"
 
 
 def test_trials_that_ask_for_more_cores_run_one_after_the_other_and_take_as_many_times_as_long(
     roomy, tmp_path, monkeypatch
 ):
-    one, trials = search_plan.largest(searched(tmp_path, "num_workers=3", "gamma={grid_search: [0.9, 0.99, 0.999]}"))
-    assert trials == (3, 1, 0)
-    monkeypatch.setattr(run_plan, "_probed", lambda spec: (dict(PROBE), None))
+    one, trials = run_plan.largest(searched(tmp_path, "num_workers=3", "gamma={grid_search: [0.9, 0.99, 0.999]}"))
+    assert dataclasses.astuple(trials) == (3, 1, 0)
+    monkeypatch.setattr(run_time, "probed", lambda spec: (dict(PROBE), None))
     alone = run_plan.plan(one)["time"]["seconds"]
     assert run_plan.plan(one, trials=trials)["time"]["seconds"] == pytest.approx(3 * alone)
 
 
 def test_trial_that_asks_for_more_than_ray_is_to_have_does_not_fit(roomy, tmp_path):
     found = searched(tmp_path, "num_workers=3", "gamma={grid_search: [0.9, 0.99]}", ray_num_cpus=2)
-    one, trials = search_plan.largest(found)
+    one, trials = run_plan.largest(found)
     told = run_plan.plan(one, probe=False, trials=trials)
     assert trials.at_once == 0 and not told["fits"] and states(told)["CPU"] == "fail"

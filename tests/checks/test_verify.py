@@ -27,7 +27,7 @@ def test_checkpoint_or_a_file_in_it_is_that_one_and_with_all_its_run(pendulum_ru
 
 
 def test_folder_of_runs_is_looked_at_with_all_alone(pendulum_run):
-    with pytest.raises(CheckpointError, match="holds 1 run. Name one, or look at all with --all"):
+    with pytest.raises(CheckpointError, match="holds 1 run. Name one, or check all of them with --all"):
         verify.places(pendulum_run.parent)
     assert [path.name for path in verify.places(pendulum_run.parent, every=True)] == [
         "checkpoint_000010",
@@ -60,11 +60,11 @@ def test_network_that_is_not_registered_here_is_no_damage(pendulum_run, monkeypa
     def unknown(_):
         raise InputError("No model is registered as 'mine'.")
 
-    monkeypatch.setattr(verify.reading, "policy_spec", unknown)
+    monkeypatch.setattr(verify.policy_from_manifest, "policy_spec", unknown)
     found = verify.verify(pendulum_run / "checkpoint_000010")
     assert (found.damage, found.note) == (
         None,
-        "its weights were not held against its policy: No model is registered as 'mine'.",
+        "its weights were not checked against its policy: No model is registered as 'mine'.",
     )
 
 
@@ -80,7 +80,7 @@ def test_best_that_is_not_there_is_damage_of_the_run(pendulum_run):
     assert verify.best_damage(pendulum_run) is None
     (pendulum_run / "best.json").write_text('{"checkpoint": "checkpoint_000015"}')
     assert verify.best_damage(pendulum_run).endswith(
-        "best.json: names checkpoint_000015, which is not there. Play the newest with --latest"
+        "best.json: names checkpoint_000015, which does not exist. Use --latest for the newest"
     )
     (pendulum_run / "best.json").write_text("{")
     assert "best.json: is not strict JSON" in verify.best_damage(pendulum_run)

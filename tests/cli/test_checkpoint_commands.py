@@ -27,7 +27,7 @@ def test_info_says_what_it_is_and_what_can_be_done(pendulum_run, capsys):
     assert "observes  [3] float32" in lines
     assert "acts      Box of 1, from [-2] to [2], clipped" in lines
     assert "net       policy: obs 3 > 4 > mean 1 + log_std 1 (tanh), 26 weights" in lines
-    assert "can       play it (drl rollout); begin a new run with it (drl train --restore)" in out.replace(
+    assert "can       play it (drl rollout); start a new run from it (drl train --restore)" in out.replace(
         "\n          ", " "
     )
     assert "array" not in lines[-1]
@@ -50,8 +50,8 @@ def test_info_json_has_the_keys_that_its_help_lists(pendulum_run, capsys):
 
 def test_verify_of_a_whole_run_exits_0(pendulum_run, capsys):
     out, err = typed(capsys, "verify", pendulum_run)
-    assert [line.split()[0] for line in out.splitlines()] == ["whole", "whole"]
-    assert err == "All 2 are whole.\n"
+    assert [line.split()[0] for line in out.splitlines()] == ["intact", "intact"]
+    assert err == "All 2 are intact.\n"
 
 
 def test_verify_names_the_damaged_file_and_exits_2(pendulum_run, capsys):
@@ -67,7 +67,7 @@ def test_verify_names_the_damaged_file_and_exits_2(pendulum_run, capsys):
 def test_verify_names_a_best_that_is_not_there(pendulum_run, capsys):
     (pendulum_run / "best.json").write_text('{"checkpoint": "checkpoint_000015"}')
     out, err = typed(capsys, "verify", pendulum_run, code=2)
-    assert "best.json: names checkpoint_000015, which is not there" in out
+    assert "best.json: names checkpoint_000015, which does not exist" in out
     assert err == "1 of 3 damaged.\n"
 
 
@@ -188,9 +188,7 @@ def test_run_without_exports_says_nothing_of_them(pendulum_run):
 
 def test_interrupted_run_is_not_exported_and_that_is_said(pendulum_run):
     made = exports.Exports(("onnx",), _outcome(pendulum_run, "interrupted"))
-    assert made.lines() == [
-        "  Exported  nothing, since the run was interrupted: drl checkpoint export does it at any time"
-    ]
+    assert made.lines() == ["  Exported  nothing, because the run was interrupted; use drl checkpoint export instead"]
     assert not (pendulum_run / "model.onnx").exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from drl_cli import cli
 from drl_cli.algorithms import table
-from drl_cli.cli import search_options, shell_words
+from drl_cli.cli import shell_words, train_options
 from drl_cli.config.sections import schedulers
 from drl_cli.envs import make
 from drl_cli.experiments import search_choices, tuned_files
@@ -178,5 +178,5 @@ def test_runs_are_completed_by_their_ids_and_searches_by_theirs(tmp_path):
 
 
 def test_names_of_schedulers_and_searches_are_the_known_ones():
-    assert {schedulers.canonical(name) for name in search_options.SCHEDULERS} == set(schedulers.SECTIONS)
-    assert set(search_options.SEARCHES) == set(search_choices.SEARCHES)
+    assert {schedulers.canonical(name) for name in train_options.SCHEDULERS} == set(schedulers.SECTIONS)
+    assert set(train_options.SEARCHES) == set(search_choices.SEARCHES)

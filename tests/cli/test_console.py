@@ -5,7 +5,7 @@ import pytest
 import watched
 
 from drl_cli.cli import console, terminal
-from drl_cli.cli.view import RunView
+from drl_cli.cli.view import STOPPING, RunView
 
 
 class Clock:
@@ -32,7 +32,7 @@ def test_script_gives_one_line_for_each_thing_worth_knowing():
         "   0:40  evaluation: reward 214.4 over 10 greedy episodes; confirmed: 205.6",
         "   0:40  best so far: checkpoint_000020, evaluation 205.6",
         "   0:45  Warning: worker 1 lost: killed by signal 9",
-        "   0:47  worker 1 started again",
+        "   0:47  worker 1 restarted",
         "   0:50  goal 200 reached: 214.4, confirmed by 205.6 over fresh episodes",
     ]
 
@@ -149,7 +149,7 @@ def test_interrupt_is_said_once():
     stream = open(write, "w", encoding="utf-8")  # noqa: SIM115 - closed below
     plain = console.PlainConsole(stream, RunView(), Clock())
     plain.interrupt(2)
-    plain("stopping", {"text": console.STOPPING})
+    plain("stopping", {"text": STOPPING})
     stream.close()
     with open(read, encoding="utf-8") as file:
         assert file.read().count("Stopping: saving a checkpoint (Ctrl-C again to quit without saving).") == 1

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import pytest
 
 from drl_cli import cli
-from drl_cli.cli import evaluate
 
 
 class Scored(NamedTuple):
@@ -30,8 +29,7 @@ def scores(monkeypatch):
         lower, is_cut = 100.0 if explore else 0.0, max_steps == 11
         return [Scored(seed - lower, 10 + i, seed, True, is_cut and i > 0) for i, seed in enumerate(seeds)]
 
-    loaded = evaluate.load
-    monkeypatch.setattr(evaluate, "load", lambda name: score if name == "drl_cli.actors.tester:score" else loaded(name))
+    monkeypatch.setattr("drl_cli.actors.tester.score", score)
     return calls
 
 
@@ -109,7 +107,7 @@ def test_config_and_env_reach_the_tester(pendulum_run, scores, capsys):
 def test_episodes_that_max_steps_cut_are_counted_and_said(pendulum_run, scores, capsys):
     out, err = evaluated(capsys, pendulum_run, "--json", "--episodes", 2, "--max-steps", 11)
     assert scores[0]["max_steps"] == 11 and json.loads(out)["checkpoints"][0]["greedy"]["cut"] == 1
-    assert "1 of 2 episodes was cut after 11 steps, and their rewards count as they stood. --max-steps" in err
+    assert "1 of 2 episodes was cut after 11 steps; their rewards up to then are counted. --max-steps" in err
 
 
 def test_bound_of_evaluations_is_that_of_the_run_unless_another_is_typed(tmp_path, write_checkpoint, scores, capsys):
@@ -163,7 +161,7 @@ def test_score_that_misses_what_is_asserted_exits_4_behind_the_table(pendulum_ru
 
 def test_assertion_about_no_score_is_refused_before_anything_is_played(pendulum_run, scores, capsys):
     assert evaluated(capsys, pendulum_run, "--assert", "iqm_hi>1", code=2).err == (
-        "Error: --assert: 'iqm_hi' is no score. Did you mean 'iqm_high'?\n"
+        "Error: --assert: 'iqm_hi' is not a score. Did you mean 'iqm_high'?\n"
     )
     assert scores == []
 

@@ -50,7 +50,7 @@ def test_table_shows_what_was_recorded_and_every_estimate(run, capsys, monkeypat
     lines = out.splitlines()
     assert lines[1:4] == [
         "   SAC on Pendulum-v1, iteration 10, 10.0k steps; policy: stochastic",
-        "   40 recorded episodes, 80 steps, 1 more are not whole",
+        "   40 recorded episodes, 80 steps, 1 more are incomplete",
         "   discount 0.5, effective sample size 40.0 episodes",
     ]
     cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines[5:]]
@@ -61,7 +61,7 @@ def test_table_shows_what_was_recorded_and_every_estimate(run, capsys, monkeypat
     ]  # fmt: skip
     assert cells[4] == ["IS per episode", "2.0", "[1.7, 2.3]", "x 1"] and cells[2][2:] == ["2.0", "[1.7, 2.3]"]
     assert max(len(line) for line in lines[4:]) <= 80
-    assert err == f"Reading for 1 of 1: {run[0]}/checkpoint_000010\n"
+    assert err == f"Estimating 1 of 1: {run[0]}/checkpoint_000010\n"
 
 
 def test_json_has_the_documented_keys(run, capsys):

@@ -77,7 +77,7 @@ def test_train_help_groups_options():
         "What to train",
         "When to stop",
         "Results and checkpoints",
-        "Going on",
+        "Resuming",
         "Ray",
         "Many runs at once",
         "Output",
@@ -178,7 +178,7 @@ def test_reader_that_left_ends_a_read_only_command_with_141():
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        broken("terminal.Output(session).line('text')"), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60
+        broken("terminal.Stdout(session).line('text')"), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
@@ -194,7 +194,7 @@ def test_reader_that_left_before_help_gives_141():
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("code", ["terminal.Output(session).line('text')", "print('text')"])
+@pytest.mark.parametrize("code", ["terminal.Stdout(session).line('text')", "print('text')"])
 def test_full_device_counts_as_a_reader_that_left(code):
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(broken(code), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -204,7 +204,7 @@ def test_full_device_counts_as_a_reader_that_left(code):
 def test_reader_that_left_does_not_end_a_command_that_keeps_going():
     read, write = os.pipe()
     os.close(read)
-    statement = "out = terminal.Output(session, keep_going=True); out.line('a'); out.line('b'); terminal.say('done')"
+    statement = "out = terminal.Stdout(session, keep_going=True); out.line('a'); out.line('b'); terminal.say('done')"
     done = subprocess.run(broken(statement), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "done\n")
@@ -231,7 +231,7 @@ def test_stderr_that_is_closed_changes_no_exit_code():
 
 def test_ascii_streams_replace_what_they_cannot_say():
     environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = run_broken("terminal.Output(session).line('±'); raise errors.ConfigError('Größe')", env=environ)
+    done = run_broken("terminal.Stdout(session).line('±'); raise errors.ConfigError('Größe')", env=environ)
     assert (done.stdout, done.stderr, done.returncode) == ("?\n", "Error: Gr??e\n", 2)
 
 

@@ -83,17 +83,20 @@ def test_no_goal_is_drawn_where_runs_aim_at_different_ones(results, capsys):
 
 
 def test_runs_without_points_are_told_and_none_at_all_is_refused(results, capsys):
-    assert "Left out, without a value of episode_reward_mean over steps: 00000003" in drl(capsys, "sac", "td3").err
+    assert (
+        "Skipped, because they have no value of episode_reward_mean over steps: 00000003"
+        in drl(capsys, "sac", "td3").err
+    )
     assert "none of these runs has a value" in drl(capsys, "td3", code=2).err
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["-o", "a.jpg"], "-o a.jpg: pictures are .png, .svg or .pdf. Did you mean 'png'?"),
-        (["-o", "a"], "Or say --format."),
+        (["-o", "a.jpg"], "-o a.jpg: plots are .png, .svg or .pdf. Did you mean 'png'?"),
+        (["-o", "a"], "Or give --format."),
         (["--format", "svg"], "--format svg needs a file: -o curves.svg"),
-        (["-o", "-", "--json"], "-o - writes the picture to stdout, where --json and --terminal write too"),
+        (["-o", "-", "--json"], "-o - writes the plot to stdout, where --json and --terminal write too"),
         (["-o", "/nowhere/at/all/a.png"], "Make its folder: mkdir -p /nowhere/at/all"),
         (["--field", "evaluation/episode_reward_maen"], "Did you mean 'evaluation/episode_reward_mean'?"),
         (["--over", "episodes"], "one of steps, seconds, updates."),

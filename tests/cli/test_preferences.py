@@ -1,8 +1,6 @@
 """A person's own defaults: file and variables, their order, and that a wrong one is refused with its place."""
 
 import os
-import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -37,7 +35,7 @@ def given(monkeypatch):
             seen.update(flags)
             raise ConfigError("seen")
 
-        monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", SimpleNamespace(read=read))
+        monkeypatch.setattr("drl_cli.experiments.search_spec.read", read)
         assert cli.main(["train", *words]) == 2
         return seen
 
@@ -112,7 +110,7 @@ def test_commands_below_a_command_have_sections_of_their_own(write, monkeypatch,
     below = preferences.of(load(runs.table["rm"][0]), ["runs", "rm"], table)
     assert (below["keep_best"], below["local_dirs"]) == (2, ["/a b"]) and len(below) == 3
     path = write("runs: {mr: {keep-best: 2}}")
-    assert refused(capsys, "runs").startswith(f"{path}:1: runs: mr is no option of drl runs.")
+    assert refused(capsys, "runs").startswith(f"{path}:1: runs: mr is not an option of drl runs.")
 
 
 def test_group_of_commands_takes_defaults(write, tmp_path, capsys):
@@ -126,19 +124,22 @@ def test_group_of_commands_takes_defaults(write, tmp_path, capsys):
     [
         (
             "train:\n  chekpoint-freq: 1",
-            ":2: train: chekpoint-freq is no option of drl train. Did you mean 'checkpoint-freq'?",
+            ":2: train: chekpoint-freq is not an option of drl train. Did you mean 'checkpoint-freq'?",
         ),
         (
             "train:\n  run: SAC",
-            ":2: train: run says what one call of drl train is to do. Type it, or write it into a file",
+            ":2: train: run describes a single call of drl train. Type it, or write it to a file",
         ),
-        ("train:\n  resume: x", ":2: train: resume says what one call of drl train is to do."),
+        ("train:\n  resume: x", ":2: train: resume describes a single call of drl train."),
         ("train:\n  checkpoint-freq: x", ":2: train: checkpoint-freq: 'x' is not a whole number"),
         ("train:\n  checkpoint-freq: -1", ":2: train: checkpoint-freq: '-1' is not a whole number of at least 0."),
-        ("train:\n  checkpoint-freq: true", ":2: train: checkpoint-freq: True is no value of --checkpoint-freq"),
-        ("train:\n  checkpoint-freq: [1]", ":2: train: checkpoint-freq: [1] is no value of an option."),
-        ("train:\n  checkpoint-freq: null", ":2: train: checkpoint-freq: None is no value of an option."),
-        ("train: 5", ":1: train: a mapping of options to values is wanted here, not 5."),
+        (
+            "train:\n  checkpoint-freq: true",
+            ":2: train: checkpoint-freq: True is not a valid value of --checkpoint-freq",
+        ),
+        ("train:\n  checkpoint-freq: [1]", ":2: train: checkpoint-freq: [1] is not a valid value of an option."),
+        ("train:\n  checkpoint-freq: null", ":2: train: checkpoint-freq: None is not a valid value of an option."),
+        ("train: 5", ":1: train: expected a mapping of options to values, not 5."),
         (
             "trian: {quiet: true}",
             ":1: trian: neither a command nor an option that all commands share. Did you mean 'train'?",
@@ -149,7 +150,7 @@ def test_group_of_commands_takes_defaults(write, tmp_path, capsys):
         ),
         (
             "checkpoint-freq: 1",
-            ":1: checkpoint-freq: this one belongs to a command. Write train: {checkpoint-freq: …}.",
+            ":1: checkpoint-freq: this option belongs to a command. Write train: {checkpoint-freq: …}.",
         ),
         ("a: [", ": not valid YAML"),
     ],
@@ -163,13 +164,13 @@ def test_wrong_variables_are_refused_or_said(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("DRL_TRAIN_CHECKPOINT_FRQ", "1")
     assert refused(capsys, "train") == (
-        "DRL_TRAIN_CHECKPOINT_FRQ: checkpoint-frq is no option of drl train. Did you mean 'checkpoint-freq'?\n"
+        "DRL_TRAIN_CHECKPOINT_FRQ: checkpoint-frq is not an option of drl train. Did you mean 'checkpoint-freq'?\n"
     )
     monkeypatch.delenv("DRL_TRAIN_CHECKPOINT_FRQ")
     monkeypatch.setenv("DRL_LOCALDIR", "x")
     monkeypatch.setenv("DRL_SOMETHING_ELSE", "of another program")
     assert refused(capsys, "train").startswith(
-        "Warning: DRL_LOCALDIR is no variable of drl. Did you mean DRL_LOCAL_DIR?\n"
+        "Warning: DRL_LOCALDIR is not a variable that drl reads. Did you mean DRL_LOCAL_DIR?\n"
     )
 
 

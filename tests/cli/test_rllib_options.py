@@ -41,8 +41,8 @@ def test_option_is_answered_in_one_line(command, name, old, capsys):
     assert code == 2  # none of these commands could run anyway
     if old.takes is None and old.fits is not None:
         assert err.splitlines()[0] == f"{name}: {old.text}" and "Error: " + name not in err
-    elif old.said:
-        assert err == f"Error: {name}: 'unheard-of' is none of {', '.join(old.fits)}.\n"
+    elif old.is_answered:
+        assert err == f"Error: {name}: 'unheard-of' is not one of {', '.join(old.fits)}.\n"
     else:
         typed = " ".join(["drl rollout CHECKPOINT", name, *value])
         assert err == f"Error: {name}: {old.text.replace('{rollout}', typed)}\n"

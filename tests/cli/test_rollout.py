@@ -57,7 +57,7 @@ def test_steps_cut_the_last_episode_and_leave_it_out_of_the_summary(pendulum_run
 
 
 def test_no_complete_episode_is_said(pendulum_run, capsys):
-    assert played(capsys, pendulum_run, "--steps", 3)[0][1] == "No complete episode."
+    assert played(capsys, pendulum_run, "--steps", 3)[0][1] == "No episode was completed."
 
 
 def test_out_writes_transitions(pendulum_run, capsys, tmp_path):
@@ -75,7 +75,7 @@ def test_out_writes_transitions(pendulum_run, capsys, tmp_path):
 def test_out_with_the_name_of_a_pickle_says_what_is_written(pendulum_run, capsys, tmp_path):
     path = tmp_path / "x.pkl"
     _, err = played(capsys, pendulum_run, "--steps", "3", "--out", str(path))
-    assert f"--out {path}: JSON lines are written into it: a pickle can run code when it is read." in err
+    assert f"--out {path}: written as JSON lines; a pickle can run code when it is read." in err
     assert json.loads(path.read_text())["format"] == "drl-episodes-1"
 
 
@@ -108,12 +108,12 @@ def test_render_without_a_display_names_video_dir(pendulum_run, capsys, monkeypa
 
 
 def test_render_and_video_dir_exclude_one_another(pendulum_run, capsys):
-    assert "exclude one another" in played(capsys, pendulum_run, "--render", "--video-dir", "v", code=2)[1]
+    assert "cannot be combined" in played(capsys, pendulum_run, "--render", "--video-dir", "v", code=2)[1]
 
 
 def test_environment_that_cannot_render_is_refused():
     subject = SimpleNamespace(env="Mine-v0", render_modes=("ansi",))
-    with pytest.raises(errors.EnvError, match="Mine-v0 cannot render as rgb_array; it has: ansi."):
+    with pytest.raises(errors.EnvError, match="Mine-v0 cannot render as rgb_array; it supports: ansi."):
         rollout._check_render_mode(subject, "rgb_array")
 
 
@@ -134,7 +134,7 @@ def test_interrupt_prints_what_was_played(capsys):
 
     lines = []
     with pytest.raises(KeyboardInterrupt):
-        rollout._play(episodes(), [], played_as.Lines(SimpleNamespace(line=lines.append), False))
+        rollout._play(episodes(), [], played_as.EpisodeLines(SimpleNamespace(line=lines.append), False))
     assert lines[0] == "Episode #0: reward: 3.0"
     assert lines[1].startswith("1 episode: reward 3.0 ")
 
@@ -206,7 +206,8 @@ def test_algorithm_that_is_named_must_be_that_of_the_checkpoint(pendulum_run, ca
     arguments = (pendulum_run, "--episodes", 1, "--config", "{horizon: 3}", "--run")
     assert len(played(capsys, *arguments, "sac")[0]) == 2
     assert played(capsys, *arguments, "PPO", code=2)[1] == (
-        f"Error: --run PPO: {pendulum_run}/checkpoint_000010 was trained by SAC. Leave --run out, it is known.\n"
+        f"Error: --run PPO: {pendulum_run}/checkpoint_000010 was trained by SAC. "
+        "Leave --run out: a checkpoint records its algorithm.\n"
     )
     assert "Unknown algorithm 'SACC'. Did you mean 'SAC'?" in played(capsys, *arguments, "SACC", code=2)[1]
 
@@ -223,12 +224,12 @@ def test_progress_is_kept_in_a_file_while_it_plays(pendulum_run, capsys, tmp_pat
     seen = []
     progress = tmp_path / "__progress_t.jsonl"
 
-    class Spying(played_as.Lines):
+    class Spying(played_as.EpisodeLines):
         def add(self, episode):
             seen.append(progress.read_text())
             super().add(episode)
 
-    monkeypatch.setattr(played_as, "Lines", Spying)
+    monkeypatch.setattr(played_as, "EpisodeLines", Spying)
     arguments = (pendulum_run, "--config", "{horizon: 3}", "--out", tmp_path / "t.jsonl", "--track-progress")
     played(capsys, *arguments, "--episodes", 3)
     assert seen == ["0 / 3 episodes completed", "1 / 3 episodes completed", "2 / 3 episodes completed"]
@@ -243,8 +244,8 @@ def test_progress_is_kept_in_a_file_while_it_plays(pendulum_run, capsys, tmp_pat
     [
         (["--save-info"], "--save-info needs --out FILE."),
         (["--track-progress"], "--track-progress needs --out FILE."),
-        (["--out", "-", "--json"], "--out - and --json exclude one another. Give --out a file."),
-        (["--out", "-", "--track-progress"], "--out - and --track-progress exclude one another. Give --out a file."),
+        (["--out", "-", "--json"], "--out - and --json cannot be combined. Give --out a file."),
+        (["--out", "-", "--track-progress"], "--out - and --track-progress cannot be combined. Give --out a file."),
     ],
 )
 def test_wishes_for_the_output_that_do_not_go_together_are_refused(words, text, pendulum_run, capsys):

@@ -108,7 +108,7 @@ def test_trial_that_is_trained_again_names_its_origin(view):
 
 def test_plain_lines_tell_each_change_once():
     stream = io.StringIO()
-    lines = search_screen.Lines(stream, SearchView(DATA, "", ""), clock=lambda: 61.0)
+    lines = search_screen.SearchLines(stream, SearchView(DATA, "", ""), clock=lambda: 61.0)
     for fields in (TRIALS[3], trial(3, "running"), trial(3, "running", 5.0, 10), TRIALS[0], TRIALS[2]):
         lines("trial", fields)
     assert stream.getvalue().splitlines() == [
@@ -120,7 +120,7 @@ def test_plain_lines_tell_each_change_once():
 
 def test_quiet_lines_only_tell_failures():
     stream = io.StringIO()
-    lines = search_screen.Lines(stream, SearchView(DATA, "", ""), quiet=True, clock=lambda: 61.0)
+    lines = search_screen.SearchLines(stream, SearchView(DATA, "", ""), quiet=True, clock=lambda: 61.0)
     for fields in TRIALS:
         lines("trial", fields)
     lines("phase", {"text": "starting Ray"})
@@ -148,18 +148,15 @@ class World:
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     made = World(tmp_path)
-    loads = {
-        "drl_cli.search.search_record:Record": SimpleNamespace(new=lambda data: made),
-        "drl_cli.search.run_search": made,
-    }
-    monkeypatch.setattr(search, "load", lambda name, load=search.load: loads.get(name) or load(name))
+    monkeypatch.setattr("drl_cli.search.search_record.Record", SimpleNamespace(new=lambda data: made))
+    monkeypatch.setattr("drl_cli.search.run_search.run", made.run)
     return made
 
 
 def start(world, as_json=False, quiet=False, arguments=()):
     session = terminal.Session(arguments=list(arguments))
     found = SimpleNamespace(data=DATA, notices=[])
-    return search.Search(session, as_json, quiet, False).start(found)
+    return search.SearchRun(session, as_json, quiet, False).start(found)
 
 
 def test_end_names_the_best_where_it_is_and_what_comes_next(world, capsys):
@@ -188,7 +185,7 @@ def test_written_file_is_the_next_command(world, capsys, tmp_path):
 def test_interrupted_search_tells_how_to_go_on(world, capsys):
     world.outcome.state, world.outcome.exit_code = "interrupted", 130
     assert start(world) == 130
-    assert capsys.readouterr().out.splitlines()[-1] == f"  Go on     drl train --resume {world.path}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"  Resume    drl train --resume {world.path}"
 
 
 def test_failed_trials_and_missed_criteria_are_errors_on_stderr(world, capsys):

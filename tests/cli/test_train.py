@@ -60,10 +60,10 @@ def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    fake = SimpleNamespace(read=made.read, SearchSpec=SearchSpec)
-    monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", fake)
-    monkeypatch.setitem(sys.modules, "drl_cli.experiments.run", SimpleNamespace(run=made.run))
-    monkeypatch.setitem(sys.modules, "drl_cli.cli.search", SimpleNamespace(resume=lambda *given: None))
+    monkeypatch.setattr("drl_cli.experiments.search_spec.read", made.read)
+    monkeypatch.setattr("drl_cli.experiments.search_spec.SearchSpec", SearchSpec)
+    monkeypatch.setattr("drl_cli.experiments.run.run", made.run)
+    monkeypatch.setattr(train.search, "resume", lambda *given: None)
     return made
 
 
@@ -144,7 +144,7 @@ def test_next_commands_carry_what_the_environment_needs(world, capsys):
 def test_interruption_tells_how_to_go_on(world, capsys):
     world.outcomes = [ended("interrupted", 130, "interrupted at iteration 30")]
     assert cli.main(["train"]) == 130
-    assert capsys.readouterr().out.splitlines()[-1] == "  Go on     drl train --resume '/r/my run'"
+    assert capsys.readouterr().out.splitlines()[-1] == "  Resume    drl train --resume '/r/my run'"
 
 
 def test_failed_outcome_is_an_error_on_stderr(world, capsys):
@@ -159,7 +159,7 @@ def test_error_after_a_checkpoint_names_it_and_how_to_go_on(world, capsys):
     assert cli.main(["train"]) == 3
     assert capsys.readouterr().err.splitlines()[-3:] == [
         "Last checkpoint: checkpoint_000020",
-        "Go on with:      drl train --resume /r/a",
+        "Resume with:     drl train --resume /r/a",
         "Error: no worker delivers",
     ]
 
@@ -246,8 +246,7 @@ def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monk
         events.report("notice", text="X-v2 runs as X-v3")
         return world.specs[0]
 
-    fake = SimpleNamespace(read=read, SearchSpec=SearchSpec)
-    monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", fake)
+    monkeypatch.setattr("drl_cli.experiments.search_spec.read", read)
     cli.main(["train"])
     assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
 

@@ -78,7 +78,7 @@ def test_a_run_whose_process_is_gone_ends_with_the_way_to_go_on(tmp_path, capsys
     (path / "checkpoint_000001").mkdir()
     out, err = drl(capsys, "watch", "00000001")
     assert "The run died: its process (" in err and "SAC on Pendulum-v1 died." in out
-    assert "Go on     drl train --resume 00000001\n" in out
+    assert "Resume    drl train --resume 00000001\n" in out
     drl(capsys, "watch", "00000001", "--exit-status", code=3)
 
 
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_the_watching_only(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(watch.time, "sleep", interrupt)
     _, err = drl(capsys, "watch", code=130)
-    assert "No longer watching; the run goes on. Look again: drl watch 00000001" in err
+    assert "No longer watching; the run continues. Watch again: drl watch 00000001" in err
     assert run_summary.read(path).state == "running"
     os.close(lock)
 

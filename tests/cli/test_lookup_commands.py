@@ -5,7 +5,7 @@ import json
 import pytest
 
 from drl_cli import cli
-from drl_cli.cli import example_run
+from drl_cli.cli import example
 from drl_cli.cli.train import train
 
 
@@ -89,7 +89,7 @@ def test_example_that_is_unknown_is_refused_with_the_nearest(drl):
 
 
 def test_example_run_takes_every_option_of_train_but_the_file():
-    mine = {name for parameter in example_run.run_example.params for name in parameter.opts}
+    mine = {name for parameter in example.run_example.params for name in parameter.opts}
     theirs = {name for parameter in train.params for name in parameter.opts}
     assert theirs - mine == {"-f", "--config-file"} and mine - theirs == {"name"}
 

@@ -124,7 +124,7 @@ def test_env_check_of_an_unknown_id_is_bad_input(drl):
 
 def planned(monkeypatch, **over):
     real = run_plan.plan
-    monkeypatch.setattr(run_plan, "plan", lambda spec, said, trials: {**real(spec, False, trials=trials), **over})
+    monkeypatch.setattr(run_plan, "plan", lambda spec, progress, trials: {**real(spec, False, trials=trials), **over})
 
 
 def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):
@@ -153,7 +153,7 @@ def test_plan_of_a_search_shows_its_largest_trial_and_how_many_run_side_by_side(
     assert code == 0 and "A search of 6 trials; here is the largest of them, trial 1:" in out
     assert (
         "buffer_size=9000" in out
-        and "6 trials, 2 side by side, on 2 cores" in out
+        and "6 trials, 2 in parallel, on 2 cores" in out
         and out.splitlines()[-1] == "It fits."
     )
 
@@ -161,7 +161,7 @@ def test_plan_of_a_search_shows_its_largest_trial_and_how_many_run_side_by_side(
 def test_plan_that_does_not_fit_ends_with_5(drl, monkeypatch, tmp_path):
     planned(monkeypatch, fits=False)
     code, out, _ = drl("train", "-f", "cartpole-ars", "--plan", "--local-dir", str(tmp_path))
-    assert code == 5 and out.splitlines()[-1] == "It does not fit: nothing would be started."
+    assert code == 5 and out.splitlines()[-1] == "It does not fit."
 
 
 def test_plan_json_has_the_documented_keys(drl, monkeypatch, tmp_path):
