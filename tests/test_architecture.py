@@ -11,7 +11,7 @@ PACKAGE = ROOT / "drl_cli"
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 80, 7
 # A module imports from lower floors, from its own room, and from rooms that stand before its own on its floor.
 FLOORS = {
-    "ground": "errors events process version plugins extras randomness schedules confidence config",
+    "ground": "errors events process version plugins extras randomness schedules confidence contracts config",
     "subjects": "tf1 envs policies experience evolution algorithms checkpoints",
     "execution": "runs actors runtime experiments search",
     "faces": "analysis export checks api cli",

@@ -59,7 +59,7 @@ class Evaluation:
     """
 
     def __init__(self, policy, env, seeds, play):
-        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.tester.Episode``."""
+        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.tester.ScoredEpisode``."""
         self.policy, self.seeds = policy, list(seeds)
         self.env_id, self.env_config = env["id"], dict(env["env_config"])
         self.horizon, self.explore = env["horizon"], env["explore"]
@@ -81,13 +81,13 @@ class Evaluation:
     def play(self, seeds=None, **env_config):
         """Play one whole episode for each of ``seeds`` (None: all that are asked for) in environments as of ``make_env``.
 
-        Returns a list of Episode (reward, length, seed, terminated), in their order. Raises EnvError.
+        Returns a list of ScoredEpisode (reward, length, seed, terminated), in their order. Raises EnvError.
         """
         over = {**self._env, "env_config": {**self.env_config, **env_config}}
         return self._play(over, self.seeds if seeds is None else list(seeds))
 
     def summary(self, episodes):
-        """Return the usual fields (``episode_reward_mean``, …) of a list of Episode, at least one."""
+        """Return the usual fields (``episode_reward_mean``, …) of a list of ScoredEpisode, at least one."""
         return summary(episodes)
 
 

@@ -21,7 +21,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
 
 
-class Episode(NamedTuple):
+class ScoredEpisode(NamedTuple):
     """One scored episode; ``reward`` is the sum of raw rewards."""
 
     reward: float
@@ -34,7 +34,7 @@ class Episode(NamedTuple):
 
 
 def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **making):
-    """Play one episode for each of ``seeds`` and return a list of Episode in their order.
+    """Play one episode for each of ``seeds`` and return a list of ScoredEpisode in their order.
 
     ``policy`` is a NumpyPolicy. ``making``: how environments are made, preprocessing: a plan for scoring
     (``envs.preprocessors.for_scoring``) or None, fresh_envs: whether every episode has a new one; and max_steps: see
@@ -102,7 +102,9 @@ def _play(policy, env, seeds, kept, watch, check):
                 is_over = any(ends) or (horizon is not None and lengths[index] >= horizon)
                 if is_over or lengths[index] == bound:
                     told = watch.ended(index) if watch else ({}, {})
-                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told, not is_over)
+                    results[index] = ScoredEpisode(
+                        totals[index], lengths[index], seeds[index], ends[0], *told, not is_over
+                    )
             running = [index for index in running if results[index] is None]
     except BaseException:
         kept.close()  # in the middle of episodes, one of them maybe broken
@@ -177,7 +179,7 @@ class Tester:
         self._estimator = Estimator(env["config"], self._policy) if env.get("config") else None
 
     def evaluate(self, version, seeds):
-        """Score the weights of ``version`` on ``seeds``; returns a list of Episode."""
+        """Score the weights of ``version`` on ``seeds``; returns a list of ScoredEpisode."""
         self._adopt(version)
         return self._play(self._env, seeds)
 

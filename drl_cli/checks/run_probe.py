@@ -13,7 +13,7 @@ import time
 from drl_cli.algorithms import table
 from drl_cli.envs import make
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "num_workers": 0,
@@ -44,7 +44,7 @@ def smaller(config, shape):
 
 
 def measure(trainer, seconds, clock=time.perf_counter):
-    """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
+    """Run a started Driver's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
     loop, began, ready = trainer.loop, clock(), None
     while True:
         loop.step()
@@ -87,7 +87,7 @@ def main():
     row = table.find(asked["run"])
     whole = load(row.config).model_validate(asked["config"])
     config = smaller(whole, asked["env"]["spaces"]["obs"]["shape"])
-    trainer = Trainer(row.name, config, {**asked["env"], "imports": tuple(asked["imports"])})
+    trainer = Driver(row.name, config, {**asked["env"], "imports": tuple(asked["imports"])})
     try:
         trainer.start()
         found = measure(trainer, asked["seconds"])

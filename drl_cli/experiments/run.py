@@ -27,7 +27,7 @@ from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.stop_rules import unmet
 
-TRAINER = "drl_cli.runtime.driver:Trainer"
+TRAINER = "drl_cli.runtime.driver:Driver"
 SAVE_AT_HAND = "drl_cli.runtime.run_state:save_at_hand"
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -71,7 +71,7 @@ class Moment:
     """A run between two iterations.
 
     ``result`` of the last one, None before the first; ``save(for_good=False)`` writes a checkpoint and returns its path, None
-    when the disk refused (see ``keeping``); ``trainer``: the ``runtime.driver.Trainer``; ``run_folder``: its path.
+    when the disk refused (see ``keeping``); ``trainer``: the ``runtime.driver.Driver``; ``run_folder``: its path.
     """
 
     result: dict | None

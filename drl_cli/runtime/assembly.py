@@ -31,10 +31,6 @@ from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 
-LEARNER = "drl_cli.actors.learner"
-READER = "drl_cli.actors.experience_reader:ExperienceReader"
-MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
-TESTER = "drl_cli.actors.tester:Tester"
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
@@ -95,12 +91,13 @@ def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
             events.report(
                 "warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for"
             )
-    module = load("drl_cli.runtime.ray_cluster")
+    from drl_cli.runtime import ray_cluster
+
     if with_tensorflow and not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
-        threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
+        threading.Thread(target=load, args=(loop_kinds.LEARNER,), name="load", daemon=True).start()
     demand = math.ceil(config.num_workers * config.num_cpus_per_worker + config.num_cpus_for_driver) + 1
-    return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
+    return ray_cluster.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
 def make_parts(row, config, env, spec, cluster, output=None):
@@ -110,7 +107,7 @@ def make_parts(row, config, env, spec, cluster, output=None):
     """
     initial = load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
     pinned = {"pinned": True}
-    server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
+    server = cluster.spawn("parameter server", loop_kinds.SERVER, (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
     replay = _make_replay(config, spec, cluster, pinned) if table.learns_from_replay(row) else None
@@ -140,10 +137,13 @@ def make_parts(row, config, env, spec, cluster, output=None):
 def _make_replay(config, spec, cluster, options):
     """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
     count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
-    dotted = "drl_cli.actors.replay_buffer:ReplayBuffer"
     return Shards(
         cluster.spawn(
-            f"replay {index}" if count > 1 else "replay", dotted, (config, spec, config.seed, index), place, options
+            f"replay {index}" if count > 1 else "replay",
+            loop_kinds.REPLAY,
+            (config, spec, config.seed, index),
+            place,
+            options,
         )
         for index in range(count)
     )
@@ -153,7 +153,7 @@ def _worker_of(row, config):
     """Return the dotted name of who brings fragments: what samples, what reads, or what does both."""
     if not reads(config):
         return loop_kinds.kind_of(row).worker
-    return READER if reads_only(config) else MIXED
+    return loop_kinds.READER if reads_only(config) else loop_kinds.MIXED
 
 
 class _WorkerMaker:
@@ -223,10 +223,10 @@ def make_tester(config, env, spec, cluster, server):
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:
-        return cluster.spawn("tester", TESTER, (asked, spec, server), ACTOR, started_with(config))
+        return cluster.spawn("tester", loop_kinds.TESTER, (asked, spec, server), ACTOR, started_with(config))
     names = [f"tester {index}" for index in range(count)]
     return ManyTesters(
-        cluster.spawn(name, TESTER, (asked, spec, server), ACTOR, started_with(config)) for name in names
+        cluster.spawn(name, loop_kinds.TESTER, (asked, spec, server), ACTOR, started_with(config)) for name in names
     )
 
 

@@ -1,6 +1,6 @@
 """What a run waits for, from measured times: which part is idle, why, and which key would change that.
 
-Used by the Trainer, several times a second; a window of some seconds is judged at a time. A *share* is the part of that
+Used by the Driver, several times a second; a window of some seconds is judged at a time. A *share* is the part of that
 window in which a part was at work: the learner by the seconds that its calls took, the workers by the seconds of their own
 clocks (the mean over them), evaluations and checkpoints where they hold everything else up. Nothing is sampled or guessed.
 """
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
     reads: bool = False
 
 
-class Verdict(NamedTuple):
+class HoldUp(NamedTuple):
     """``kind``: what holds the run up; ``text``: the line for a screen."""
 
     kind: str
@@ -46,15 +46,15 @@ class Verdict(NamedTuple):
 
 
 def judge(shares, setting):
-    """Return the Verdict on the Shares of a window."""
+    """Return the HoldUp on the Shares of a window."""
     if setting.loop == "sync" and max(shares.checkpoints, shares.evaluations) < HOLDS_UP:
         return _in_turn(shares, setting)
     if shares.checkpoints >= HOLDS_UP:
         text = f"checkpoints take {_percent(shares.checkpoints)} of the time; raise checkpoint_freq"
-        return Verdict("checkpoints", text)
+        return HoldUp("checkpoints", text)
     if shares.evaluations >= HOLDS_UP:
         text = f"evaluations take {_percent(shares.evaluations)} of the time; raise evaluation_interval"
-        return Verdict("evaluations", text)
+        return HoldUp("evaluations", text)
     if setting.loop == "evolution":
         return _evolution(shares, setting)
     return _side_by_side(shares, setting)
@@ -66,16 +66,16 @@ def _side_by_side(shares, setting):
     if setting.reads:  # that readers wait is as it should be
         text = f"learner idle {idle}: reading is slow; {_more_workers(setting)}"
         slow = 1 - shares.learner >= IDLE and shares.workers >= BUSY
-        return Verdict("reading", text) if slow else _balanced(shares)
+        return HoldUp("reading", text) if slow else _balanced(shares)
     if 1 - shares.learner >= IDLE and shares.workers >= BUSY:
         starved = {"replay": "replay starved", "stream": "queue empty"}.get(setting.loop, "no gradients")
-        return Verdict("sampling", f"learner idle {idle}: {starved}; {_sample_faster(shares, setting)}")
+        return HoldUp("sampling", f"learner idle {idle}: {starved}; {_sample_faster(shares, setting)}")
     if 1 - shares.workers >= IDLE and shares.learner >= BUSY:
         asks = {"replay": "lower training_intensity", "stream": "lower num_sgd_iter"}.get(setting.loop, "fewer do")
-        return Verdict("learning", f"workers idle {_percent(1 - shares.workers)}: the learner sets the pace; {asks}")
+        return HoldUp("learning", f"workers idle {_percent(1 - shares.workers)}: the learner sets the pace; {asks}")
     if 1 - shares.learner >= IDLE and 1 - shares.workers >= IDLE:
         text = f"learner idle {idle}, workers {_percent(1 - shares.workers)}: the way between them"
-        return Verdict("driver", f"{text}; raise rollout_fragment_length")
+        return HoldUp("driver", f"{text}; raise rollout_fragment_length")
     return _balanced(shares)
 
 
@@ -88,17 +88,17 @@ def _in_turn(shares, setting):
         "checkpoints": shares.checkpoints,
     }
     if shares.workers >= 2 * shares.learner and shares.workers >= IDLE:
-        return Verdict("sampling", f"{_parted(parts)}; {_sample_faster(shares, setting)}")
+        return HoldUp("sampling", f"{_parted(parts)}; {_sample_faster(shares, setting)}")
     if shares.learner >= 2 * shares.workers and shares.learner >= IDLE:
-        return Verdict("learning", f"{_parted(parts)}; fewer passes or larger minibatches take less")
+        return HoldUp("learning", f"{_parted(parts)}; fewer passes or larger minibatches take less")
     if shares.workers + shares.learner < BUSY:
         between = 1.0 - sum(parts.values())
         if max(shares.evaluations, shares.checkpoints) <= between:
-            return Verdict("driver", f"{_parted(parts)}; raise train_batch_size and rollout_fragment_length")
+            return HoldUp("driver", f"{_parted(parts)}; raise train_batch_size and rollout_fragment_length")
         if shares.evaluations >= shares.checkpoints:
-            return Verdict("evaluations", f"{_parted(parts)}; raise evaluation_interval")
-        return Verdict("checkpoints", f"{_parted(parts)}; raise checkpoint_freq")
-    return Verdict("balanced", f"balanced: {_parted(parts)}")
+            return HoldUp("evaluations", f"{_parted(parts)}; raise evaluation_interval")
+        return HoldUp("checkpoints", f"{_parted(parts)}; raise checkpoint_freq")
+    return HoldUp("balanced", f"balanced: {_parted(parts)}")
 
 
 def _parted(parts: dict[str, float]) -> str:
@@ -116,15 +116,15 @@ def _parted(parts: dict[str, float]) -> str:
 
 def _evolution(shares, setting):
     if shares.workers >= BUSY:
-        return Verdict("sampling", f"episodes take {_percent(shares.workers)} of the time; {_more_workers(setting)}")
+        return HoldUp("sampling", f"episodes take {_percent(shares.workers)} of the time; {_more_workers(setting)}")
     if shares.learner >= IDLE:
-        return Verdict("learning", f"steps take {_percent(shares.learner)} of the time; raise the directions of a step")
+        return HoldUp("learning", f"steps take {_percent(shares.learner)} of the time; raise the directions of a step")
     text = f"workers idle {_percent(1 - shares.workers)}: waiting for the last episodes of each step"
-    return Verdict("stragglers", f"{text}; lower num_envs_per_worker")
+    return HoldUp("stragglers", f"{text}; lower num_envs_per_worker")
 
 
 def _balanced(shares):
-    return Verdict("balanced", f"balanced: learner {_percent(shares.learner)} busy, workers {_percent(shares.workers)}")
+    return HoldUp("balanced", f"balanced: learner {_percent(shares.learner)} busy, workers {_percent(shares.workers)}")
 
 
 def _sample_faster(shares, setting):
@@ -152,7 +152,7 @@ class Bottleneck:
         self._mark = None  # (time, totals) at the beginning of the window
         self._before = None  # kind of the verdict before
         self._said = {}  # kind -> when it was reported
-        self.verdict, self.shares = Verdict("", ""), None
+        self.verdict, self.shares = HoldUp("", ""), None
 
     @property
     def text(self):

@@ -1,4 +1,4 @@
-"""Trainer: the five parts of a run, assembled from a row of the table, and driven iteration by iteration.
+"""Driver: the five parts of a run, assembled from a row of the table, and driven iteration by iteration.
 
 ``start`` makes the parts, ``train`` closes one iteration and returns its result, ``save`` and ``restore`` move the whole
 state of the run to and from a checkpoint, ``close`` ends everything. The command line, the tests and the Python door
@@ -30,7 +30,7 @@ PATIENCE_S = 1.2  # of a stop with the running iteration of a run without worker
 ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
 
 
-class Trainer:
+class Driver:
     """One run of one algorithm on one environment."""
 
     def __init__(self, algorithm, config, env, options=None, stop_requested=None, cluster=None):

@@ -8,6 +8,7 @@ from what the parts would allocate; those of processes were measured once (2 cor
 import math
 from typing import NamedTuple
 
+from drl_cli.actors import replay_buffer
 from drl_cli.algorithms import table
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.replay import shards
@@ -54,7 +55,7 @@ def replay(row, config, policy, stop):
     """
     if not table.learns_from_replay(row):
         return None
-    size = load("drl_cli.actors.replay_buffer").bytes_per_step(config, policy)
+    size = replay_buffer.bytes_per_step(config, policy)
     is_packed = config.compress_observations
     if is_packed:
         obs = math.prod(policy.obs_shape) * (1 if policy.obs_dtype == "uint8" else 4)

@@ -9,31 +9,37 @@ from typing import NamedTuple
 
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.extras import load
+from drl_cli.runtime.loops import evolution, gradients, replay, stream, sync
 
+SERVER = "drl_cli.actors.parameter_server:ParameterServer"
+REPLAY = "drl_cli.actors.replay_buffer:ReplayBuffer"
 LEARNER = "drl_cli.actors.learner:Learner"
 WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
+READER = "drl_cli.actors.experience_reader:ExperienceReader"
+MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
+TESTER = "drl_cli.actors.tester:Tester"
 
 
 class LoopKind(NamedTuple):
     """A loop with what it drives: ``loop`` is a module with ``make``, the others are classes, all by dotted name."""
 
-    loop: str
+    loop: object
     learner: str = LEARNER
     worker: str = WORKER
 
 
 _BATCH_LEARNER = "drl_cli.actors.batch_learner:BatchLearner"
 KINDS = {
-    "replay": LoopKind("drl_cli.runtime.loops.replay"),
-    "sync": LoopKind("drl_cli.runtime.loops.sync", _BATCH_LEARNER),
-    "stream": LoopKind("drl_cli.runtime.loops.stream", _BATCH_LEARNER),
+    "replay": LoopKind(replay),
+    "sync": LoopKind(sync, _BATCH_LEARNER),
+    "stream": LoopKind(stream, _BATCH_LEARNER),
     "gradients": LoopKind(
-        "drl_cli.runtime.loops.gradients",
+        gradients,
         "drl_cli.actors.gradient_learner:GradientLearner",
         "drl_cli.actors.gradient_worker:GradientWorker",
     ),
     "evolution": LoopKind(
-        "drl_cli.runtime.loops.evolution",
+        evolution,
         "drl_cli.actors.evolution_learner:EvolutionLearner",
         "drl_cli.actors.evolution_worker:EvolutionWorker",
     ),

@@ -1,20 +1,20 @@
 """How learning and sampling keep pace: which updates are owed, which fragments may be asked for. User: ``loops.replay``.
 
-``Sampling`` is for steps that go on coming, from environments or from a mix with files; for files alone there is
+``SamplePace`` is for steps that go on coming, from environments or from a mix with files; for files alone there is
 ``loops.reading``. What the run calls its env steps is theirs to say.
 """
 
 from drl_cli.config.sections.offline import reads, reads_only
 from drl_cli.config.sections.replay import intensity, span
-from drl_cli.runtime.read_pace import Reading, Tally
+from drl_cli.runtime.read_pace import ReadPace, Tally
 
 
 def make(config):
     """Return the pace for ``config``, one with BufferKeys."""
-    return Reading(config) if reads_only(config) else Sampling(config)
+    return ReadPace(config) if reads_only(config) else SamplePace(config)
 
 
-class Sampling:
+class SamplePace:
     """``training_intensity`` I, kept from both sides.
 
     ⌊(sampled − learning_starts)·I/B⌋ updates are owed and no more are made; workers are not asked for more than a small lead

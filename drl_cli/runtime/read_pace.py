@@ -48,7 +48,7 @@ class Tally:
         self.steps, self.rows, self.episodes, self._sum, self._low, self._high = facts
 
 
-class Reading:
+class ReadPace:
     """Files alone: first the replay is filled, then it is learnt from, for as long as the run lasts.
 
     Files that fit into ``buffer_size`` are in memory after one pass, and nothing is read again. Of others reading goes on
@@ -94,7 +94,7 @@ class Reading:
         return min(self.tally.rows, self._config.buffer_size)
 
     def got(self, updates):
-        """As ``Sampling.got``: timesteps follow from what is learnt, so that there is nothing to compare."""
+        """As ``SamplePace.got``: timesteps follow from what is learnt, so that there is nothing to compare."""
         del updates
 
     def owed(self, updates):
@@ -107,7 +107,7 @@ class Reading:
         return int(ahead * self._intensity / self._config.train_batch_size)
 
     def asked(self, updates, under_way):
-        """As ``Sampling.asked``."""
+        """As ``SamplePace.asked``."""
         if self._full is None:
             left = self._workers - self._ended
             return len(left), left
@@ -118,7 +118,7 @@ class Reading:
         }
 
     def waiting(self, learns, outstanding):
-        """As ``Sampling.waiting``."""
+        """As ``SamplePace.waiting``."""
         del outstanding
         return "" if learns or self.is_whole else "learner is waiting for files to be read"
 

@@ -1,4 +1,4 @@
-"""The weights of a running Trainer, read and replaced from outside. User: the Python door.
+"""The weights of a running Driver, read and replaced from outside. User: the Python door.
 
 Weights of nets, their targets and filters are meant, by the names that the policy's spec gives them: neither what the optimiser
 remembers nor counters.
@@ -27,7 +27,7 @@ def chosen(arrays, names):
 
 
 def read(trainer, names):
-    """Return the present weights of a started Trainer, {name: array}."""
+    """Return the present weights of a started Driver, {name: array}."""
     return chosen(trainer.parts.learner.call("state").result(), names)
 
 

@@ -18,7 +18,7 @@ from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import CheckpointError, ConfigError
 from drl_cli.policies import net_builders
 from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 KEYS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 
@@ -161,7 +161,7 @@ PPO = KEYS | {
 
 def _ppo(restore=None, **keys):
     config = PPOConfig.model_validate(PPO | keys)
-    trainer = Trainer("PPO", config, env_facts("Pendulum-v1"))
+    trainer = Driver("PPO", config, env_facts("Pendulum-v1"))
     if restore:
         trainer.restore(restore, True)
     trainer.start()

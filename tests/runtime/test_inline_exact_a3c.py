@@ -9,7 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "seed": 7,
@@ -43,14 +43,14 @@ RUNS = {
 
 @pytest.fixture
 def start():
-    """Function (env_id, keys, restore=None) → a started Trainer of A3C, closed behind the test."""
+    """Function (env_id, keys, restore=None) → a started Driver of A3C, closed behind the test."""
     trainers = []
 
     def make(env_id, keys, restore=None):
         row, config = table.find("A3C"), A3CConfig.model_validate(SMALL | keys)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-        trainers.append(Trainer("A3C", config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
+        trainers.append(Driver("A3C", config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
         if restore:
             trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()

@@ -13,7 +13,7 @@ from drl_cli.algorithms import table
 from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "seed": 7,
@@ -39,7 +39,7 @@ RUNS = {
 
 @pytest.fixture
 def start():
-    """Function (row, env_id, keys, restore=None) → a started Trainer, closed behind the test."""
+    """Function (row, env_id, keys, restore=None) → a started Driver, closed behind the test."""
     trainers = []
 
     def make(name, env_id, keys, restore=None):
@@ -47,7 +47,7 @@ def start():
         config = load(row.config).model_validate(SMALL | BATCH[name] | keys)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-        trainers.append(Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
+        trainers.append(Driver(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
         if restore:
             trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()

@@ -27,7 +27,7 @@ from drl_cli.experience.recorded.read import Source
 from drl_cli.extras import load
 from drl_cli.policies.custom_models import register_model
 from drl_cli.runtime import pool as pool_module
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 pytestmark = pytest.mark.ray
 
@@ -45,7 +45,7 @@ QUICK = {
 @pytest.fixture(scope="module")
 def first():
     """The run that starts Ray."""
-    trainer = Trainer("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
+    trainer = Driver("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
     with pytest.MonkeyPatch.context() as patch:
         here = os.path.dirname(__file__)
         patch.setenv("PYTHONPATH", here, prepend=os.pathsep)  # for runtime_envs
@@ -64,12 +64,12 @@ def beside(first):
     def start(restore=None, env=None, row="SAC", **over):
         keys = QUICK | {"num_cpus_per_worker": 0} | over
         if row == "SAC":
-            trainer = Trainer(row, small_config(**keys), env or env_facts("Pendulum-v1"))
+            trainer = Driver(row, small_config(**keys), env or env_facts("Pendulum-v1"))
         else:
             schema = load(table.find(row).config)
             own = {name: value for name, value in keys.items() if name in schema.model_fields or name not in QUICK}
             config = schema.model_validate(own)
-            trainer = Trainer(row, config, env or env_facts("CartPole-v1"))
+            trainer = Driver(row, config, env or env_facts("CartPole-v1"))
         trainers.append(trainer)
         if restore:
             trainer.restore(*restore)

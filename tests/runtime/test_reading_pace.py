@@ -7,7 +7,7 @@ from runtime_runs import small_config
 from drl_cli.errors import ExperienceError
 from drl_cli.experience.columns import Reading as Told
 from drl_cli.runtime import pace
-from drl_cli.runtime.read_pace import Reading
+from drl_cli.runtime.read_pace import ReadPace
 
 CALL = 20  # updates of one call, of 32 transitions each
 
@@ -22,7 +22,7 @@ def token(worker=0, steps=100, episodes=((5.0, 50), (7.0, 50)), ended=False):
 
 def test_files_are_read_as_fast_as_they_come_and_learnt_from_when_they_are_over(reports):
     one = reading()
-    assert isinstance(one, Reading)
+    assert isinstance(one, ReadPace)
     for _ in range(3):
         assert one.asked(0, 0) == (1, {0}) and one.owed(0) == 0
         one.came(token())
@@ -131,7 +131,7 @@ def test_run_that_goes_on_with_files_counts_on():
 
 def test_mix_is_paced_like_sampling_and_says_what_was_read():
     mix = pace.make(small_config(input={"sampler": 0.5, "files": 0.5}, learning_starts=100))
-    assert isinstance(mix, pace.Sampling)
+    assert isinstance(mix, pace.SamplePace)
     for one in (token(), token_of(0, 0, 0, 100)):
         mix.came(one)
         mix.added(one, 100)

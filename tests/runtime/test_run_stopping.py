@@ -41,7 +41,7 @@ def asked():
 
 
 def learning(run, asked, env=ENDLESS, options=None, **config):
-    """A Trainer that has learnt, so that nothing is compiled any more."""
+    """A Driver that has learnt, so that nothing is compiled any more."""
     keys = {"evaluation_interval": None, "horizon": 50} | config
     trainer = run(env, small_config(**keys), stop_requested=lambda: bool(asked), options=options)
     while trainer.train()["info"]["num_updates"] == 0:

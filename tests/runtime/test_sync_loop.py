@@ -4,7 +4,7 @@ import pytest
 from runtime_fakes import token_of
 from trajectory_fakes import Run
 
-from drl_cli.runtime.loops.sync import Together
+from drl_cli.runtime.loops.sync import SyncPlan
 
 SMALL = {
     "num_workers": 2,
@@ -18,7 +18,7 @@ WHOLE = {"batch_mode": "complete_episodes"}
 
 def sync(worker_takes, learner_takes=0.01, inline=False, prepare=0.0, **keys):
     keys = SMALL | ({"num_workers": 0} if inline else {}) | keys
-    return Run("PPO", Together, worker_takes, learner_takes, prepare, is_remote=not inline, **keys)
+    return Run("PPO", SyncPlan, worker_takes, learner_takes, prepare, is_remote=not inline, **keys)
 
 
 def deliver(run, worker, **over):

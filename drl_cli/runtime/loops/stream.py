@@ -25,10 +25,10 @@ from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batc
 
 def make(cluster, pool, replay, learner, config):
     """Return the loop over these parts; ``replay`` is not used."""
-    return TrajectoryLoop(cluster, pool, learner, config, Stream(config, rests=not cluster.is_remote))
+    return TrajectoryLoop(cluster, pool, learner, config, StreamPlan(config, rests=not cluster.is_remote))
 
 
-class Stream:
+class StreamPlan:
     """The plan of a loop that waits for nobody, see ``loops.trajectories``."""
 
     def __init__(self, config, rests):

@@ -16,10 +16,10 @@ from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batc
 
 def make(cluster, pool, replay, learner, config):
     """Return the loop over these parts; ``replay`` is not used."""
-    return TrajectoryLoop(cluster, pool, learner, config, Together(config))
+    return TrajectoryLoop(cluster, pool, learner, config, SyncPlan(config))
 
 
-class Together:
+class SyncPlan:
     """The plan of a synchronous loop, see ``loops.trajectories``."""
 
     patience = None
