@@ -10,6 +10,7 @@ import math
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from typing_extensions import dataclass_transform
 
 MAX_TEXT = 4096  # characters of a string value
 MAX_DEPTH = 32  # of a value that is plain data
@@ -31,7 +32,12 @@ class MisfitError(ValueError):
         self.key = key
 
 
-class Section(BaseModel):
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _FrozenType(type(BaseModel)):
+    """The type of sections. Adds nothing when the program runs; type checkers learn that values never change."""
+
+
+class Section(BaseModel, metaclass=_FrozenType):
     """A mapping with known keys: frozen, unknown keys forbidden, no silent conversion (a bool is not a number).
 
     A subclass adds keys, and may start inherited ones from other values: ``class TD3Config(DDPGConfig, defaults={"twin_q":

@@ -21,13 +21,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from drl_cli.config.schema import MisfitError, Whole, default, key
-from drl_cli.config.sections.environment import EnvironmentKeys
-from drl_cli.config.sections.evaluation import EvaluationKeys
-from drl_cli.config.sections.iteration import IterationKeys
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.model import Network
-from drl_cli.config.sections.output import OutputKeys
-from drl_cli.config.sections.resources import ResourceKeys, SessionArgs
-from drl_cli.config.sections.rollout import WorkerKeys
+from drl_cli.config.sections.resources import SessionArgs
 
 _UNDISCOUNTED = "the papers rank whole, undiscounted returns"
 
@@ -47,12 +43,7 @@ class LinearNetwork(
 
 
 class EvolutionKeys(
-    EnvironmentKeys,
-    WorkerKeys,
-    OutputKeys,
-    EvaluationKeys,
-    IterationKeys,
-    ResourceKeys,
+    CommonKeys,
     defaults={
         "gamma": default(1.0, rllib="0.99, without effect", why=_UNDISCOUNTED),
         "num_envs_per_worker": default(

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.estimates import EstimateKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
@@ -67,7 +68,15 @@ class LearnersPriorities(Section):
 
 
 class BufferedKeys(
-    EnvironmentKeys, RolloutKeys, InputKeys, EstimateKeys, BufferKeys, EvaluationKeys, IterationKeys, ResourceKeys
+    CommonKeys,
+    EnvironmentKeys,
+    RolloutKeys,
+    InputKeys,
+    EstimateKeys,
+    BufferKeys,
+    EvaluationKeys,
+    IterationKeys,
+    ResourceKeys,
 ):
     """What every algorithm has that learns from a buffer, which workers fill or files."""
 

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, default, key
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.exploration import TYPE, ExplorationConfig
@@ -59,6 +60,7 @@ class OnPolicyExploration(ExplorationConfig):
 
 
 class OnPolicyKeys(
+    CommonKeys,
     EnvironmentKeys,
     RolloutKeys,
     EvaluationKeys,
