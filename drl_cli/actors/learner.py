@@ -38,7 +38,7 @@ class Learner:
         """Make ``count`` updates on the first batches of ``block`` (see ReplayBuffer.sample).
 
         ``env_steps`` places the learning rates on their schedules. Returns dict(updates, stats, seconds, version), and for
-        a prioritized block ``serial`` [M] and ``priority`` [M] of the rows learnt from, and the block's ``least``.
+        a prioritized block ``serial`` [M] and ``priority`` [M] of the rows learnt from.
         Raises Diverged when a loss or gradient is not finite; that update has not been applied.
         """
         began = time.perf_counter()
@@ -53,7 +53,6 @@ class Learner:
         if "serial" in block and "priority" in out["rows"]:
             for name, rows in (("serial", block["serial"]), ("priority", out["rows"]["priority"])):
                 result[name] = rows[: result["updates"]].ravel()
-            result["least"] = float(block["least"])
         return result
 
     def _call(self, block, count, env_steps):

@@ -73,12 +73,12 @@ class ReplayBuffer:
         return self._ring.nbytes()
 
     def sample(self, count, least=None):
-        """Return a block {column: array [updates_per_call, B, …]} whose first ``count`` batches are drawn.
+        """Return (block {column: array [updates_per_call, B, …]}, smallest probability); ``count`` batches of it are drawn.
 
         For recurrent policies a row of a batch is a sequence (``experience.columns``). The rest of the block repeats the first
         batch: shapes are static, and only the first ``count`` are learnt from. With
-        priorities the block also has ``weight`` and ``serial`` (see ``experience.columns``) and ``least`` (float64 []), the
-        smallest probability that was drawn. The argument ``least`` is the smallest one that any other shard has told:
+        priorities the block also has ``weight`` and ``serial`` (see ``experience.columns``), and the smallest probability with
+        which one of its rows was drawn is returned, else None. ``least`` is that of the newest blocks of all other shards:
         no weight exceeds that of a row with the smaller of the two, whose weight is 1.
         """
         config = self._config
@@ -89,10 +89,10 @@ class ReplayBuffer:
             drawn = self._ring.draw(count * size, *window)
         else:
             drawn, serial, share = self._priorities.draw(count, size, *window)
-            smallest = share.min()
+            smallest = float(share.min())
             drawn |= {"weight": self._weights(share, smallest, least), "serial": serial}
         block = {name: _staged(values, count, most, not self._in_sequences) for name, values in drawn.items()}
-        return block if smallest is None else block | {"least": np.array(smallest)}
+        return block, smallest
 
     def prioritize(self, serial, priority):
         """Give rows new priorities: ``serial`` as in a block and |TD error| ``priority``, both flat; the last one counts.

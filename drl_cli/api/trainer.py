@@ -31,12 +31,12 @@ from drl_cli.api.python_experiment import spec_of
 from drl_cli.config.episode_metrics import summary
 from drl_cli.envs.preprocessors import for_scoring, frames_of
 from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted, RunFailed
-from drl_cli.experiments.run import TRAINER, stepwise
+from drl_cli.experiments.run import stepwise
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.randomness import generator, number
 from drl_cli.runs import retention
-from drl_cli.runtime import assembly, run_state, weight_access
+from drl_cli.runtime import assembly, run_restore, weight_access
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
@@ -147,7 +147,7 @@ class Trainer:
         """
         found = checkpoints.load(retention.find(path))
         facts = {**self._spec.env_facts, "imports": ()}
-        run_state.check_fits(load(TRAINER)(self._spec.run, self._spec.config, facts), found)
+        run_restore.check_fits(self._row, self._spec.config, facts, found)
         held = weight_access.chosen(found.arrays("weights", finite=True), self._first)
         try:
             weight_access.fit({name: held.get(name) for name in self._first}, self._first)

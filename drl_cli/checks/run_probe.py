@@ -14,6 +14,7 @@ from drl_cli.algorithms import table
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Driver
+from drl_cli.runtime.meters import mean
 
 SMALL = {
     "num_workers": 0,
@@ -49,18 +50,21 @@ def measure(trainer, seconds, clock=time.perf_counter):
     while True:
         loop.step()
         now = clock()
-        if ready is None and loop.meters.has_learnt:
-            ready = (now, loop.sampled, loop.updates, dict(loop.meters.spent))
+        if ready is None and loop.ledger.meters.has_learnt:
+            ready = (now, loop.sampled, loop.updates, dict(loop.ledger.meters.spent))
         if ready is not None and now - ready[0] >= seconds and loop.updates - ready[2] >= LEAST_UPDATES:
             break
         if now - began >= LONGEST_S or (ready is not None and now - ready[0] >= 2 * seconds):
             break
     loop.quiesce()
-    spent, first = loop.meters.spent, ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent))
+    spent, first = (
+        loop.ledger.meters.spent,
+        ready or (clock(), loop.sampled, loop.updates, dict(loop.ledger.meters.spent)),
+    )
     updates, learn_s = loop.updates - first[2], spent["learn"] - first[3]["learn"]
     if not updates:  # the first batch took all of the time
         updates, learn_s = loop.updates, spent["learn"]
-    closed = loop.meters.close_iteration()
+    closed = loop.ledger.meters.close_iteration()
     return {
         "start_s": first[0] - began,
         "env_steps": loop.sampled,
@@ -72,7 +76,7 @@ def measure(trainer, seconds, clock=time.perf_counter):
         "policy_s_per_call": spent["policy"] / (loop.sampled / trainer.config.num_envs_per_worker)
         if loop.sampled
         else None,
-        "episode_len_mean": closed["episode_len_mean"],
+        "episode_len_mean": mean(closed.lengths),
         "seconds": clock() - began,
     }
 

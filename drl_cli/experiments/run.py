@@ -28,7 +28,6 @@ from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.stop_rules import unmet
 
 TRAINER = "drl_cli.runtime.driver:Driver"
-SAVE_AT_HAND = "drl_cli.runtime.run_state:save_at_hand"
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -233,7 +232,7 @@ class _Drive:
         """
         if is_late and self._trainer is not None and self._outcome_known is None:
             with contextlib.suppress(Exception):
-                self._keeping.saved = load(SAVE_AT_HAND)(self._trainer, self._path)
+                self._keeping.saved = self._trainer.save_at_hand(self._path)
         outcome = self._outcome_known or self._cut_off(number, is_late)
         journal.end(outcome)
         _report(outcome)

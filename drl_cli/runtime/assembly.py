@@ -5,43 +5,62 @@ tester are Ray actors. ``learner_actor`` and ``num_replay_shards`` make those tw
 and neither of these no Ray is imported.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from drl_cli import events, process
+from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.algorithms import table
+from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.environment_variables import texts
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration import exploration_settings
 from drl_cli.config.sections.offline import reads, reads_only
 from drl_cli.config.sections.output import output_folder
 from drl_cli.config.sections.replay import shards
 from drl_cli.config.sections.resources import gpus
-from drl_cli.config.sections.rollout import on_loss
+from drl_cli.config.sections.rollout import RolloutKeys, on_loss
+from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs.preprocessors import for_scoring
 from drl_cli.experience.recorded import write
 from drl_cli.extras import load
 from drl_cli.policies import filters
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import loop_kinds
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
-from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.loop_kinds import Loop
+from drl_cli.runtime.pool import Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
+class RunSetup(NamedTuple):
+    """What a run is made of, and what does not change while it goes on."""
+
+    row: Algorithm
+    config: CommonKeys
+    env: Mapping[str, Any]  # id, asked, env_config, spaces, imports; and maybe preprocessing, plugins, videos
+    spec: PolicySpec
+
+
 class Parts(NamedTuple):
     """Handles of the parts (the replay's as Shards, None for a row without), the pool of workers and the loop over them."""
 
-    server: Any
-    learner: Any
-    replay: Any
-    pool: Any
-    loop: Any
+    server: Handle
+    learner: Handle
+    replay: Shards | None
+    pool: WorkerPool
+    loop: Loop
 
 
 def needs_ray(config):
@@ -100,11 +119,12 @@ def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
     return ray_cluster.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(row, config, env, spec, cluster, output=None):
-    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed.
+def make_parts(setup: RunSetup, cluster: Cluster, output: Path | None = None) -> Parts:
+    """Make every part but the workers and the tester. The first weights have then been pushed.
 
     ``output``: the folder that workers record into, or None.
     """
+    row, config, env, spec = setup
     initial = load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", loop_kinds.SERVER, (), ACTOR, pinned)
@@ -122,13 +142,12 @@ def make_parts(row, config, env, spec, cluster, output=None):
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(_worker_of(row, config), config, {**env, "output": output}, spec, cluster, server)
+    make = WorkerMaker(_worker_of(row, config), setup, cluster, server, output)
     most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
     # A reader that has come to the end of its files must be heard before it is asked for more.
     most = most if remote_workers and not reads_only(config) else 1
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
     loop = loop_kinds.make(row, cluster, pool, replay, learner, config)
-    make.loop = loop
     if not cluster.is_remote:
         pushed.result()
     return Parts(server, learner, replay, pool, loop)
@@ -156,42 +175,21 @@ def _worker_of(row, config):
     return loop_kinds.READER if reads_only(config) else loop_kinds.MIXED
 
 
-class _WorkerMaker:
-    """Spawns worker ``index`` as its ``incarnation``-th; ``loop`` is set once there is one."""
+class WorkerMaker:
+    """Spawns worker ``index`` as its ``incarnation``-th."""
 
-    def __init__(self, worker, config, env, spec, cluster, server):
-        self._worker = worker
-        self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
-        self.loop = None
-        self.memory = config.memory_per_worker  # bytes; the pool tells them when a worker finds no place
+    def __init__(
+        self, worker: Any, setup: RunSetup, cluster: Cluster, server: Handle, output: Path | None = None
+    ) -> None:
+        """``worker``: its class, or the dotted name of it; ``output``: the folder to record into."""
+        self._worker, self._setup, self._cluster, self._server, self._output = worker, setup, cluster, server, output
+        self.memory = setup.config.memory_per_worker  # bytes; the pool names them when a worker finds no place
 
-    def __call__(self, index, incarnation):
-        config = self._config
-        streams = max(1, config.num_workers) * config.num_envs_per_worker
-        sampled = self.loop.sampled
-        exploring = exploration_settings(config) if hasattr(config, "exploration_config") else {}
-        left = max(0, exploring.get("random_timesteps", 0) - sampled)
-        identity = {
-            "seed": config.seed,
-            "index": index,
-            "incarnation": incarnation,
-            "random_steps": math.ceil(left / streams),
-            "stream": index * config.num_envs_per_worker,
-            "streams": streams,
-            "base": sampled,
-        }
-        if self._env.get("output"):
-            identity["output"] = self._env["output"]
-        env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
-        env["preprocessing"] = self._env.get("preprocessing")
-        if self._env.get("videos"):
-            env["videos"] = self._env["videos"]
-        if reads(config):
-            # What the loop knows of who has read how far is asked for anew by each successor.
-            more = {"number": index, "workers": max(1, config.num_workers)}
-            identity |= more | {"behind": self.loop.pace.behind(index)}
-            env["spaces"] = self._env["spaces"] | {"frames": self._spec.frames}
-        resources = {
+    def __call__(self, index: int, incarnation: int, standing: Standing) -> Handle:
+        """Return the handle of the worker."""
+        config, env = self._setup.config, self._env()
+        identity = self._identity(index, incarnation, standing)
+        resources: dict[str, Any] = {
             "num_cpus": config.num_cpus_per_worker,
             "num_gpus": config.num_gpus_per_worker,
             "resources": dict(config.custom_resources_per_worker),
@@ -200,8 +198,38 @@ class _WorkerMaker:
             resources["memory"] = self.memory
         resources |= started_with(config)
         place = ACTOR if config.num_workers else HERE
-        args = (config, env, self._spec, identity, self._server)
+        args = (config, env, self._setup.spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
+
+    def _identity(self, index: int, incarnation: int, standing: Standing) -> WorkerIdentity:
+        config = self._setup.config
+        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        exploring = exploration_settings(config) if isinstance(config, RolloutKeys) else {}
+        left = max(0, exploring.get("random_timesteps", 0) - standing.sampled)
+        identity: WorkerIdentity = {
+            "seed": config.seed,
+            "index": index,
+            "incarnation": incarnation,
+            "random_steps": math.ceil(left / streams),
+            "stream": index * config.num_envs_per_worker,
+            "streams": streams,
+            "base": standing.sampled,
+        }
+        if self._output is not None:
+            identity["output"] = self._output
+        if reads(config):
+            identity |= {"number": index, "workers": max(1, config.num_workers), "behind": standing.behind}
+        return identity
+
+    def _env(self) -> dict[str, Any]:
+        given = self._setup.env
+        env = {name: given.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
+        env["preprocessing"] = given.get("preprocessing")
+        if given.get("videos"):
+            env["videos"] = given["videos"]
+        if reads(self._setup.config):
+            env["spaces"] = given["spaces"] | {"frames": self._setup.spec.frames}
+        return env
 
 
 def make_tester(config, env, spec, cluster, server):

@@ -7,6 +7,7 @@ same verbs over Ray actors.
 """
 
 import concurrent.futures
+import os
 import threading
 import traceback
 from concurrent.futures import Future
@@ -96,6 +97,10 @@ class LocalHandle:
             future.set_exception(shown(self.name, error))
         return _split(Reference(future), returns)
 
+    def ready(self):
+        """Return a reference to the process id: the part has been made."""
+        return finished(os.getpid())
+
     def close(self):
         """Close the part if it knows how."""
         _close(self.part)
@@ -122,6 +127,10 @@ class ThreadHandle:
             self._queue.append((future, method, args))
             self._changed.notify()
         return _split(Reference(future), returns)
+
+    def ready(self):
+        """Return a reference to the process id: the part is made in the thread, and calls to it wait for that."""
+        return finished(os.getpid())
 
     def close(self, patience=CLOSE_S):
         """Let the running call end, drop the others. One that takes long goes on until the process ends, see ``process``."""
@@ -188,6 +197,10 @@ class InlineCluster:
         except Exception:
             return [references[0]]
         return [references[0]]
+
+    def resources(self):
+        """Return ({}, {}): nothing is counted in one process."""
+        return {}, {}
 
     def kill(self, handle):
         """End a part."""

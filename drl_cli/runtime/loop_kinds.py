@@ -5,10 +5,14 @@ those of its loop. Parts are named, not imported: a name is resolved in the proc
 run on Ray loads no TensorFlow.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.extras import load
+from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.loops import evolution, gradients, replay, stream, sync
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
@@ -18,6 +22,53 @@ WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
 READER = "drl_cli.actors.experience_reader:ExperienceReader"
 MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
 TESTER = "drl_cli.actors.tester:Tester"
+
+
+class Loop(Protocol):
+    """Decides which calls are made next; ``make(cluster, pool, replay, learner, config)`` of its module returns it."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The run's counters, its meters, and the version of the newest weights."""
+
+    @property
+    def sampled(self) -> int:
+        """Env steps so far."""
+
+    @property
+    def stored(self) -> int:
+        """Env steps that wait for the learner, or are in the replay."""
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether the learner is ready."""
+
+    def start(self) -> None:
+        """Let the learner build its graph; sampling can begin at once."""
+
+    def step(self, timeout: float = 0.25) -> None:
+        """Make the calls that are due, and deal with those that are done."""
+
+    def quiesce(self) -> None:
+        """Come to rest: afterwards no call is outstanding."""
+
+    def settle(self) -> None:
+        """Deal with the update that is running."""
+
+    def trained(self) -> int:
+        """Return the steps or transitions learnt from."""
+
+    def waiting(self) -> str:
+        """Return in a few words what waits for what."""
+
+    def info(self) -> dict[str, Any]:
+        """Return what a result says of this loop, under ``info``."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps, as plain data."""
+
+    def load(self, facts: Mapping[str, Any], with_replay: bool) -> None:
+        """Continue from ``state``."""
 
 
 class LoopKind(NamedTuple):
@@ -53,6 +104,6 @@ def kind_of(row: Algorithm) -> LoopKind:
     return LoopKind(kind.loop, row.learner or kind.learner, row.worker or kind.worker)
 
 
-def make(row: Algorithm, *parts: object) -> object:
+def make(row: Algorithm, *parts: object) -> Loop:
     """Return the loop of a row, made of cluster, pool, replay, learner and config."""
     return load(kind_of(row).loop).make(*parts)

@@ -9,9 +9,9 @@ from drl_cli.config.sections.replay import intensity, span
 from drl_cli.runtime.read_pace import ReadPace, Tally
 
 
-def make(config):
-    """Return the pace for ``config``, one with BufferKeys."""
-    return ReadPace(config) if reads_only(config) else SamplePace(config)
+def make(config, ledger):
+    """Return the pace for ``config``, one with BufferKeys, over the counters of ``ledger``."""
+    return ReadPace(config, ledger) if reads_only(config) else SamplePace(config, ledger)
 
 
 class SamplePace:
@@ -21,9 +21,9 @@ class SamplePace:
     over what has been learnt.
     """
 
-    def __init__(self, config):
-        """``config``: one with BufferKeys."""
-        self._config, self._intensity = config, intensity(config)
+    def __init__(self, config, ledger):
+        """``config``: one with BufferKeys; ``ledger``: its ``sampled`` env steps and ``updates`` are what is kept in pace."""
+        self._config, self._intensity, self.ledger = config, intensity(config), ledger
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
         streams = max(1, config.num_workers) * config.num_envs_per_worker
         self._start = max(config.learning_starts, streams * (span(config) + 1))
@@ -34,27 +34,25 @@ class SamplePace:
             2 * config.updates_per_call * config.train_batch_size / self._intensity,
         )
         self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
-        self.sampled = 0
         self.tally = Tally() if reads(config) else None
 
-    def timesteps(self, updates):
+    def timesteps(self):
         """Return the env steps so far: those sampled and read."""
-        del updates
-        return self.sampled
+        return self.ledger.sampled
 
     @property
     def stored(self):
         """Env steps in the replay, all of its rows in use counted."""
-        return min(self.sampled - self._origin[0], self._config.buffer_size)
+        return min(self.ledger.sampled - self._origin[0], self._config.buffer_size)
 
-    def got(self, updates):
+    def got(self):
         """Return the transitions learnt from per env step since learning began; None before."""
-        steps = self.sampled - self._origin[0] - self._start
-        return (updates - self._origin[1]) * self._config.train_batch_size / steps if steps > 0 else None
+        steps = self.ledger.sampled - self._origin[0] - self._start
+        return (self.ledger.updates - self._origin[1]) * self._config.train_batch_size / steps if steps > 0 else None
 
     def owed(self, updates):
         """Return how many updates beyond ``updates`` are due by now."""
-        sampled = self.sampled - self._origin[0]
+        sampled = self.ledger.sampled - self._origin[0]
         if sampled < self._start:
             return 0
         target = int((sampled - self._start) * self._intensity / self._config.train_batch_size)
@@ -65,7 +63,7 @@ class SamplePace:
 
         ``updates``: those made and running; ``under_way``: fragments asked for that are not stored yet.
         """
-        sampled = self.sampled - self._origin[0] + under_way * self._fragment
+        sampled = self.ledger.sampled - self._origin[0] + under_way * self._fragment
         coming = (updates - self._origin[1]) * self._config.train_batch_size / self._intensity
         room = self._start + coming + self._lead - sampled
         return max(0, int(room // self._fragment)), None
@@ -86,29 +84,22 @@ class SamplePace:
         if token.reading is not None:
             self.tally.add(token)
 
-    def added(self, token, steps):
-        """``steps`` env steps of a fragment are in the replay."""
-        del token
-        self.sampled += steps
-
-    def info(self, updates):
+    def info(self):
         """Return what a result says of it, beside the steps."""
-        del updates
         return self.tally.info() if self.tally else {}
 
-    def state(self, updates):
+    def state(self):
         """Return what a checkpoint keeps."""
-        del updates
-        facts = {"sampled": self.sampled, "origin": list(self._origin), "pace": self._terms()}
+        facts = {"sampled": self.ledger.sampled, "origin": list(self._origin), "pace": self._terms()}
         return facts | ({"read": self.tally.state()} if self.tally else {})
 
     def load(self, facts, with_replay):
         """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""
-        self.sampled, updates = facts["sampled"], facts["updates"]
-        self._origin = tuple(facts["origin"]) if with_replay else (self.sampled, updates)
-        if facts["pace"] != self._terms() and self.sampled - self._origin[0] >= self._start:
+        sampled, updates = facts["sampled"], facts["updates"]
+        self._origin = tuple(facts["origin"]) if with_replay else (sampled, updates)
+        if facts["pace"] != self._terms() and sampled - self._origin[0] >= self._start:
             # Another pace holds from now on: nothing is owed, in either direction, for what was sampled before.
-            self._origin = (self.sampled - self._start, updates)
+            self._origin = (sampled - self._start, updates)
         if self.tally and "read" in facts:
             self.tally.load(facts["read"])
 

@@ -58,9 +58,9 @@ class ReadPace:
 
     complete = 1
 
-    def __init__(self, config):
-        """``config``: one with BufferKeys."""
-        self._config, self._intensity = config, intensity(config)
+    def __init__(self, config, ledger):
+        """``config``: one with BufferKeys; ``ledger``: its ``updates`` are what the pace follows from."""
+        self._config, self._intensity, self.ledger = config, intensity(config), ledger
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
         self._lead = 2 * config.updates_per_call * config.train_batch_size / self._intensity
         self._workers = frozenset(range(max(1, config.num_workers)))
@@ -81,9 +81,9 @@ class ReadPace:
         """Whether all that the files hold is in the replay."""
         return self._full is None and self._ended == self._workers
 
-    def timesteps(self, updates):
+    def timesteps(self):
         """Return the env steps so far: one for every I transitions learnt from."""
-        return self._base[0] + int(self._learnt(updates, self._base[1]) / self._intensity)
+        return self._base[0] + int(self._learnt(self.ledger.updates, self._base[1]) / self._intensity)
 
     def _learnt(self, updates, since):
         return (updates - since) * self._config.train_batch_size
@@ -93,9 +93,9 @@ class ReadPace:
         """Rows of the replay in use."""
         return min(self.tally.rows, self._config.buffer_size)
 
-    def got(self, updates):
+    def got(self):
         """As ``SamplePace.got``: timesteps follow from what is learnt, so that there is nothing to compare."""
-        del updates
+        return
 
     def owed(self, updates):
         """Return how many updates beyond ``updates`` may be made: nothing has to be waited for once the replay is filled."""
@@ -150,16 +150,13 @@ class ReadPace:
         what = f"{read.episodes:,} episodes, mean return {read.mean:,.5g}" if read.episodes else "no whole episode"
         events.report("notice", text=f"loaded {read.steps:,} steps into memory: {what}")
 
-    def added(self, token, steps):
-        """``steps`` env steps of a fragment are in the replay."""
-
-    def info(self, updates):
+    def info(self):
         """Return what a result says of it, beside the steps."""
         held = self.is_whole and self.tally.steps
-        passes = self._learnt(updates, self._since) / held if held else None
+        passes = self._learnt(self.ledger.updates, self._since) / held if held else None
         return {"num_steps_sampled": 0, "num_passes": passes} | self.tally.info()
 
-    def state(self, updates):
+    def state(self):
         """Return what a checkpoint keeps."""
         reading = {
             "base": list(self._base),
@@ -169,7 +166,7 @@ class ReadPace:
             "workers": len(self._workers),
             "full": self._full,
         }
-        steps = self.timesteps(updates)
+        steps, updates = self.timesteps(), self.ledger.updates
         facts = {"sampled": steps, "origin": [steps, updates], "pace": self._terms(), "read": self.tally.state()}
         return facts | {"reading": reading}
 

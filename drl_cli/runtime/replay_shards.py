@@ -8,6 +8,21 @@ unequal mass enter them: a shard with much priority in few rows is drawn from as
 more.
 """
 
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from drl_cli.contracts import Call
+
+
+class Drawn(NamedTuple):
+    """Batches that were drawn from one shard."""
+
+    block: Call  # of {column: array}, see ``ReplayBuffer.sample``
+    count: int  # batches
+    shard: int
+    least: Call  # of the smallest probability with which one of the rows was drawn, None without priorities
+
 
 class Shards:
     """The handles of the replay parts, and who gets what."""
@@ -22,24 +37,27 @@ class Shards:
         """Store a fragment; returns the reference to the number of env steps stored."""
         return self._of(token.meta.worker).call("add", token, columns)
 
-    def added(self, token, stored):
-        """Note that the fragment of ``token`` brought ``stored`` env steps."""
-        self._stored[token.meta.worker % len(self.handles)] += stored
+    def added(self, token, reference):
+        """Count and return the env steps of the fragment of ``token``; ``reference``: what ``add`` returned, done."""
+        steps = reference.result()
+        self._stored[token.meta.worker % len(self.handles)] += steps
+        return steps
 
     def sample(self, count, least_steps):
-        """Draw ``count`` batches; returns (shard, reference to the block), or None while none holds ``least_steps``."""
+        """Draw ``count`` batches; None while no shard holds ``least_steps`` env steps."""
         for offset in range(len(self.handles)):
             shard = (self._next + offset) % len(self.handles)
             if self._stored[shard] >= least_steps:
                 self._next = (shard + 1) % len(self.handles)
-                return shard, self.handles[shard].call("sample", count, self._least_of_others(shard))
+                block, least = self.handles[shard].call("sample", count, self._least_of_others(shard), returns=2)
+                return Drawn(block, count, shard, least)
         return None
 
-    def learnt(self, shard, result):
-        """Send the priorities of ``result`` (see ``Learner.learn``) back to the shard that the block came from."""
+    def learnt(self, drawn, result):
+        """Send the priorities of ``result`` (see ``Learner.learn``) back to the shard that ``drawn`` came from."""
         if "priority" in result:
-            self._least[shard] = result["least"]
-            self.handles[shard].call("prioritize", result["serial"], result["priority"])
+            self._least[drawn.shard] = drawn.least.result()
+            self.handles[drawn.shard].call("prioritize", result["serial"], result["priority"])
 
     def _least_of_others(self, shard):
         known = [least for other, least in enumerate(self._least) if other != shard and least is not None]

@@ -41,8 +41,8 @@ def write(trainer, weights):
     arrays = learner.call("state").result()
     fit(weights, {name.removeprefix(SCOPE): array for name, array in arrays.items()})
     new = {SCOPE + name: np.asarray(value, arrays[SCOPE + name].dtype) for name, value in weights.items()}
-    learner.call("load", arrays | new, trainer.loop.meters.version).result()
-    trainer.loop.meters.version = learner.call("push").result()
+    learner.call("load", arrays | new, trainer.loop.ledger.version).result()
+    trainer.loop.ledger.pushed(learner.call("push").result())
 
 
 def fit(weights, known):

@@ -88,7 +88,7 @@ def test_checkpoint_holds_the_filter_that_rollout_and_evaluate_act_with(run, tmp
     path = trainer.save(tmp_path)
     loaded = checkpoints.load(path)
     policy = policy_from_checkpoint(loaded)
-    assert policy.spec.filter and policy.spec == trainer.spec
+    assert policy.spec.filter and policy.spec == trainer.setup.spec
     replay = trainer.parts.replay.handles[0].part._ring.state()[0]
     rows = np.concatenate([replay[name] for name in replay if name == "obs"]).astype(np.float64)
     arrays = loaded.arrays("weights")

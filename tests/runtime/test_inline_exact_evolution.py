@@ -61,7 +61,7 @@ def start():
 def _state(trainer):
     """Everything that what comes next depends on."""
     counters = {name: value for name, value in trainer.counters().items() if name != "time_total_s"}
-    plain = [counters, trainer.loop.state(), trainer.loop.meters.version, trainer.scoring.count]
+    plain = [counters, trainer.loop.state(), trainer.loop.ledger.version, trainer.scoring.count]
     return trainer.parts.learner.call("state").result(), plain
 
 
@@ -80,7 +80,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     assert info["learner"]["default_policy"]["grad_norm"] > 0
     assert (info["unperturbed_reward_mean"] is not None) == ("eval_prob" in keys)
     assert after[1]["evaluation"]["training_iteration"] == 4
-    if whole.spec.filter:
+    if whole.setup.spec.filter:
         assert arrays["default_policy/filter/count"] == info["num_steps_sampled"]
 
     resumed = start(name, env_id, keys, restore=path)

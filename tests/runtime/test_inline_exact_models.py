@@ -88,7 +88,7 @@ def arrays_of(trainer):
 )
 def test_row_learns_with_a_custom_model_and_resumes_exactly(start, tmp_path, name, env_id, model, keys):
     whole = start(name, env_id, model, keys)
-    first = load(whole.row.nets).initial_weights(whole.config, whole.spec, 7)
+    first = load(whole.row.nets).initial_weights(whole.config, whole.setup.spec, 7)
     whole.train()
     path = whole.save(tmp_path)
     after = timeless(whole.train(), SINCE_RESTORE)

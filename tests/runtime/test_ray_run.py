@@ -112,11 +112,11 @@ def test_weights_move_through_ray_s_tensorflow_variables(first):
     assert (made.__module__, made.__name__) == ("ray.rllib.utils.tf_utils", "TensorFlowVariables")
     weights, version = first.parts.server.call("state").result()
     assert version > 1
-    before = first.loop.meters.version
+    before = first.loop.ledger.version
     until = first.loop.updates + 20
     while first.loop.updates < until:
         first.train()
-    assert first.loop.meters.version > before
+    assert first.loop.ledger.version > before
     published = learner._trained._published.get()
     assert sorted(f"default_policy/{name}" for name in weights["default_policy"]) == sorted(published)
 
@@ -311,7 +311,7 @@ def noting_who_acts(trainer):
     """Return a set that grows by (worker, incarnation) of every fragment from here on."""
     acted, meters = set(), trainer.loop.meters
     sampled = meters.sampled
-    meters.sampled = lambda token, stored: acted.add(token.meta[:2]) or sampled(token, stored)
+    meters.sampled = lambda token, *counts: acted.add(token.meta[:2]) or sampled(token, *counts)
     return acted
 
 

@@ -112,7 +112,7 @@ def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_pat
     assert time.monotonic() - at < 5.0
     assert path.name == f"checkpoint_{number:06d}" and checkpoints.load(path).has("weights")
     with pytest.raises(Overdue, match="not saved: the learner is busy"):
-        trainer.iteration += 1
+        trainer.clock.iteration += 1
         trainer.save(tmp_path)
 
 

@@ -101,7 +101,7 @@ def test_a_killed_worker_does_not_stop_the_stream_and_its_successor_joins_it():
 def test_broadcast_interval_counts_the_batches_between_two_versions():
     run = stream(0.01, 0.05, broadcast_interval=5)
     run.steps(500)
-    assert run.loop.meters.version == 1 + len(run.learner.batches) // 5
+    assert run.loop.ledger.version == 1 + len(run.learner.batches) // 5
     assert run.loop.info()["weight_lag_max"] <= 2
 
 

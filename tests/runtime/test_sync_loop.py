@@ -142,7 +142,7 @@ def test_newer_versions_of_the_same_weights_are_taken():
     run = sync(worker_takes=None, train_batch_size=200)
     run.loop.step(timeout=0.0)
     first = deliver(run, 0)
-    run.loop.meters.version = 2
+    run.loop.ledger.version = 2
     second = run.makes.made[1].open[0][0].value.meta
     deliver(run, 1, meta=second._replace(version=2))
     run.steps(2)
@@ -208,4 +208,4 @@ def test_loop_goes_on_from_its_state():
     for name in ("sampled", "updates"):
         assert getattr(other.loop, name) == getattr(run.loop, name) > 0
     assert other.loop.trained() == run.loop.trained()
-    assert other.plan._floor == other.loop.meters.version
+    assert other.plan._floor == other.loop.ledger.version

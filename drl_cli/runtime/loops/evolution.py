@@ -33,7 +33,7 @@ class EvolutionLoop:
         self._workers = set(range(max(1, config.num_workers)))
         self._ready, self._started = None, False
         self._running, self._learnt_steps = None, 0  # reference of the learner's call, env steps that it learns from
-        self._ledger = Ledger(config)
+        self.ledger = Ledger(config)
         self._round = None  # the Round that is being played
         self._playing = {}  # {worker index: its Block}
         self._floor = 1  # version of the weights that the round is played with; newer ones are the same weights
@@ -46,17 +46,17 @@ class EvolutionLoop:
     @property
     def meters(self):
         """Meters of the run."""
-        return self._ledger.meters
+        return self.ledger.meters
 
     @property
     def sampled(self):
         """Env steps sampled."""
-        return self._ledger.sampled
+        return self.ledger.sampled
 
     @property
     def updates(self):
         """Rounds that were learnt from."""
-        return self._ledger.updates
+        return self.ledger.updates
 
     @property
     def stored(self):
@@ -70,7 +70,7 @@ class EvolutionLoop:
 
     def trained(self):
         """Env steps learnt from."""
-        return self._ledger.trained
+        return self.ledger.trained
 
     def step(self, timeout=0.25):
         """Hand out blocks, wait up to ``timeout`` s for something to be done, and deal with it."""
@@ -101,13 +101,13 @@ class EvolutionLoop:
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
-        return self._ledger.state() | {"unperturbed": list(self._unperturbed)}
+        return self.ledger.state() | {"unperturbed": list(self._unperturbed)}
 
     def load(self, facts, with_replay):
         """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
-        self._ledger.load(facts)
+        self.ledger.load(facts)
         self._unperturbed.extend(facts["unperturbed"])
-        self._floor = self.meters.version
+        self._floor = self.ledger.version
 
     def _go_on(self, timeout):
         self._hand_out()
@@ -134,11 +134,11 @@ class EvolutionLoop:
         for reference in done:
             if reference is self._running:
                 self._running, result = None, reference.result()
-                self._ledger.learnt(result, self._learnt_steps)
+                self.ledger.learnt(result, self._learnt_steps)
                 self._floor = result["version"]
             elif reference is self._ready:
                 self._ready = None
-                self._ledger.loaded(reference.result())
+                self.ledger.loaded(reference.result())
             else:
                 self._take(reference)
         self._take_back()
@@ -148,7 +148,7 @@ class EvolutionLoop:
         if taken is None:
             return
         token, results = taken
-        self._ledger.took(token)
+        self.ledger.stored(token, token.steps)
         self._round.took(token, results)
         if not token.whole:
             # Only its own worker has the episodes that are under way.

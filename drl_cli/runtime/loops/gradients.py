@@ -30,7 +30,7 @@ class GradientLoop:
         self._cluster, self._pool, self._learner = cluster, pool, learner
         self._applying = []  # (reference, token) of gradients that the learner has, oldest first
         self._ready, self._started = None, False
-        self._ledger = Ledger(config)
+        self.ledger = Ledger(config)
         self._lags = []  # versions that each gradient was behind when it was applied
 
     def start(self):
@@ -40,17 +40,17 @@ class GradientLoop:
     @property
     def meters(self):
         """Meters of the run."""
-        return self._ledger.meters
+        return self.ledger.meters
 
     @property
     def sampled(self):
         """Env steps sampled."""
-        return self._ledger.sampled
+        return self.ledger.sampled
 
     @property
     def updates(self):
         """Gradients applied."""
-        return self._ledger.updates
+        return self.ledger.updates
 
     @property
     def stored(self):
@@ -64,7 +64,7 @@ class GradientLoop:
 
     def trained(self):
         """Env steps learnt from."""
-        return self._ledger.trained
+        return self.ledger.trained
 
     def step(self, timeout=0.25):
         """Ask idle workers for gradients, wait up to ``timeout`` s for something to be done, and deal with it."""
@@ -103,7 +103,7 @@ class GradientLoop:
     def _request(self):
         with_learner = {token.meta.worker for _, token in self._applying}
         idle = self._pool.handles().keys() - with_learner
-        newest = self.meters.version
+        newest = self.ledger.version
         # Without Ray a worker must not see weights that have not been heard of yet.
         most = None if self._cluster.is_remote else newest
         # The least busy are asked first, so that each worker has one call.
@@ -116,7 +116,7 @@ class GradientLoop:
                 self._applied(*applied)
             elif reference is self._ready:
                 self._ready = None
-                self._ledger.loaded(reference.result())
+                self.ledger.loaded(reference.result())
             else:
                 self._take(reference)
         self._pool.lost_workers.clear()  # a gradient continues nothing
@@ -126,7 +126,7 @@ class GradientLoop:
         if taken is None:
             return
         token, gradients = taken
-        self._ledger.took(token)
+        self.ledger.stored(token, token.steps)
         seen = token.seen
         self._applying.append((self._learner.call("apply", self.sampled, seen, gradients), token))
 
@@ -134,12 +134,12 @@ class GradientLoop:
         self._applying.remove((reference, token))
         result = reference.result()
         self._lags.append(max(0, result["version"] - 1 - token.meta.version))
-        self._ledger.learnt(result, token.steps)
+        self.ledger.learnt(result, token.steps)
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data."""
-        return self._ledger.state()
+        return self.ledger.state()
 
     def load(self, facts, with_replay):
         """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
-        self._ledger.load(facts)
+        self.ledger.load(facts)

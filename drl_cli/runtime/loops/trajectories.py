@@ -30,7 +30,7 @@ class TrajectoryLoop:
         self._plan, self._clock = plan, clock
         self._running = None  # reference of the learner's call
         self._ready, self._started = None, False
-        self._ledger = Ledger(config)
+        self.ledger = Ledger(config)
         self._fed = clock()  # when the learner last had something to do
 
     def start(self):
@@ -43,17 +43,17 @@ class TrajectoryLoop:
     @property
     def meters(self):
         """Meters of the run."""
-        return self._ledger.meters
+        return self.ledger.meters
 
     @property
     def sampled(self):
         """Env steps sampled."""
-        return self._ledger.sampled
+        return self.ledger.sampled
 
     @property
     def updates(self):
         """Gradient steps taken."""
-        return self._ledger.updates
+        return self.ledger.updates
 
     @property
     def stored(self):
@@ -67,7 +67,7 @@ class TrajectoryLoop:
 
     def trained(self):
         """Env steps learnt from, however many passes were made over them."""
-        return self._ledger.trained
+        return self.ledger.trained
 
     def step(self, timeout=0.25):
         """Ask for what is allowed, wait up to ``timeout`` s for something to be done, and deal with it."""
@@ -98,19 +98,19 @@ class TrajectoryLoop:
 
     def state(self):
         """Return the counters that a checkpoint keeps, as plain data; what waits for the learner is not kept."""
-        return self._ledger.state() | {"plan": self._plan.state()}
+        return self.ledger.state() | {"plan": self._plan.state()}
 
     def load(self, facts, with_replay):
         """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
-        self._ledger.load(facts)
-        self._plan.load(facts["plan"], self.meters.version)
+        self.ledger.load(facts)
+        self._plan.load(facts["plan"], self.ledger.version)
 
     def _go_on(self, timeout, closing):
         self._learn()
         count, least = self._plan.wanted(self._pool.outstanding, self._running is not None, closing)
         if count > 0:
             # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
-            most = None if self._cluster.is_remote else self.meters.version
+            most = None if self._cluster.is_remote else self.ledger.version
             self._pool.request(count, min_version=least, max_version=most)
         self._deal(self._cluster.wait(self._pending(), timeout))
         self._pool.watch()
@@ -123,7 +123,7 @@ class TrajectoryLoop:
     def _learn(self):
         if self._running is not None or self._ready is not None:
             return
-        batch = self._plan.batch(self._pool.outstanding, self.meters.version)
+        batch = self._plan.batch(self._pool.outstanding, self.ledger.version)
         if batch is not None:
             seen, columns = batch
             self._running = self._learner.call("learn", self.sampled, seen, *columns)
@@ -132,10 +132,10 @@ class TrajectoryLoop:
         for reference in done:
             if reference is self._running:
                 self._running, self._fed, result = None, self._clock(), reference.result()
-                self._ledger.learnt(result, self._plan.learnt(result))
+                self.ledger.learnt(result, self._plan.learnt(result))
             elif reference is self._ready:
                 self._ready, self._fed = None, self._clock()
-                self._ledger.loaded(reference.result())
+                self.ledger.loaded(reference.result())
             else:
                 self._take(reference)
         self._pool.lost_workers.clear()
@@ -143,7 +143,7 @@ class TrajectoryLoop:
     def _take(self, reference):
         taken = self._pool.take(reference)
         if taken is not None and self._plan.took(*taken):
-            self._ledger.took(taken[0])
+            self.ledger.stored(taken[0], taken[0].steps)
 
     def _watch(self):
         patience = self._plan.patience
