@@ -7,6 +7,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import error_boxes  # noqa: E402 - stands beside this file
+import make_architecture  # noqa: E402
 import make_reference  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 from sphinx.errors import SphinxError  # noqa: E402
@@ -14,6 +15,7 @@ from sphinx.errors import SphinxError  # noqa: E402
 from drl_cli import __version__  # noqa: E402
 
 make_reference.write(HERE / "reference")
+make_architecture.write(HERE / "reference")
 
 project = "drl"
 release = version = __version__

@@ -1,22 +1,19 @@
 """The rules of docs/architecture.rst, read off the source: floors, rooms, heavy imports, sizes."""
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+_SPEC = importlib.util.spec_from_file_location("make_architecture", ROOT / "docs" / "make_architecture.py")
+make_architecture = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(make_architecture)
 PACKAGE = ROOT / "drl_cli"
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 80, 7
-# A module imports from lower floors, from its own room, and from rooms that stand before its own on its floor.
-FLOORS = {
-    "ground": "errors events process version plugins extras randomness schedules confidence contracts config",
-    "subjects": "tf1 envs policies experience evolution algorithms checkpoints",
-    "execution": "runs actors runtime experiments search",
-    "faces": "analysis export checks api cli",
-}
-ORDER = {room: place for place, room in enumerate(" ".join(FLOORS.values()).split())}
+ORDER = {room: place for place, room in enumerate(" ".join(make_architecture.FLOORS.values()).split())}
 ENTRIES = ("__init__", "__main__")
 MAY_IMPORT = {
     "ray": ("runtime/ray_cluster.py", "search/", "checks/"),
@@ -204,3 +201,13 @@ def test_public_definitions_have_docstrings():
         and ast.get_docstring(node) is None
     ]
     assert missing == []
+
+
+def test_every_room_says_what_belongs_there_and_names_a_file_to_read_first():
+    for room in make_architecture.rooms():
+        if room.parts:
+            first = room.parts["Read first"].strip("`")
+            assert (PACKAGE / room.name / first).is_file(), f"{room.name}: {first}"
+    assert {room.name for room in make_architecture.rooms() if room.parts} == {
+        path.parent.name for path in PACKAGE.glob("*/__init__.py")
+    }

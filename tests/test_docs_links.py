@@ -85,7 +85,7 @@ def test_figures_of_the_readme_stand_in_the_measured_tables():
 @pytest.mark.parametrize(
     ("literal", "wrong"),
     [
-        ("docs/house.rst", []),
+        ("docs/architecture.rst", []),
         ("docs/no.rst", ["docs/no.rst"]),
         ("runtime/loops", []),
         ("a/b", []),

@@ -141,7 +141,7 @@ def test_build_with_an_error_box_in_a_page_fails(tmp_path):
     """The theme paints one over a table of contents of the page's own, without a warning."""
     docs = tmp_path / "docs"
     docs.mkdir()
-    for name in ("conf.py", "error_boxes.py", "make_reference.py"):
+    for name in ("conf.py", "error_boxes.py", "make_architecture.py", "make_reference.py"):
         shutil.copy(ROOT / "docs" / name, docs)
     (docs / "_static").symlink_to(ROOT / "docs" / "_static")
     (tmp_path / "drl_cli").symlink_to(ROOT / "drl_cli")

@@ -13,6 +13,12 @@ A checkpoint is a folder ``<run>/checkpoint_000010``::
 Nothing in it is executed, imported or unpickled when it is read. Every kind of damage is one ``CheckpointError`` that
 names the file and the reason. The layout and the write order follow the practice of databases: temporary folder,
 fsync of each file, manifest, COMMIT, fsync of the folder, rename, fsync of the parent.
+
+Belongs here: the files of a checkpoint and their checks: writing, reading, verifying.
+
+Not here: which checkpoints a run keeps, and archives of them (``runs/``); what the state means (``runtime/``).
+
+Read first: ``reader.py``
 """
 
 from drl_cli.checkpoints.arrays import write_arrays

@@ -3,6 +3,12 @@
 Used by the console script and ``python -m drl_cli`` (``entry``). A command lives in a file of its own and is loaded when it is
 typed, so that ``drl --help`` imports click and nothing heavier. How a command ends (exit codes, messages, logs) is
 ``endings.py``; how help is laid out is ``group.py``.
+
+Belongs here: one file a command: options, what is printed, exit codes; screens.
+
+Not here: computation: a command calls what other rooms offer.
+
+Read first: ``group.py``
 """
 
 import os
