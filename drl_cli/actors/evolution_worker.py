@@ -12,8 +12,9 @@ import time
 
 import numpy as np
 
+from drl_cli.actors.fragment_transforms import clipped_rewards
 from drl_cli.actors.recorder import Recorder, whole_episode
-from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S, clipped_rewards
+from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S
 from drl_cli.actors.whole_episodes import Episodes
 from drl_cli.envs import callbacks, make, preprocessors
 from drl_cli.envs.callback_episodes import Watch

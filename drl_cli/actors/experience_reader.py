@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 
-from drl_cli.actors.rollout_worker import clipped_rewards
+from drl_cli.actors import fragment_transforms
+from drl_cli.actors.fragment_transforms import ClosedFragment
 from drl_cli.actors.running_filters import Differences
 from drl_cli.config.sections.offline import streams
 from drl_cli.config.sections.replay import shards
@@ -44,10 +45,14 @@ class ExperienceReader:
         self._layout = layout(config, env)
         self._passes = None if forever else 1
         self._source = self._opened()
-        self._rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._differences = Differences(config, spec, 1)
         hooks = callbacks.make(config)
         self._watch = Watch(hooks, identity["index"]) if hooks else None
+        rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._transforms = [fragment_transforms.clipped(rule), fragment_transforms.filtered(self._differences)]
+        if self._watch:
+            self._transforms.insert(1, fragment_transforms.postprocessed(self._watch, config.gamma))
+            self._transforms.append(fragment_transforms.finished(self._watch))
         self._least = config.num_envs_per_worker * config.rollout_fragment_length
         self._sequence, self._behind = 0, identity["behind"]
 
@@ -111,14 +116,11 @@ class ExperienceReader:
             )
 
     def _finished(self, pieces):
-        """Return the columns of a fragment that holds ``pieces``, as callbacks leave them, and ``Token.seen``."""
-        columns = self._columns(pieces)
-        if self._watch:
-            self._watch.postprocess(columns, self._config.gamma)
-        seen = self._differences.note(columns, None)[0]
-        if self._watch:
-            self._watch.sampled(columns)
-        return columns, seen
+        """Return the columns of a fragment that holds ``pieces``, as the transforms leave them, and ``Token.seen``."""
+        closed = ClosedFragment(self._columns(pieces))
+        for transform in self._transforms:
+            transform(closed)
+        return closed.columns, closed.seen
 
     def _columns(self, pieces):
         """Return the columns of a fragment that holds ``pieces``."""
@@ -133,7 +135,7 @@ class ExperienceReader:
         return {
             "obs": np.concatenate([piece.obs for piece in pieces])[:, None],
             "action": acted(action, spec).astype(spec.action.dtype, copy=False)[:, None],
-            "reward": clipped_rewards(np.concatenate([piece.reward for piece in pieces]), self._rule)[:, None],
+            "reward": np.concatenate([piece.reward for piece in pieces])[:, None],
             "terminated": terminated,
             "truncated": truncated,
             "end_obs": end_obs,

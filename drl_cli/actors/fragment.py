@@ -32,6 +32,7 @@ class Fragment:
         self._ends = {}  # (step, env) -> (the real last observation, the state with which to look at it)
         self._is_stacked, self._is_scored = spec.frames > 1, spec.scored
         self._first_stacks = self._stacks = None
+        self.is_judged = judged
         if judged:
             self._stacks = np.empty((*shape, *spec.stacked_shape), dtype) if self._is_stacked else self.columns["obs"]
 

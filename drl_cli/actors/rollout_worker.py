@@ -8,9 +8,12 @@ import time
 
 import numpy as np
 
+from drl_cli.actors import fragment_transforms
 from drl_cli.actors.fragment import Fragment
+from drl_cli.actors.fragment_transforms import ClosedFragment
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
+from drl_cli.config.sections.replay import ReplayKeys
 from drl_cli.envs import callbacks, preprocessors, render
 from drl_cli.envs import make as envs
 from drl_cli.envs.callback_episodes import Watch
@@ -55,13 +58,15 @@ class RolloutWorker:
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
         name = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
         self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)
-        self._reward_rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")
         self._recorder = (
             Recorder(config, folder, identity, self._policy, config.num_envs_per_worker) if folder else None
         )
+        self._judges = isinstance(config, ReplayKeys) and config.worker_side_prioritization
+        rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._transforms = list(self._transforms_of(rule))
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
@@ -96,7 +101,8 @@ class RolloutWorker:
         if self._differences.are_apart and self._policy.has_weights:
             self._policy.set_weights(self._differences.acting(self._policy.weights))
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
-        columns, episodes, seconds, seen = self._fragment()
+        closed, episodes = self._fragment()
+        columns, seconds, seen = closed.columns, closed.seconds, closed.seen
         self._sequence += 1
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
         if self._recorder:
@@ -133,10 +139,23 @@ class RolloutWorker:
         if self._server.is_remote:
             self._pull = self._server.call("pull", self._version)
 
+    def _transforms_of(self, rule):
+        """Yield what happens to each closed fragment, in this order; ``rule``: of clipping rewards."""
+        config = self._config
+        if self._recorder:
+            yield fragment_transforms.recorded(self._recorder)
+        yield fragment_transforms.clipped(rule)
+        if self._watch:
+            yield fragment_transforms.postprocessed(self._watch, config.gamma)
+        yield fragment_transforms.filtered(self._differences)
+        if isinstance(config, ReplayKeys) and config.worker_side_prioritization:
+            yield fragment_transforms.prioritized(self._policy, self._envs, (config.gamma, config.n_step))
+        if self._watch:
+            yield fragment_transforms.finished(self._watch)
+
     def _fragment(self):
         config, envs, policy = self._config, self._envs, self._policy
-        # Algorithms without a replay have no such key. Before the first weights there is nothing to judge by.
-        judged = getattr(config, "worker_side_prioritization", False) and policy.has_weights
+        judged = self._judges and policy.has_weights  # before the first weights there is nothing to judge by
         # The first fragment of an incarnation continues nothing.
         shape = (config.rollout_fragment_length, envs.count)
         fragment = Fragment(policy.spec, shape, self._cut | (self._sequence == 0), judged)
@@ -146,19 +165,10 @@ class RolloutWorker:
         for step in range(0 if self._whole_episodes else shape[0]):
             self._step(step, fragment, episodes, seconds)
         columns = fragment.close(envs.obs(), self._state, lengths)
-        if self._recorder:
-            self._recorder.add(columns)
-        columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
-        if self._watch:
-            self._watch.postprocess(columns, config.gamma)
-        seen, scale = self._differences.note(columns, policy.weights)
-        if judged:
-            began = time.perf_counter()
-            fragment.judge(policy, envs.stacked(), (config.gamma, config.n_step), scale)
-            seconds["policy"] += time.perf_counter() - began
-        if self._watch:
-            self._watch.sampled(columns)
-        return columns, episodes, seconds, seen
+        closed = ClosedFragment(columns, policy.weights, fragment, seconds)
+        for transform in self._transforms:
+            transform(closed)
+        return closed, episodes
 
     def _complete(self, fragment, episodes, seconds):
         """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
@@ -328,13 +338,3 @@ class RolloutWorker:
 def _under(prefix, arrays):
     """Return the arrays whose names begin with ``prefix``, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def clipped_rewards(reward, rule):
-    """Return the rewards to learn from: ``rule`` None or False: as they are; True: signs; x: within ±x; (lo, hi)."""
-    if rule is None or rule is False:
-        return reward
-    if rule is True:
-        return np.sign(reward)
-    low, high = rule if isinstance(rule, (tuple, list)) else (-rule, rule)
-    return np.clip(reward, low, high).astype(np.float32)
