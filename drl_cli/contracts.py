@@ -4,8 +4,8 @@
 ``runtime.ray_cluster``. ``Worker``, ``Learner``, ``Replay`` and ``Tester`` are what a cluster holds behind a Handle: classes of
 ``actors``, or those that a registered algorithm brings.
 
-Sources: Acme's ``core.py`` (Hoffman et al. 2020, arXiv 2006.00979) for roles as typed classes. The records that they exchange
-live in the rooms of their subjects (``experience.columns.Token``, …): here they are values that pass through.
+The records that they exchange live in the rooms of their subjects: here they are values that pass through. Source: Acme's
+``core.py`` (Hoffman et al. 2020, arXiv 2006.00979), for roles as typed classes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ class Call(Protocol):
 
     def done(self) -> bool:
         """Return whether ``result`` would return at once."""
+        ...
 
     def result(self, timeout: float | None = None) -> Any:
         """Return the value, or raise what the call raised."""
+        ...
 
 
 class Handle(Protocol):
@@ -33,13 +35,16 @@ class Handle(Protocol):
     @property
     def name(self) -> str:
         """What messages call the part."""
+        ...
 
     @property
     def is_remote(self) -> bool:
         """Whether the part is in another process."""
+        ...
 
     def ready(self) -> Call:
         """Return a call that is done when the part has been made."""
+        ...
 
     @overload
     def call(self, method: str, *args: Any) -> Call: ...
@@ -58,21 +63,26 @@ class Cluster(Protocol):
     @property
     def is_remote(self) -> bool:
         """Whether actors are processes of their own."""
+        ...
 
     @property
     def is_patient(self) -> bool:
         """Whether workers without a place are waited for without end."""
+        ...
 
     def spawn(
         self, name: str, factory: Any, args: tuple, place: str, resources: Mapping[str, Any] | None = None
     ) -> Handle:
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``."""
+        ...
 
     def wait(self, references: Sequence[Call], timeout: float | None = None) -> Sequence[Call]:
         """Return those of ``references`` that are done, after at most ``timeout`` seconds."""
+        ...
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Return (all, free) amounts by name."""
+        ...
 
     def kill(self, handle: Handle) -> None:
         """End one part."""
@@ -86,12 +96,15 @@ class Worker(Protocol):
 
     def collect(self, min_version: int, max_version: int | None) -> tuple[Any, Any]:
         """Return (Token, columns of a fragment), with weights of ``min_version`` to ``max_version``."""
+        ...
 
     def state(self) -> tuple[Arrays, Mapping[str, Any]]:
         """Return (arrays, plain data): all that the next fragment depends on."""
+        ...
 
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> int | None:
         """Continue from ``state``; returns how many running episodes begin anew."""
+        ...
 
     def close(self) -> None:
         """Close environments and files."""
@@ -102,12 +115,15 @@ class Learner(Protocol):
 
     def publish(self) -> tuple[int, Arrays]:
         """Push the weights to be scored; returns (version, ``state`` of the same moment)."""
+        ...
 
     def push(self) -> int:
         """Push the weights; returns their version."""
+        ...
 
     def state(self) -> Arrays:
         """Return every variable."""
+        ...
 
     def load(self, arrays: Arrays, version: int) -> None:
         """Continue from ``state``, after the push of ``version``."""
@@ -118,9 +134,11 @@ class Replay(Protocol):
 
     def add(self, token: Any, columns: Arrays) -> int:
         """Store a fragment; returns its env steps, 0 for one that was stored before."""
+        ...
 
     def sample(self, count: int, least: float | None) -> tuple[Arrays, float | None]:
         """Return (block of ``count`` batches, smallest probability with which one of its rows was drawn, or None)."""
+        ...
 
     def prioritize(self, serial: Any, priority: Any) -> None:
         """Give the rows ``serial`` new priorities."""
@@ -134,3 +152,4 @@ class Tester(Protocol):
 
     def evaluate(self, version: int, seeds: Sequence[int]) -> Sequence[Any]:
         """Return one scored episode for each of ``seeds``."""
+        ...

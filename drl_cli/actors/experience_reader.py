@@ -5,22 +5,31 @@ episodes, one behind the other, [T, 1]; every piece ends in it: one that is brok
 returns are bootstrapped. Used alone, or by ``mixed_worker`` beside a RolloutWorker.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from drl_cli.actors import fragment_transforms
 from drl_cli.actors.fragment_transforms import ClosedFragment
+from drl_cli.actors.part_records import ReaderIdentity
 from drl_cli.actors.running_filters import Differences
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import streams
 from drl_cli.config.sections.replay import shards
+from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make, preprocessors
 from drl_cli.envs.callback_episodes import Watch
 from drl_cli.errors import CheckpointError, ExperienceError
 from drl_cli.experience.columns import Meta, Reading, Token
-from drl_cli.experience.recorded.pieces import layout_of
+from drl_cli.experience.recorded.pieces import Layout, Piece, layout_of
 from drl_cli.experience.recorded.read import Source
 from drl_cli.experience.recorded.shuffle import Shuffled
+from drl_cli.policies.policy_spec import ActionSpec, PolicySpec
 from drl_cli.randomness import number
 
 INSIDE = np.float32(1.0 - 1e-6)  # of the bounds of a squashed action: atanh(±1) is infinite
@@ -29,7 +38,15 @@ INSIDE = np.float32(1.0 - 1e-6)  # of the bounds of a squashed action: atanh(±1
 class ExperienceReader:
     """One stream of fragments from files."""
 
-    def __init__(self, config, env, spec, identity, server=None, paths=None):
+    def __init__(
+        self,
+        config: BufferedKeys,
+        env: Mapping[str, Any],
+        spec: PolicySpec,
+        identity: ReaderIdentity,
+        server: Handle | None = None,
+        paths: Sequence[Path] | None = None,
+    ) -> None:
         """``env``: dict(id, env_config, spaces, preprocessing); ``spec``: PolicySpec; ``server``: nobody's weights act.
 
         ``identity``: dict(seed, index, number, incarnation, workers, behind): ``number`` is the worker number that fragments
@@ -56,7 +73,7 @@ class ExperienceReader:
         self._least = config.num_envs_per_worker * config.rollout_fragment_length
         self._sequence, self._behind = 0, identity["behind"]
 
-    def _opened(self):
+    def _opened(self) -> Source | Shuffled:
         identity = self._identity
         seed, share = identity["seed"], (identity["index"], identity["workers"])
         if self._passes is None:  # every worker reads everything, in an order of its own
@@ -64,7 +81,9 @@ class ExperienceReader:
         source, size = Source(self._paths, self._layout, seed, self._passes, share), self._config.shuffle_buffer_size
         return Shuffled(source, size, seed) if size else source
 
-    def collect(self, min_version=0, max_version=None):
+    def collect(
+        self, min_version: int = 0, max_version: int | None = None
+    ) -> tuple[Token, dict[str, np.ndarray] | None]:
         """Read on for a fragment's steps; returns (Token, columns of data.columns.FRAGMENT, None where nothing was left).
 
         No weights act here: the versions are not looked at. Raises ExperienceError with file and line.
@@ -85,12 +104,12 @@ class ExperienceReader:
         seconds = {"total": time.perf_counter() - began}
         return Token(meta, steps, (), 0, notes, seconds, {}, seen, reading), columns
 
-    def _pieces(self):
+    def _pieces(self) -> tuple[list[Piece], bool]:
         """Return (the next whole pieces, as many as a fragment's steps need, whether the pass ended behind them)."""
         found, steps = [], 0
         if self._source.passed == self._passes:
             # The pass that ended was to be the last one; whoever asks for more wants another one.
-            self._passes += 1
+            self._passes = self._source.passed + 1
             before, self._source = self._source, self._opened()
             self._source.load(before.state())
         first = self._source.passed
@@ -107,7 +126,7 @@ class ExperienceReader:
                 raise ExperienceError(f"{self._source.files[0].path}: holds no step that could be learnt from.")
         return found, False
 
-    def _expect_room(self, piece):
+    def _expect_room(self, piece: Piece) -> None:
         capacity = self._config.buffer_size // shards(self._config)
         if piece.steps > capacity // 2:
             raise ExperienceError(
@@ -115,14 +134,14 @@ class ExperienceReader:
                 "buffer_size."
             )
 
-    def _finished(self, pieces):
+    def _finished(self, pieces: Sequence[Piece]) -> tuple[dict[str, np.ndarray], Any]:
         """Return the columns of a fragment that holds ``pieces``, as the transforms leave them, and ``Token.seen``."""
         closed = ClosedFragment(self._columns(pieces))
         for transform in self._transforms:
             transform(closed)
         return closed.columns, closed.seen
 
-    def _columns(self, pieces):
+    def _columns(self, pieces: Sequence[Piece]) -> dict[str, np.ndarray]:
         """Return the columns of a fragment that holds ``pieces``."""
         spec = self._spec
         ends = np.cumsum([piece.steps for piece in pieces]) - 1
@@ -130,7 +149,7 @@ class ExperienceReader:
         terminated[ends, 0] = [piece.terminated for piece in pieces]
         truncated = np.zeros_like(terminated)
         truncated[ends] = ~terminated[ends]
-        end_obs = np.stack([piece.end_obs for piece in pieces])
+        end_obs = np.stack([piece.end_obs for piece in pieces if piece.end_obs is not None])  # ``whole`` gave each one
         action = np.concatenate([piece.action for piece in pieces])
         return {
             "obs": np.concatenate([piece.obs for piece in pieces])[:, None],
@@ -143,7 +162,7 @@ class ExperienceReader:
             "cut": np.array([self._sequence == 0]),
         }
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next fragment depends on."""
         facts = {"source": self._source.state(), "passes": self._passes}
         facts |= {"sequence": self._sequence, "behind": self._behind}
@@ -151,7 +170,7 @@ class ExperienceReader:
             facts["callbacks"] = self._watch.hooks.state()
         return self._differences.state(), facts
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Read on from ``state``; CheckpointError when the files are others than they were."""
         try:
             source, passes = facts["source"], facts["passes"]
@@ -166,18 +185,18 @@ class ExperienceReader:
         if self._watch:
             self._watch.hooks.load(facts.get("callbacks"))
 
-    def close(self):
+    def close(self) -> None:
         """Close the file that is open."""
         self._source.close()
 
 
-def layout(config, env):
+def layout(config: BufferedKeys, env: Mapping[str, Any]) -> Layout:
     """Return the Layout that files must have for a run with ``config`` in the environment ``env``, as ``ExperienceReader``."""
     limits = (env["env_config"].get("max_episode_steps", make.time_limit(env["id"])), config.horizon)
     return layout_of(env["spaces"], limits, config.actions_in_input_normalized)
 
 
-def whole(piece):
+def whole(piece: Piece) -> Piece | None:
     """Return ``piece`` with an observation behind its last step; None where nothing of it is left.
 
     Without one the last step goes, and what was seen before it takes its place; behind a real end nobody looks.
@@ -193,9 +212,9 @@ def whole(piece):
     return piece._replace(**shorter, truncated=False, end_obs=piece.obs[-1])
 
 
-def acted(action, spec):
+def acted(action: np.ndarray, spec: PolicySpec) -> np.ndarray:
     """Return recorded actions [M, …], Box in the environment's units, as those of the policy of ``spec`` (PolicySpec)."""
-    if spec.action.kind != "Box":
+    if not isinstance(spec.action, ActionSpec):
         return action
     low, high = (np.asarray(side, np.float32) for side in (spec.action.low, spec.action.high))
     half, middle = (high - low) / 2, (high + low) / 2

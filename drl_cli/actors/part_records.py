@@ -3,43 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
+from drl_cli.config.sections.off_policy import BufferedKeys
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 
-class UpdateResult(TypedDict):
-    """What a call of a learner that makes updates returns."""
+SampledConfig = OnPolicyKeys | BufferedKeys
+"""The config of an algorithm whose workers step environments and send fragments."""
 
+
+class _Updates(TypedDict):
     updates: int  # gradient steps taken
     stats: dict[str, float]  # over these updates: the mean, of min_… and max_… the smallest and the largest
     seconds: float  # that the call took
     version: int  # of the newest weights that were pushed
-    steps: NotRequired[int]  # env steps learnt from, where whole batches of trajectories are
-    serial: NotRequired[np.ndarray]  # int64 [M]: rows of a prioritized replay that were learnt from
-    priority: NotRequired[np.ndarray]  # float32 [M]: |TD error| of each of them
 
 
-class WorkerIdentity(TypedDict):
+class UpdateResult(_Updates, total=False):
+    """What a call of a learner that makes updates returns; ``serial`` and ``priority`` where the replay is prioritized."""
+
+    serial: np.ndarray  # int64 [M]: rows that were learnt from
+    priority: np.ndarray  # float32 [M]: |TD error| of each of them
+
+
+class BatchUpdateResult(_Updates):
+    """What a call of a learner returns that learns from whole batches of trajectories or episodes."""
+
+    steps: int  # env steps learnt from
+
+
+class _Worker(TypedDict):
+    seed: int
+    index: int  # of the worker; of a reader, which share of the files it reads
+    incarnation: int  # how often its predecessors were lost
+    random_steps: int  # env steps of each environment with uniform actions
+    stream: int  # number of its first environment among all of the run
+    streams: int  # environments of the run
+    base: int  # env steps of the run when it was made
+
+
+class WorkerIdentity(_Worker, total=False):
     """The place of a worker in its run."""
 
-    seed: int
-    index: int  # of the worker, or the share of the files that a reader reads
-    incarnation: int  # how often its predecessors were lost
-    random_steps: NotRequired[int]  # env steps of each environment with uniform actions
-    stream: NotRequired[int]  # number of its first environment among all of the run
-    streams: NotRequired[int]  # environments of the run
-    base: NotRequired[int]  # env steps of the run when it was made
-    output: NotRequired[Any]  # folder to record into
-    number: NotRequired[int]  # of a reader: the worker number that its fragments carry
-    workers: NotRequired[int]  # of a reader: workers that share the files
-    behind: NotRequired[int]  # of a reader: fragments to pass over
+    output: Any  # folder to record into, where it does
 
 
-class LearnerIdentity(TypedDict):
-    """What a learner is made with beside the algorithm's graph."""
+class ReaderIdentity(WorkerIdentity):
+    """The place of a worker that reads files."""
 
+    number: int  # the worker number that its fragments carry
+    workers: int  # that share the files
+    behind: int  # fragments to pass over: a predecessor brought them
+
+
+class _Learner(TypedDict):
     seed: int
     with_ray: bool  # whether weights leave the graph through Ray's class
-    plugins: NotRequired[Any]  # of ``plugins.registered``
-    postprocess: NotRequired[Callable]  # of a registered algorithm: (batch, config) -> more columns
+
+
+class LearnerIdentity(_Learner, total=False):
+    """What a learner is made with beside the algorithm's graph."""
+
+    plugins: Any  # of ``plugins.registered``
+    postprocess: Callable  # of a registered algorithm: (batch, config) -> more columns

@@ -4,16 +4,24 @@ A plain class: in the run's own process with ``num_workers: 0``, a Ray actor oth
 outstanding with the parameter server and adopts it when it has come; only ``min_version`` waits.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from drl_cli.actors import fragment_transforms
 from drl_cli.actors.fragment import Fragment
-from drl_cli.actors.fragment_transforms import ClosedFragment
+from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Transform
+from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.config.sections.replay import ReplayKeys
+from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, preprocessors, render
 from drl_cli.envs import make as envs
 from drl_cli.envs.callback_episodes import Watch
@@ -22,6 +30,7 @@ from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.experience.columns import Meta, Token
 from drl_cli.policies import exploration
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import generator, set_state, state_of
 
 PLACE = ("random_steps", "stream", "streams", "base")
@@ -38,7 +47,9 @@ class RolloutWorker:
 
     check = staticmethod(lambda: None)
 
-    def __init__(self, config, env, spec, identity, server):
+    def __init__(
+        self, config: SampledConfig, env: Mapping[str, Any], spec: PolicySpec, identity: WorkerIdentity, server: Handle
+    ) -> None:
         """``env``: dict(id, env_config, imports, preprocessing, videos: folder for films of the first worker).
 
         ``identity``: dict(seed, index, incarnation), its place in the run, see ``exploration.make``: random_steps, stream,
@@ -49,7 +60,7 @@ class RolloutWorker:
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
-        self._whole_episodes = getattr(config, "batch_mode", "truncate_episodes") == "complete_episodes"
+        self._whole_episodes = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         seen_by = render.make(config, env, identity["index"])
@@ -69,7 +80,7 @@ class RolloutWorker:
         self._transforms = list(self._transforms_of(rule))
         self._explore_at({name: identity[name] for name in PLACE})
         self._state = self._policy.initial_state(config.num_envs_per_worker)
-        self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
+        self._keeps_states = not (isinstance(config, R2D2Config) and config.zero_init_states)
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
         self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing
@@ -79,15 +90,15 @@ class RolloutWorker:
         self._started = False
 
     @property
-    def policy(self):
+    def policy(self) -> NumpyPolicy:
         """The NumpyPolicy that acts, with the weights that the last fragment was made with."""
         return self._policy
 
-    def _explore_at(self, place):
+    def _explore_at(self, place: dict[str, int]) -> None:
         self._place = place
         self._exploration = exploration.make(self._config, self._policy.spec, place)
 
-    def collect(self, min_version=0, max_version=None):
+    def collect(self, min_version: int = 0, max_version: int | None = None) -> tuple[Token, dict[str, np.ndarray]]:
         """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
 
         With ``batch_mode: complete_episodes`` each goes on from there until its episode ends. Waits for weights of
@@ -98,7 +109,7 @@ class RolloutWorker:
             self._envs.reset()
             self._started = True
         self._adopt(min_version, max_version)
-        if self._differences.are_apart and self._policy.has_weights:
+        if self._differences.are_apart and self._policy.weights is not None:
             self._policy.set_weights(self._differences.acting(self._policy.weights))
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         closed, episodes = self._fragment()
@@ -115,7 +126,7 @@ class RolloutWorker:
         told = self._watch.take() if self._watch else ()
         return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=told), columns
 
-    def _adopt(self, min_version, max_version):
+    def _adopt(self, min_version: int, max_version: int | None) -> None:
         began, pause = time.monotonic(), FIRST_PAUSE_S
         while True:
             if self._pull is None:
@@ -139,7 +150,7 @@ class RolloutWorker:
         if self._server.is_remote:
             self._pull = self._server.call("pull", self._version)
 
-    def _transforms_of(self, rule):
+    def _transforms_of(self, rule: RewardRule) -> Iterator[Transform]:
         """Yield what happens to each closed fragment, in this order; ``rule``: of clipping rewards."""
         config = self._config
         if self._recorder:
@@ -153,7 +164,7 @@ class RolloutWorker:
         if self._watch:
             yield fragment_transforms.finished(self._watch)
 
-    def _fragment(self):
+    def _fragment(self) -> tuple[ClosedFragment, list[tuple[float, int]]]:
         config, envs, policy = self._config, self._envs, self._policy
         judged = self._judges and policy.has_weights  # before the first weights there is nothing to judge by
         # The first fragment of an incarnation continues nothing.
@@ -170,7 +181,7 @@ class RolloutWorker:
             transform(closed)
         return closed, episodes
 
-    def _complete(self, fragment, episodes, seconds):
+    def _complete(self, fragment: Fragment, episodes: list[tuple[float, int]], seconds: dict[str, float]) -> np.ndarray:
         """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
         least = self._config.rollout_fragment_length
         lengths, going = np.zeros(self._envs.count, np.int64), list(range(self._envs.count))
@@ -189,7 +200,14 @@ class RolloutWorker:
                 going = [env for env in going if env not in ended]
         return lengths
 
-    def _step(self, step, fragment, episodes, seconds, going=None):
+    def _step(
+        self,
+        step: int,
+        fragment: Fragment,
+        episodes: list[tuple[float, int]],
+        seconds: dict[str, float],
+        going: list[int] | None = None,
+    ) -> set[int]:
         """Take one step of all environments, or of those ``going``; returns the indices of those whose episode ended."""
         self.check()
         began = time.perf_counter()
@@ -225,7 +243,7 @@ class RolloutWorker:
         seconds["env"] += time.perf_counter() - acted
         return {env for env, *_ in ends}
 
-    def _again(self, step, env, fragment):
+    def _again(self, step: int, env: int, fragment: Fragment) -> tuple[float, list[tuple[int, bool, bool, np.ndarray]]]:
         """Step one environment, whose step broke, in new episodes until one does not; returns (reward, its end if any)."""
         outcome = None
         while outcome is None:
@@ -247,7 +265,7 @@ class RolloutWorker:
         reward, terminated, truncated, next_obs = outcome
         return reward, [(env, terminated, truncated, next_obs)] if terminated or truncated else []
 
-    def _end(self, env, episodes):
+    def _end(self, env: int, episodes: list[tuple[float, int]]) -> None:
         """What is learnt from as an episode has ended."""
         self._forget(env)
         if self._envs.is_mid_game(env):
@@ -255,14 +273,14 @@ class RolloutWorker:
         episodes.append((float(self._returns[env]), int(self._lengths[env])))
         self._returns[env], self._lengths[env] = 0.0, 0
 
-    def _forget(self, env):
+    def _forget(self, env: int) -> None:
         """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""
         self._exploration.ended(env)
         self._position[env] = 0
         for part in self._state:
             part[env] = 0.0
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next fragment depends on."""
         if not self._started:
             self._envs.reset()
@@ -284,7 +302,7 @@ class RolloutWorker:
             facts["callbacks"] = self._watch.hooks.state()
         return arrays, facts | {"place": self._place, "exploration": exploring}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> int:
         """Continue from ``state``; returns how many running episodes could not be brought back, and begin anew.
 
         Raises CheckpointError for what is no state of such a worker.
@@ -313,14 +331,14 @@ class RolloutWorker:
             self._returns[env], self._lengths[env], self._cut[env] = 0.0, 0, True
         return len(differing)
 
-    def _load_envs(self, arrays, facts):
+    def _load_envs(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[int]:
         if not self._watch:
             return self._envs.load(arrays, facts["envs"])
         differing = []
         self._watch.replaying(facts.get("callbacks"), lambda: differing.extend(self._envs.load(arrays, facts["envs"])))
         return differing
 
-    def _remember(self, arrays):
+    def _remember(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the recurrent state of ``state``."""
         mine = {f"state_{index}": part for index, part in enumerate(self._state)} | {"position": self._position}
         for name, part in mine.items():
@@ -328,13 +346,13 @@ class RolloutWorker:
                 raise CheckpointError(f"The state of a worker lacks {name}, or has one of another shape.")
             part[...] = arrays[name]
 
-    def close(self):
+    def close(self) -> None:
         """Close the environments, and the recording."""
         self._envs.close()
         if self._recorder:
             self._recorder.close()
 
 
-def _under(prefix, arrays):
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with ``prefix``, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

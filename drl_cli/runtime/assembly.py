@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drl_cli import events, process
-from drl_cli.actors.part_records import WorkerIdentity
+from drl_cli.actors.part_records import LearnerIdentity, ReaderIdentity, WorkerIdentity
 from drl_cli.algorithms import table
+from drl_cli.algorithms.impala import StreamKeys
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.environment_variables import texts
 from drl_cli.config.sections.common import CommonKeys
@@ -24,11 +25,12 @@ from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration import exploration_settings
 from drl_cli.config.sections.offline import reads, reads_only
 from drl_cli.config.sections.output import output_folder
-from drl_cli.config.sections.replay import shards
+from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs.preprocessors import for_scoring
+from drl_cli.errors import ConfigError
 from drl_cli.experience.recorded import write
 from drl_cli.extras import load
 from drl_cli.policies import filters
@@ -52,6 +54,13 @@ class RunSetup(NamedTuple):
     env: Mapping[str, Any]  # id, asked, env_config, spaces, imports; and maybe preprocessing, plugins, videos
     spec: PolicySpec
 
+    @property
+    def seed(self) -> int:
+        """The seed of the run. Raises ValueError where the config has none: a run is made with one."""
+        if self.config.seed is None:
+            raise ValueError("the config of a run must have its seed set")
+        return self.config.seed
+
 
 class Parts(NamedTuple):
     """Handles of the parts (the replay's as Shards, None for a row without), the pool of workers and the loop over them."""
@@ -63,17 +72,17 @@ class Parts(NamedTuple):
     loop: Loop
 
 
-def needs_ray(config):
+def needs_ray(config: CommonKeys) -> bool:
     """Whether a part of the run is a Ray actor."""
     return bool(config.num_workers or config.learner_actor)
 
 
-def fragment_steps(config):
+def fragment_steps(config: CommonKeys) -> int:
     """Return the env steps of one fragment."""
     return config.num_envs_per_worker * config.rollout_fragment_length
 
 
-def recording_folder(config, run_folder):
+def recording_folder(config: CommonKeys, run_folder: Path | None) -> Path | str | None:
     """Return the folder into which workers record, made ready and said, None where nothing is recorded."""
     folder = output_folder(config, run_folder)
     if folder is not None:
@@ -82,7 +91,9 @@ def recording_folder(config, run_folder):
     return folder
 
 
-def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
+def open_cluster(
+    config: CommonKeys, ray_options: Mapping[str, Any], with_tensorflow: bool = True, sees_images: bool = False
+) -> Cluster:
     """Return the cluster for ``config``; starts or joins Ray when it needs one.
 
     ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process;
@@ -119,7 +130,7 @@ def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
     return ray_cluster.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(setup: RunSetup, cluster: Cluster, output: Path | None = None) -> Parts:
+def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = None) -> Parts:
     """Make every part but the workers and the tester. The first weights have then been pushed.
 
     ``output``: the folder that workers record into, or None.
@@ -130,8 +141,8 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | None = None) ->
     server = cluster.spawn("parameter server", loop_kinds.SERVER, (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
-    replay = _make_replay(config, spec, cluster, pinned) if table.learns_from_replay(row) else None
-    identity = {"seed": config.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
+    replay = _make_replay(setup, cluster, pinned) if table.learns_from_replay(row) else None
+    identity: LearnerIdentity = {"seed": setup.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     if callable(row.postprocess):
         identity["postprocess"] = row.postprocess
     learner = cluster.spawn(
@@ -143,7 +154,7 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | None = None) ->
     )
     remote_workers = config.num_workers > 0
     make = WorkerMaker(_worker_of(row, config), setup, cluster, server, output)
-    most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
+    most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
     # A reader that has come to the end of its files must be heard before it is asked for more.
     most = most if remote_workers and not reads_only(config) else 1
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
@@ -153,8 +164,13 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | None = None) ->
     return Parts(server, learner, replay, pool, loop)
 
 
-def _make_replay(config, spec, cluster, options):
+def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) -> Shards:
     """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
+    config, spec = setup.config, setup.spec
+    if not isinstance(config, BufferKeys):
+        raise ConfigError(
+            f"{setup.row.name}: the config of an algorithm that learns from a replay needs the keys of BufferKeys."
+        )
     count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
     return Shards(
         cluster.spawn(
@@ -168,7 +184,7 @@ def _make_replay(config, spec, cluster, options):
     )
 
 
-def _worker_of(row, config):
+def _worker_of(row: Algorithm, config: CommonKeys) -> Any:
     """Return the dotted name of who brings fragments: what samples, what reads, or what does both."""
     if not reads(config):
         return loop_kinds.kind_of(row).worker
@@ -179,7 +195,7 @@ class WorkerMaker:
     """Spawns worker ``index`` as its ``incarnation``-th."""
 
     def __init__(
-        self, worker: Any, setup: RunSetup, cluster: Cluster, server: Handle, output: Path | None = None
+        self, worker: Any, setup: RunSetup, cluster: Cluster, server: Handle, output: Path | str | None = None
     ) -> None:
         """``worker``: its class, or the dotted name of it; ``output``: the folder to record into."""
         self._worker, self._setup, self._cluster, self._server, self._output = worker, setup, cluster, server, output
@@ -201,13 +217,13 @@ class WorkerMaker:
         args = (config, env, self._setup.spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
-    def _identity(self, index: int, incarnation: int, standing: Standing) -> WorkerIdentity:
+    def _identity(self, index: int, incarnation: int, standing: Standing) -> WorkerIdentity | ReaderIdentity:
         config = self._setup.config
         streams = max(1, config.num_workers) * config.num_envs_per_worker
         exploring = exploration_settings(config) if isinstance(config, RolloutKeys) else {}
         left = max(0, exploring.get("random_timesteps", 0) - standing.sampled)
         identity: WorkerIdentity = {
-            "seed": config.seed,
+            "seed": self._setup.seed,
             "index": index,
             "incarnation": incarnation,
             "random_steps": math.ceil(left / streams),
@@ -217,9 +233,9 @@ class WorkerMaker:
         }
         if self._output is not None:
             identity["output"] = self._output
-        if reads(config):
-            identity |= {"number": index, "workers": max(1, config.num_workers), "behind": standing.behind}
-        return identity
+        if not reads(config):
+            return identity
+        return {**identity, "number": index, "workers": max(1, config.num_workers), "behind": standing.behind}
 
     def _env(self) -> dict[str, Any]:
         given = self._setup.env
@@ -232,7 +248,9 @@ class WorkerMaker:
         return env
 
 
-def make_tester(config, env, spec, cluster, server):
+def make_tester(
+    config: CommonKeys, env: Mapping[str, Any], spec: PolicySpec, cluster: Cluster, server: Handle
+) -> Handle | ManyTesters:
     """Make the tester, or the testers, that the config asks for; theirs is the run's with ``evaluation_config`` over it."""
     over = config.evaluation_config
     asked = {
@@ -258,7 +276,7 @@ def make_tester(config, env, spec, cluster, server):
     )
 
 
-def started_with(config):
+def started_with(config: CommonKeys) -> dict[str, Any]:
     """Return what ``spawn`` is told so that an actor's process starts with the variables for workers."""
     given = texts(config.extra_python_environs_for_worker)
     return {"runtime_env": {"env_vars": given}} if given else {}

@@ -5,6 +5,9 @@ window in which a part was at work: the learner by the seconds that its calls to
 clocks (the mean over them), evaluations and checkpoints where they hold everything else up. Nothing is sampled or guessed.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from drl_cli import events
@@ -45,7 +48,7 @@ class HoldUp(NamedTuple):
     text: str
 
 
-def judge(shares, setting):
+def judge(shares: Shares, setting: Setting) -> HoldUp:
     """Return the HoldUp on the Shares of a window."""
     if setting.loop == "sync" and max(shares.checkpoints, shares.evaluations) < HOLDS_UP:
         return _in_turn(shares, setting)
@@ -60,7 +63,7 @@ def judge(shares, setting):
     return _side_by_side(shares, setting)
 
 
-def _side_by_side(shares, setting):
+def _side_by_side(shares: Shares, setting: Setting) -> HoldUp:
     """Workers and learner run beside one another: whoever is idle waits for the other."""
     idle = _percent(1 - shares.learner)
     if setting.reads:  # that readers wait is as it should be
@@ -79,7 +82,7 @@ def _side_by_side(shares, setting):
     return _balanced(shares)
 
 
-def _in_turn(shares, setting):
+def _in_turn(shares: Shares, setting: Setting) -> HoldUp:
     """Workers and learner take turns: the largest part of the time is what could be shortened, and all parts add up."""
     parts = {
         "sampling": shares.workers,
@@ -114,7 +117,7 @@ def _parted(parts: dict[str, float]) -> str:
     return ", ".join(f"{name} {value} %" for name, value in shown.items())
 
 
-def _evolution(shares, setting):
+def _evolution(shares: Shares, setting: Setting) -> HoldUp:
     if shares.workers >= BUSY:
         return HoldUp("sampling", f"episodes take {_percent(shares.workers)} of the time; {_more_workers(setting)}")
     if shares.learner >= IDLE:
@@ -123,43 +126,43 @@ def _evolution(shares, setting):
     return HoldUp("stragglers", f"{text}; lower num_envs_per_worker")
 
 
-def _balanced(shares):
+def _balanced(shares: Shares) -> HoldUp:
     return HoldUp("balanced", f"balanced: learner {_percent(shares.learner)} busy, workers {_percent(shares.workers)}")
 
 
-def _sample_faster(shares, setting):
+def _sample_faster(shares: Shares, setting: Setting) -> str:
     if shares.acting >= BUSY:
         return "raise num_envs_per_worker"  # one forward pass for more of them
     return _more_workers(setting)
 
 
-def _more_workers(setting):
+def _more_workers(setting: Setting) -> str:
     if setting.workers < setting.cores:
         return "raise num_workers" if setting.workers else "set num_workers"
     return f"all {setting.cores} cores sample already"
 
 
-def _percent(share):
+def _percent(share: float) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.0f} %"
 
 
 class Bottleneck:
     """Measures windows of a run; ``text`` is the newest verdict's line, empty before the first."""
 
-    def __init__(self, setting):
+    def __init__(self, setting: Setting) -> None:
         """``setting``: a Setting."""
         self._setting = setting
         self._mark = None  # (time, totals) at the beginning of the window
         self._before = None  # kind of the verdict before
         self._said = {}  # kind -> when it was reported
-        self.verdict, self.shares = HoldUp("", ""), None
+        self.verdict, self.shares = HoldUp("", ""), Shares(0.0, 0.0)
 
     @property
-    def text(self):
+    def text(self) -> str:
         """The newest verdict's line."""
         return self.verdict.text
 
-    def look(self, now, totals, workers):
+    def look(self, now: float, totals: Mapping[str, float] | None, workers: int) -> None:
         """Judge the window when it is over.
 
         ``totals``: seconds so far, {"learn", "sample", "policy", "evaluate", "save"}; those of sampling over all workers;
@@ -187,7 +190,7 @@ class Bottleneck:
         self.verdict = judge(self.shares, self._setting)
         self._tell(now)
 
-    def _tell(self, now):
+    def _tell(self, now: float) -> None:
         """Report a verdict that has held for two windows, and was not reported just before."""
         kind, before = self.verdict.kind, self._before
         self._before = kind
@@ -197,6 +200,6 @@ class Bottleneck:
         shares = {name: round(value, 3) for name, value in self.shares._asdict().items()}
         events.report("bottleneck", name=kind, text=self.verdict.text, shares=shares)
 
-    def _is_newest(self, kind):
+    def _is_newest(self, kind: str) -> bool:
         """Whether ``kind`` is what was reported last: it is known."""
-        return bool(self._said) and max(self._said, key=self._said.get) == kind
+        return bool(self._said) and max(self._said, key=lambda said: self._said[said]) == kind

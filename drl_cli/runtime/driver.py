@@ -16,7 +16,6 @@ from drl_cli import checkpoints, events
 from drl_cli.algorithms import table
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.iteration import min_iter_seconds
-from drl_cli.config.sections.offline import reads
 from drl_cli.contracts import Cluster
 from drl_cli.envs import callbacks
 from drl_cli.envs.preprocessors import frames_of
@@ -29,6 +28,7 @@ from drl_cli.runtime.evaluation_schedule import EvaluationSchedule
 from drl_cli.runtime.evaluator import Scoring, Snapshot
 from drl_cli.runtime.iteration_result import IterationResult, Results
 from drl_cli.runtime.loop_kinds import Loop
+from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import Standing
 from drl_cli.runtime.progress import Progress
 from drl_cli.runtime.run_clock import REST_S, Deadline, RunClock
@@ -125,7 +125,7 @@ class Driver:
 
     def _standing(self, worker: int) -> Standing:
         """Where the run stands when ``worker`` is made, or its successor."""
-        behind = self.loop.pace.behind(worker) if reads(self.config) else 0
+        behind = self.loop.pace.behind(worker) if isinstance(self.loop, ReplayLoop) else 0
         return Standing(self.loop.sampled, behind)
 
     def close(self) -> None:
@@ -260,8 +260,11 @@ class Driver:
     def state(self, moment: Moment | None = None) -> RunState:
         """Return what a checkpoint keeps of the driver, at present or with what was taken at a ``moment`` before."""
         incarnations = {str(index): number for index, number in self.parts.pool.incarnations().items()}
+        present = moment or self.moment()
         state: RunState = {
-            **(moment or self.moment()),
+            "counters": present["counters"],
+            "loop": present["loop"],
+            "version": present["version"],
             "scoring": self.scoring.state(),
             "incarnations": incarnations,
         }

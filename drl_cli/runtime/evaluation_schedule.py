@@ -39,7 +39,7 @@ class EvaluationSchedule:
         """``goal``: of evaluation/episode_reward_mean; ``report_progress()`` is called while scores are waited for."""
         self._setup, self._cluster, self._server, self._deadline = setup, cluster, server, deadline
         self._goal, self._report_progress = goal, report_progress
-        self.scoring = Scoring(self._make_tester, setup.config, setup.config.seed, goal)
+        self.scoring = Scoring(self._make_tester, setup.config, setup.seed, goal)
         self._tester: Handle | ManyTesters | None = None
         self._lost = 0  # testers
 

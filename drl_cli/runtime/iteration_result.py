@@ -5,7 +5,7 @@ Used by ``runtime.driver``, which returns one for each iteration. It is plain da
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from drl_cli import events, process
 from drl_cli.extras import load
@@ -35,9 +35,7 @@ class Timers(TypedDict):
     evaluate_s: float  # of all evaluations so far
 
 
-class IterationResult(TypedDict):
-    """What ``Driver.train`` returns; ``config.result_names`` lists the fields with what is nested in them."""
-
+class _Result(TypedDict):
     training_iteration: int
     timesteps_total: int
     episodes_total: int
@@ -49,7 +47,6 @@ class IterationResult(TypedDict):
     episodes_this_iter: int
     hist_stats: dict[str, list]
     sampler_perf: dict[str, float | None]
-    custom_metrics: NotRequired[dict[str, float | None]]
     timesteps_this_iter: int
     time_this_iter_s: float
     time_since_restore: float
@@ -65,11 +62,17 @@ class IterationResult(TypedDict):
     transitions_lost: int
     bad_transitions: int
     evaluation: dict[str, Any]  # the newest one, {} before the first
-    off_policy_estimator: NotRequired[dict[str, Any]]
     timers: Timers
     perf: dict[str, float | None]
     done: bool
     info: dict[str, Any]
+
+
+class IterationResult(_Result, total=False):
+    """What ``Driver.train`` returns; ``config.result_names`` lists the fields with what is nested in them."""
+
+    custom_metrics: dict[str, float | None]  # of callbacks, where they have any
+    off_policy_estimator: dict[str, Any]  # where recorded episodes judge the policy
 
 
 class Results:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from drl_cli import events, process
-from drl_cli.actors.part_records import UpdateResult
+from drl_cli.actors.part_records import BatchUpdateResult, UpdateResult
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.errors import RunFailed
+from drl_cli.evolution.directions import Evaluated
 from drl_cli.experience.columns import Token
 from drl_cli.runtime.meters import Meters
 
@@ -23,7 +24,7 @@ class Ledger:
         self.version = 1  # of the newest weights that were pushed
         self.sampled = self.updates = self.trained = 0  # env steps, gradient steps, env steps learnt from
 
-    def stored(self, token: Token, steps: int) -> None:
+    def stored(self, token: Token | Evaluated, steps: int) -> None:
         """Count a fragment that has arrived where it is learnt from, with ``steps`` new env steps.
 
         RunFailed when broken environments have cost too many of them.
@@ -39,7 +40,7 @@ class Ledger:
             last = f" The last: {token.notes[-1]}" if token.notes else ""
             raise RunFailed(f"{bad} of {self.sampled + bad} env steps were lost to environment errors.{last}")
 
-    def learnt(self, result: UpdateResult, trained: int) -> None:
+    def learnt(self, result: UpdateResult | BatchUpdateResult, trained: int) -> None:
         """Count what one call of the learner did; ``trained``: env steps that it saw for the first time."""
         if not self.meters.has_learnt:
             milestone("first_update")

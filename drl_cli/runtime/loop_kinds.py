@@ -30,18 +30,22 @@ class Loop(Protocol):
     @property
     def ledger(self) -> Ledger:
         """The run's counters, its meters, and the version of the newest weights."""
+        ...
 
     @property
     def sampled(self) -> int:
         """Env steps so far."""
+        ...
 
     @property
     def stored(self) -> int:
         """Env steps that wait for the learner, or are in the replay."""
+        ...
 
     @property
     def is_learning(self) -> bool:
         """Whether the learner is ready."""
+        ...
 
     def start(self) -> None:
         """Let the learner build its graph; sampling can begin at once."""
@@ -57,15 +61,19 @@ class Loop(Protocol):
 
     def trained(self) -> int:
         """Return the steps or transitions learnt from."""
+        ...
 
     def waiting(self) -> str:
         """Return in a few words what waits for what."""
+        ...
 
     def info(self) -> dict[str, Any]:
         """Return what a result says of this loop, under ``info``."""
+        ...
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps, as plain data."""
+        ...
 
     def load(self, facts: Mapping[str, Any], with_replay: bool) -> None:
         """Continue from ``state``."""

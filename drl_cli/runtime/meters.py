@@ -6,12 +6,61 @@ import collections
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from drl_cli.actors.part_records import UpdateResult
+from drl_cli.actors.part_records import BatchUpdateResult, UpdateResult
 from drl_cli.config.episode_metrics import Window
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.update_statistics import reducer_of
+from drl_cli.evolution.directions import Evaluated
 from drl_cli.experience.columns import Token
-from drl_cli.runtime.read_pace import Tally
+
+NOTHING_READ = (0, 0, 0, 0.0, None, None)
+"""Steps, rows of the replay, episodes, the sum of returns, the lowest, the highest."""
+
+
+class Tally:
+    """What has been read, pass after pass."""
+
+    def __init__(self) -> None:
+        self.steps = self.rows = self.episodes = 0
+        self._sum = 0.0
+        self._low: float | None = None
+        self._high: float | None = None
+
+    def add(self, token: Token) -> None:
+        """Count a fragment that was read."""
+        told = token.reading
+        if told is None:
+            return
+        self.steps += token.steps
+        self.rows += token.steps + told.pieces  # each piece has an observation behind its last step
+        self.episodes += len(told.episodes)
+        for reward, _ in told.episodes:
+            self._sum += reward
+            self._low = reward if self._low is None else min(self._low, reward)
+            self._high = reward if self._high is None else max(self._high, reward)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean return of the whole episodes, None before the first."""
+        return self._sum / self.episodes if self.episodes else None
+
+    def info(self) -> dict[str, Any]:
+        """Return the fields of a result that speak of it."""
+        return {
+            "num_steps_read": self.steps,
+            "num_episodes_read": self.episodes,
+            "read_reward_mean": self.mean,
+            "read_reward_min": self._low,
+            "read_reward_max": self._high,
+        }
+
+    def state(self) -> list[Any]:
+        """Return what a checkpoint keeps."""
+        return [self.steps, self.rows, self.episodes, self._sum, self._low, self._high]
+
+    def load(self, facts: Sequence[Any]) -> None:
+        """Continue from ``state``."""
+        self.steps, self.rows, self.episodes, self._sum, self._low, self._high = facts
 
 
 class IterationMeters(NamedTuple):
@@ -57,7 +106,7 @@ class Meters:
         self._steps = 0
         self._seconds = {"env": 0.0, "policy": 0.0, "making": 0.0, "total": 0.0, "learn": 0.0}
 
-    def sampled(self, token: Token, steps: int, newest: int) -> None:
+    def sampled(self, token: Token | Evaluated, steps: int, newest: int) -> None:
         """Count a fragment of which ``steps`` env steps are new; ``newest``: version of the newest weights."""
         self.has_sampled = True
         self._recent.extend(token.episodes)
@@ -77,7 +126,7 @@ class Meters:
         for name in ("env", "policy"):  # a reader has neither
             self.spent[name] += token.seconds.get(name, 0.0)
 
-    def learnt(self, result: UpdateResult) -> None:
+    def learnt(self, result: UpdateResult | BatchUpdateResult) -> None:
         """Count the updates of one call of the learner."""
         self.has_learnt = True
         count = result["updates"]

@@ -4,12 +4,21 @@
 ``loops.reading``. What the run calls its env steps is theirs to say.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads, reads_only
 from drl_cli.config.sections.replay import intensity, span
-from drl_cli.runtime.read_pace import ReadPace, Tally
+from drl_cli.experience.columns import Token
+from drl_cli.runtime.ledger import Ledger
+from drl_cli.runtime.meters import Tally
+from drl_cli.runtime.read_pace import ReadPace
 
 
-def make(config, ledger):
+def make(config: BufferedKeys, ledger: Ledger) -> SamplePace | ReadPace:
     """Return the pace for ``config``, one with BufferKeys, over the counters of ``ledger``."""
     return ReadPace(config, ledger) if reads_only(config) else SamplePace(config, ledger)
 
@@ -21,7 +30,7 @@ class SamplePace:
     over what has been learnt.
     """
 
-    def __init__(self, config, ledger):
+    def __init__(self, config: BufferedKeys, ledger: Ledger) -> None:
         """``config``: one with BufferKeys; ``ledger``: its ``sampled`` env steps and ``updates`` are what is kept in pace."""
         self._config, self._intensity, self.ledger = config, intensity(config), ledger
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
@@ -36,21 +45,21 @@ class SamplePace:
         self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began
         self.tally = Tally() if reads(config) else None
 
-    def timesteps(self):
+    def timesteps(self) -> int:
         """Return the env steps so far: those sampled and read."""
         return self.ledger.sampled
 
     @property
-    def stored(self):
+    def stored(self) -> int:
         """Env steps in the replay, all of its rows in use counted."""
         return min(self.ledger.sampled - self._origin[0], self._config.buffer_size)
 
-    def got(self):
+    def got(self) -> float | None:
         """Return the transitions learnt from per env step since learning began; None before."""
         steps = self.ledger.sampled - self._origin[0] - self._start
         return (self.ledger.updates - self._origin[1]) * self._config.train_batch_size / steps if steps > 0 else None
 
-    def owed(self, updates):
+    def owed(self, updates: int) -> int:
         """Return how many updates beyond ``updates`` are due by now."""
         sampled = self.ledger.sampled - self._origin[0]
         if sampled < self._start:
@@ -58,7 +67,7 @@ class SamplePace:
         target = int((sampled - self._start) * self._intensity / self._config.train_batch_size)
         return target - (updates - self._origin[1])
 
-    def asked(self, updates, under_way):
+    def asked(self, updates: int, under_way: int) -> tuple[int, frozenset[int] | None]:
         """Return (how many fragments may be asked for, of which workers: None for all).
 
         ``updates``: those made and running; ``under_way``: fragments asked for that are not stored yet.
@@ -68,32 +77,32 @@ class SamplePace:
         room = self._start + coming + self._lead - sampled
         return max(0, int(room // self._fragment)), None
 
-    def waiting(self, learns, outstanding):
+    def waiting(self, learns: bool, outstanding: int) -> str:
         """Say in a few words what waits for what, while the learner ``learns`` or not and fragments are ``outstanding``."""
         if not learns:
             return "learner is waiting for samples"
         return "" if outstanding else "workers are waiting for the learner"
 
-    def behind(self, index):
+    def behind(self, index: int) -> int:
         """Return how many fragments a successor of worker ``index`` need not bring again: what was sampled stays new."""
         del index
         return 0
 
-    def came(self, token):
+    def came(self, token: Token) -> None:
         """A fragment has come from a worker."""
-        if token.reading is not None:
+        if self.tally is not None:
             self.tally.add(token)
 
-    def info(self):
+    def info(self) -> dict[str, Any]:
         """Return what a result says of it, beside the steps."""
         return self.tally.info() if self.tally else {}
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
         facts = {"sampled": self.ledger.sampled, "origin": list(self._origin), "pace": self._terms()}
         return facts | ({"read": self.tally.state()} if self.tally else {})
 
-    def load(self, facts, with_replay):
+    def load(self, facts: Mapping[str, Any], with_replay: bool) -> None:
         """Continue from ``state``; without the replay's contents it fills anew before learning goes on."""
         sampled, updates = facts["sampled"], facts["updates"]
         self._origin = tuple(facts["origin"]) if with_replay else (sampled, updates)
@@ -103,5 +112,5 @@ class SamplePace:
         if self.tally and "read" in facts:
             self.tally.load(facts["read"])
 
-    def _terms(self):
+    def _terms(self) -> list[Any]:
         return [self._start, self._intensity, self._config.train_batch_size]

@@ -37,6 +37,7 @@ class Make(Protocol):
 
     def __call__(self, index: int, incarnation: int, standing: Standing) -> Handle:
         """Return the handle of worker ``index`` as its ``incarnation``-th."""
+        ...
 
 
 class State(enum.Enum):

@@ -11,12 +11,13 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from drl_cli import checkpoints
 from drl_cli.config.secrets import redact
+from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.contracts import Call, Handle
 from drl_cli.errors import Overdue
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
@@ -46,12 +47,15 @@ class Moment(TypedDict):
     version: int  # of the newest weights
 
 
-class RunState(Moment):
-    """What ``state.json`` holds of the driver; of the parts it holds ``replay``, ``workers`` and ``exact`` too."""
-
+class _Driven(Moment):
     scoring: dict[str, Any]  # of ``Scoring.state``
     incarnations: dict[str, int]  # {worker index: how often it was replaced}
-    callbacks: NotRequired[Any]  # what the driver's object of callbacks keeps
+
+
+class RunState(_Driven, total=False):
+    """What ``state.json`` holds of the driver; of the parts it holds ``replay``, ``workers`` and ``exact`` too."""
+
+    callbacks: Any  # what the driver's object of callbacks keeps
 
 
 def save(setup: RunSetup, parts: Parts, run_folder: Path, state: RunState, scored: dict[str, Any] | None) -> Path:
@@ -66,7 +70,7 @@ def save(setup: RunSetup, parts: Parts, run_folder: Path, state: RunState, score
         workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
         if replay is None:
             shards = None
-        elif config.store_buffer_in_checkpoints:
+        elif isinstance(config, BufferKeys) and config.store_buffer_in_checkpoints:
             shards = replay.save(writer.folder, config.checkpoint_compress)
         else:
             shards = replay.facts()
