@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 
 from drl_cli import plugins
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import make
 from drl_cli.envs.plugin_calls import called, place
 from drl_cli.errors import ConfigError, InputError, PluginFailed
 from drl_cli.policies.numpy_policy import NumpyPolicy
-
-if TYPE_CHECKING:
-    from drl_cli.actors.tester import ScoredEpisode
 
 MEAN = "episode_reward_mean"
 TAKEN = ("training_iteration", "timesteps_total", "num_updates", "confirmed_reward_mean", "confirmed_episodes")
@@ -76,7 +74,7 @@ class Evaluation:
         seeds: Sequence[int],
         play: Callable[[Mapping[str, Any], Sequence[int]], list[ScoredEpisode]],
     ) -> None:
-        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.tester.ScoredEpisode``."""
+        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.part_records.ScoredEpisode``."""
         self.policy, self.seeds = policy, list(seeds)
         self.env_id, self.env_config = env["id"], dict(env["env_config"])
         self.horizon, self.explore = env["horizon"], env["explore"]

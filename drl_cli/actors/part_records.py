@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -68,3 +68,15 @@ class LearnerIdentity(_Learner, total=False):
 
     plugins: Any  # of ``plugins.registered``
     postprocess: Callable  # of a registered algorithm: (batch, config) -> more columns
+
+
+class ScoredEpisode(NamedTuple):
+    """One scored episode; ``reward`` is the sum of raw rewards."""
+
+    reward: float
+    length: int
+    seed: int
+    terminated: bool
+    custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
+    hist_data: dict = {}
+    is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 
 from drl_cli.actors import custom_evaluation
 from drl_cli.actors.estimator import Estimator
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make
 from drl_cli.envs.actions import as_action
@@ -25,18 +26,6 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
-
-
-class ScoredEpisode(NamedTuple):
-    """One scored episode; ``reward`` is the sum of raw rewards."""
-
-    reward: float
-    length: int
-    seed: int
-    terminated: bool
-    custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
-    hist_data: dict = {}
-    is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part
 
 
 def score(

@@ -34,7 +34,7 @@ def summarised(told):
 
 
 def summary(episodes):
-    """Return RLlib's episode fields for a list of scored episodes (``actors.tester.ScoredEpisode``), at least one."""
+    """Return RLlib's episode fields for a list of scored episodes (``actors.part_records.ScoredEpisode``), at least one."""
     rewards = [episode.reward for episode in episodes]
     fields = {
         "episode_reward_mean": sum(rewards) / len(rewards),

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli import events, process
-from drl_cli.actors.tester import ScoredEpisode
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods

@@ -9,7 +9,8 @@ from parts import server, spec, weights
 from scripted_envs import HIGH, LOW, Scripted
 
 from drl_cli.actors import tester
-from drl_cli.actors.tester import SIDE_BY_SIDE, ScoredEpisode, score
+from drl_cli.actors.part_records import ScoredEpisode
+from drl_cli.actors.tester import SIDE_BY_SIDE, score
 from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import EnvError
 from drl_cli.policies.numpy_policy import NumpyPolicy

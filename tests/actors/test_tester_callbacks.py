@@ -15,7 +15,7 @@ from watched_callbacks import Noting
 from drl_cli.actors import tester as testers
 from drl_cli.actors.custom_evaluation import problems, register_evaluation
 from drl_cli.actors.evolution_worker import EvolutionWorker
-from drl_cli.actors.tester import ScoredEpisode
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ConfigError, InputError, PluginFailed
 from drl_cli.evolution.directions import Block

@@ -5,7 +5,7 @@ from runtime_fakes import Later
 from runtime_runs import small_config
 
 from drl_cli import checkpoints
-from drl_cli.actors.tester import ScoredEpisode
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.runtime import assembly
 from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.evaluator import Scoring, Snapshot

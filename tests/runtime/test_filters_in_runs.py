@@ -74,9 +74,9 @@ def test_fragment_that_has_been_stored_already_is_not_told_again():
 
 def test_fault_of_the_learner_when_told_is_not_lost():
     run = _run()
-    run.loop._told = Later()
-    run.loop._told.fail(ValueError("shapes"))
-    run.loop._told.over = True
+    run.loop._observed = Later()
+    run.loop._observed.fail(ValueError("shapes"))
+    run.loop._observed.over = True
     with pytest.raises(ValueError, match="shapes"):
         run.loop.settle()
 
