@@ -1,7 +1,7 @@
-"""The roles that code calls without importing who plays them: implemented above their caller, or held in another process.
+"""The roles that code calls without importing what plays them: implemented above their caller, or held in another process.
 
 ``Call``, ``Handle`` and ``Cluster`` are called by actors and loops and implemented by ``runtime.cluster`` and
-``runtime.ray_cluster``. ``Worker``, ``Learner``, ``Replay`` and ``Tester`` are what a cluster holds behind a Handle: classes of
+``runtime.ray_cluster``. ``Worker``, ``Learner``, ``Replay`` and ``Tester`` are the parts that a Handle calls: classes of
 ``actors``, or those that a registered algorithm brings.
 
 The records that they exchange live in the rooms of their subjects: here they are values that pass through. Source: Acme's
@@ -32,15 +32,10 @@ class Call(Protocol):
 class Handle(Protocol):
     """A part of a run, in this process or in another."""
 
-    @property
-    def name(self) -> str:
-        """What messages call the part."""
-        ...
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the part is in another process."""
-        ...
+    name: str
+    """What messages call the part."""
+    is_remote: bool
+    """Whether the part is in another process."""
 
     def ready(self) -> Call:
         """Return a call that is done when the part has been made."""
@@ -59,16 +54,10 @@ class Cluster(Protocol):
     """Whether ``close`` does not wait for calls that are running."""
     check: Callable[[], None]
     """Called while something is waited for; may raise ``Overdue``."""
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether actors are processes of their own."""
-        ...
-
-    @property
-    def is_patient(self) -> bool:
-        """Whether workers without a place are waited for without end."""
-        ...
+    is_remote: bool
+    """Whether actors are processes of their own."""
+    is_patient: bool
+    """Whether workers without a place are waited for without end."""
 
     def spawn(
         self, name: str, factory: Any, args: tuple, place: str, resources: Mapping[str, Any] | None = None
@@ -95,7 +84,10 @@ class Worker(Protocol):
     """Brings experience. A cluster makes it with (config, env, spec, identity, server)."""
 
     def collect(self, min_version: int, max_version: int | None) -> tuple[Any, Any]:
-        """Return (Token, columns of a fragment), with weights of ``min_version`` to ``max_version``."""
+        """Return (Token, columns of a fragment), with weights of ``min_version`` to ``max_version``.
+
+        A worker of evolution strategies takes the block of directions too.
+        """
         ...
 
     def state(self) -> tuple[Arrays, Mapping[str, Any]]:

@@ -86,8 +86,8 @@ class BatchLearner:
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
         if self._postprocess is not None:
             batch |= self._added(batch)
-        rows: tuple[int, ...] = batch["mask"].shape  # [E, T]
-        shape = (rows[0], rows[1], len(batch["end_at"]))
+        streams, steps = (int(size) for size in batch["mask"].shape)
+        shape = (streams, steps, len(batch["end_at"]))
         is_new = shape not in self._calls
         if is_new and self._config.xla:
             events.report("learner", text=f"{COMPILING} for batches of {shape[0]} by {shape[1]} steps")
@@ -95,7 +95,7 @@ class BatchLearner:
         if is_new and self._config.xla:
             events.report("learner", text="")
         self._trained.made(out.updates, out.finite)
-        self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
+        self._trained.observe(seen or ())  # after learning: the batch was filtered with the statistics that acted
         self._learnt += 1
         if self._learnt % self._broadcast == 0:
             self._trained.send(keep=False)

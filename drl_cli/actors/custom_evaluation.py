@@ -62,7 +62,7 @@ def problems(config: CommonKeys) -> list[str]:
 class Evaluation:
     """What an evaluation may use: the policy, environments, seeds, and the tester's own way to play.
 
-    ``policy``: the ``policies.numpy_policy.NumpyPolicy`` to score. ``seeds``: one for each episode that is asked for
+    ``policy``: the ``policies.numpy_policy.NumpyPolicy`` to score. ``seeds``: one for each episode to play
     (``evaluation_num_episodes``, or ``evaluation_confirm_episodes``), others at every evaluation, the same in a repeated run.
     ``env_id``, ``env_config``, ``horizon``, ``explore``: of the evaluation.
     """
@@ -82,19 +82,19 @@ class Evaluation:
 
     @property
     def episodes(self) -> int:
-        """How many episodes are asked for."""
+        """How many episodes to play."""
         return len(self.seeds)
 
     def make_env(self, **env_config: Any) -> gymnasium.Env:
         """Return a new environment whose observations are those of the policy; ``env_config`` is laid over the run's.
 
-        Who makes it closes it. Raises EnvError.
+        The caller closes it. Raises EnvError.
         """
         given = {**self.env_config, **env_config}
         return make.make(self.env_id, given, preprocessing=self._env.get("preprocessing"))
 
     def play(self, seeds: Sequence[int] | None = None, **env_config: Any) -> list[ScoredEpisode]:
-        """Play one whole episode for each of ``seeds`` (None: all that are asked for) in environments as of ``make_env``.
+        """Play one whole episode for each of ``seeds`` (None: all of ``self.seeds``) in environments as of ``make_env``.
 
         Returns a list of ScoredEpisode (reward, length, seed, terminated), in their order. Raises EnvError.
         """
@@ -107,7 +107,7 @@ class Evaluation:
 
 
 def evaluated(name: str, evaluation: Evaluation) -> dict[str, Any]:
-    """Return what the function that is registered as ``name`` says of an ``Evaluation``, as plain data.
+    """Return the metrics of an ``Evaluation`` by the function that is registered as ``name``, as plain data.
 
     Raises PluginFailed for what it raises, and for metrics that cannot be, ConfigError for an unknown name.
     """
@@ -133,7 +133,7 @@ def _numbers(found: Mapping[str, Any], what: str) -> dict[str, Any]:
     metrics = {}
     for name, value in found.items():
         if name in TAKEN:
-            raise PluginFailed(f"{what} returned {name!r}, which the tester says itself. Give it another name.")
+            raise PluginFailed(f"{what} returned {name!r}, which the tester sets itself. Give it another name.")
         if isinstance(value, dict):
             metrics[str(name)] = _numbers(value, what)
         elif isinstance(value, (list, tuple)) and name != MEAN:

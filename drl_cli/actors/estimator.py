@@ -2,7 +2,7 @@
 
 Used by ``actors.tester``. A sample of the recorded episodes is held, so that an evaluation costs a forward pass over them and
 nothing else; it depends on the files and the seed alone, so that a resumed run estimates from the same ones. They are
-among the episodes that are learnt from: of a policy that has learnt them by heart, estimates are too rosy.
+among the episodes that are learnt from: estimates of a policy that overfits them are too high.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Estimator:
             found = recollection.estimate(self._config.gamma)
         except ExperienceError as error:
             return {"text": str(error)}
-        asked = methods(self._config)
-        told = {method: _told(found, method) for method in METHODS if method in asked}
-        return {"episodes": found["episodes"], "effective_sample_size": found["effective_sample_size"]} | told
+        wanted = methods(self._config)
+        estimates = {method: _fields(found, method) for method in METHODS if method in wanted}
+        return {"episodes": found["episodes"], "effective_sample_size": found["effective_sample_size"]} | estimates
 
     def _drawn(self) -> list[Piece]:
         """Return whole episodes, each as likely as any other; where there are none, what there is instead."""
         config, rng = self._config, generator(self._config.seed or 0, "estimates")
         paths = [path for stream in streams(config) for path in stream.paths or ()]
         layout = layout_of_policy(self._policy.spec, config.actions_in_input_normalized)
-        source = Source(paths, layout, config.seed, passes=1)
+        source = Source(paths, layout, config.seed or 0, passes=1)
         sample, instead, seen, steps = [], [], 0, 0
         most = config.input_evaluation_num_episodes
         for piece in source:
@@ -79,7 +79,7 @@ class Estimator:
         return sample or instead
 
 
-def _told(found: dict[str, Any], method: str) -> dict[str, float | None]:
+def _fields(found: dict[str, Any], method: str) -> dict[str, float | None]:
     name, estimates, before = _NAMES[method], found[method], found["behaviour"]["mean"]
     step, episode = estimates["per_step"], estimates["per_episode"]
     gain = step["mean"] / before if step["mean"] is not None and before > 0.0 else None

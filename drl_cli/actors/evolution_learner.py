@@ -50,7 +50,7 @@ class EvolutionLearner:
         self._filters = _Filters(spec, initial)
         self._observed = Observed(spec, self._filters, SCOPE)
         self._updates = 0
-        self.version = 1  # the first weights were pushed by whoever drew them
+        self.version = 1  # the first weights were pushed when the parts were made
 
     def prepare(self) -> float:
         """Return the seconds that it took to be ready: there is nothing to build."""
@@ -74,7 +74,7 @@ class EvolutionLearner:
         weights = self._update.weigh(returns)
         stats = self._step(index, weights) if weights is not None else {"grad_norm": 0.0, "update_ratio": 0.0}
         self._updates += 1
-        self._observed.add(seen)  # behind the step: the returns were of what the filter let through before
+        self._observed.add(seen)  # after the step: the returns were made with the filter as it was
         self._send(keep=False)
         stats |= {
             "weights_norm": float(np.linalg.norm(self._theta)),

@@ -2,7 +2,7 @@
 
 A plain class: in the run's own process with ``num_workers: 0``, a Ray actor otherwise. A block of directions is tried at once,
 each on either side, one episode each: the perturbed policies are the copies of one net, run as one batched product in NumPy.
-What comes out depends on the block and the weights alone, not on the worker: who takes over from a dead one sends the same.
+What comes out depends on the block and the weights alone, not on the worker: the successor of a dead one sends the same.
 
 Sources: Salimans et al. 2017 (arXiv 1703.03864), algorithm 2 with mirrored sampling; RLlib 1.0.1 (``agents/es/es.py``).
 """
@@ -87,15 +87,15 @@ class EvolutionWorker:
         bad, episodes.bad_steps = episodes.bad_steps, 0
         seconds["making"] = episodes.take_making_s()
         seconds["total"] = time.perf_counter() - began
-        told = playing.told()
+        played = playing.take_played()
         metrics = self._watch.take() if self._watch else ()
-        given = (meta, told["steps"], told["episodes"], bad, notes, seconds, {}, told["seen"])
+        given = (meta, played["steps"], played["episodes"], bad, notes, seconds, {}, played["seen"])
         if whole:
             self._playing = None
         return Evaluated(*given, block, whole, playing.unperturbed(), told=metrics), playing.results() if whole else {}
 
     def _record(self, recorder: Recorder, playing: _Playing) -> None:
-        """Write a block's episodes down, now that it is whole: who takes over from a dead worker plays all of them again."""
+        """Write a block's episodes down, now that it is whole: the successor of a dead worker plays all of them again."""
         for episode in playing.recorded:
             recorder.add(whole_episode(*episode))
         self._episodes.notes = [*recorder.notes, *self._episodes.notes]
@@ -163,7 +163,7 @@ class EvolutionWorker:
 
 
 class _Playing:
-    """The episodes of a block: the first 2K are its directions' two sides, behind them come unperturbed ones."""
+    """The episodes of a block: the first 2K are its directions' two sides, unperturbed ones follow."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Playing:
         self._note()
         if self.going and self._episodes.lengths[self.going].max() > LONGEST_EPISODE:
             raise RunFailed(
-                f"An episode goes on after {LONGEST_EPISODE} steps. Its whole return is asked for: set horizon."
+                f"An episode goes on after {LONGEST_EPISODE} steps. The whole return is needed: set horizon."
             )
 
     def _step(self, seconds: dict[str, float]) -> None:
@@ -268,17 +268,17 @@ class _Playing:
         self.going = [index for index in self.going if index not in ended]
 
     def _note(self) -> None:
-        """Add what was seen since the last time to what the filter is told."""
+        """Add what was seen since the last time to the filter's statistics."""
         if self._obs:
             seen = moments(np.concatenate(self._obs))
             self._seen = merged(self._seen or nothing(seen.mean.shape), seen)
             self._obs = []
 
-    def told(self) -> dict[str, Any]:
-        """Return what the call says that comes to its end: dict(steps, episodes, seen); nothing of it is said twice."""
-        told = {"steps": self._steps, "episodes": tuple(self._ended), "seen": self._seen and {"obs": self._seen}}
+    def take_played(self) -> dict[str, Any]:
+        """Return what was played since the last time: dict(steps, episodes, seen)."""
+        played = {"steps": self._steps, "episodes": tuple(self._ended), "seen": self._seen and {"obs": self._seen}}
         self._steps, self._ended, self._seen = 0, [], None
-        return told
+        return played
 
     def results(self) -> dict[str, np.ndarray]:
         """Return what the learner gets, see ``EvolutionWorker.collect``."""

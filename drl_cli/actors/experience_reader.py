@@ -1,7 +1,7 @@
 """ExperienceReader: reads recorded steps from files, and hands them on as fragments, as if it had just sampled them.
 
 It has the interface of ``RolloutWorker``: a plain class, a Ray actor where there are workers. A fragment holds whole pieces of
-episodes, one behind the other, [T, 1]; every piece ends in it: one that is broken off is truncated there, so that its
+episodes, one after the other, [T, 1]; every piece ends in it: one that is broken off is truncated there, so that its
 returns are bootstrapped. Used alone, or by ``mixed_worker`` beside a RolloutWorker.
 """
 
@@ -47,11 +47,11 @@ class ExperienceReader:
         server: Handle | None = None,
         paths: Sequence[Path] | None = None,
     ) -> None:
-        """``env``: dict(id, env_config, spaces, preprocessing); ``spec``: PolicySpec; ``server``: nobody's weights act.
+        """``env``: dict(id, env_config, spaces, preprocessing); ``spec``: PolicySpec; ``server``: not used, no weights act.
 
         ``identity``: dict(seed, index, number, incarnation, workers, behind): ``number`` is the worker number that fragments
         carry; of the files that ``config`` names it reads the ``index``-th share of ``workers``, and passes over the first
-        ``behind`` fragments, which its predecessor brought. Each pass ends with a fragment that may be empty, and says so.
+        ``behind`` fragments, which its predecessor brought. A pass ends with a fragment that is marked, and may be empty.
         ``paths``: those of one stream of a mix instead (see ``reading.Source``): all of them, again and again.
         """
         del server
@@ -105,10 +105,10 @@ class ExperienceReader:
         return Token(meta, steps, (), 0, notes, seconds, {}, seen, reading), columns
 
     def _pieces(self) -> tuple[list[Piece], bool]:
-        """Return (the next whole pieces, as many as a fragment's steps need, whether the pass ended behind them)."""
+        """Return (the next whole pieces, as many as a fragment's steps need, whether the pass ended after them)."""
         found, steps = [], 0
         if self._source.passed == self._passes:
-            # The pass that ended was to be the last one; whoever asks for more wants another one.
+            # The pass that ended was to be the last one; a further call begins another one.
             self._passes = self._source.passed + 1
             before, self._source = self._source, self._opened()
             self._source.load(before.state())
@@ -197,9 +197,9 @@ def layout(config: BufferedKeys, env: Mapping[str, Any]) -> Layout:
 
 
 def whole(piece: Piece) -> Piece | None:
-    """Return ``piece`` with an observation behind its last step; None where nothing of it is left.
+    """Return ``piece`` with an observation after its last step; None where nothing of it is left.
 
-    Without one the last step goes, and what was seen before it takes its place; behind a real end nobody looks.
+    Without one the last step goes, and what was seen before it takes its place; after a real end it is not used.
     """
     if piece.end_obs is not None:
         return piece

@@ -1,4 +1,4 @@
-"""The columns of one fragment while a worker fills them (``experience.columns`` says what they are), and first priorities.
+"""The columns of one fragment while a worker fills them (see ``experience.columns``), and first priorities.
 
 Used by ``rollout_worker``. A policy acts on stacks of frames; the fragment holds single ones.
 """
@@ -62,7 +62,7 @@ class Fragment:
     ) -> None:
         """Note what was seen, [N, *stacked_shape], and done before a step; with ``env`` [1, …] of that one alone.
 
-        ``scores``: what the policy says of its action, {"logp": [N]}, for policies with ``spec.scored``.
+        ``scores``: of the policy's action, {"logp": [N]}, for policies with ``spec.scored``.
         """
         at = step if env is None else (step, slice(env, env + 1))
         columns = self.columns
@@ -97,9 +97,9 @@ class Fragment:
     def ended(
         self, step: int, env: int, ends: tuple[bool, bool], last_obs: np.ndarray, state: tuple[np.ndarray, ...] = ()
     ) -> None:
-        """Note that an episode ended behind a step.
+        """Note that an episode ended after a step.
 
-        ``ends``: (terminated, truncated); ``last_obs``: the real last frame; ``state``: recurrent parts [N, …] behind the step.
+        ``ends``: (terminated, truncated); ``last_obs``: the real last frame; ``state``: recurrent parts [N, …] after the step.
         """
         self.columns["terminated"][step, env], self.columns["truncated"][step, env] = ends
         self._ends[step, env] = (last_obs, tuple(part[env].copy() for part in state))
@@ -119,14 +119,14 @@ class Fragment:
     ) -> dict[str, np.ndarray]:
         """Add the columns that are known at the end, and return all.
 
-        ``tail_state``: the recurrent state behind the last steps; ``lengths`` [N]: of complete episodes, their real steps.
+        ``tail_state``: the recurrent state after the last steps; ``lengths`` [N]: of complete episodes, their real steps.
         """
         columns = self.columns
         if lengths is not None:
             columns = {name: array[: lengths.max()] for name, array in columns.items()}
-            behind = np.arange(lengths.max())[:, None] >= lengths
+            padding = np.arange(lengths.max())[:, None] >= lengths
             for name in columns:
-                columns[name][behind] = 0
+                columns[name][padding] = 0
             columns["length"] = lengths
         ends = [self._ends[key] for key in sorted(self._ends)]
         columns["cut"] = self._cut
@@ -147,15 +147,15 @@ class Fragment:
         """Add ``priority`` [T, N] float32 of the transitions that begin here (see ``actors.initial_priorities``).
 
         ``window``: (gamma, steps): windows have up to so many steps, fewer before the end of the fragment. ``tail_stacked``:
-        what the policy sees behind the last step. Rewards are divided by ``scale``.
+        what the policy sees after the last step. Rewards are divided by ``scale``.
         """
         if self._stacks is None:
             raise RuntimeError("this fragment does not keep the stacks that its steps are judged by")
         windows, stacks = n_step(self.columns, *window), self._stacks
-        behind = np.concatenate([stacks[1:], tail_stacked[None]])  # [T, N, …]
+        after = np.concatenate([stacks[1:], tail_stacked[None]])  # [T, N, …]
         for (step, env), (frame, _) in self._ends.items():
-            behind[step, env] = self._pushed(stacks[step, env], frame)
-        next_obs = behind[windows.last, np.arange(self.shape[1])]
+            after[step, env] = self._pushed(stacks[step, env], frame)
+        next_obs = after[windows.last, np.arange(self.shape[1])]
         columns = (stacks, self.columns["action"], windows.reward / scale, windows.discount, next_obs)
         flat = (column.reshape(-1, *column.shape[2:]) for column in columns)
         self.columns["priority"] = first_priorities(policy, *flat).reshape(self.shape)

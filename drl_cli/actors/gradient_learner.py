@@ -63,7 +63,7 @@ class GradientLearner:
         out = self._run(found["gradients"], env_steps)
         self._trained.made(bool(out["finite"]), out["finite"])
         if seen is not None:
-            self._trained.observe([seen])  # behind the step: its gradient was of what the filter let through before
+            self._trained.observe([seen])  # after the step: its gradient was made with the filter as it was
         self._trained.send(keep=False)
         return {
             "updates": 1,

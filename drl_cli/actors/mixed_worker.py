@@ -1,6 +1,6 @@
 """MixedWorker: fragments from several streams in fixed shares, sampled in the environment or read from files.
 
-The next fragment comes from the stream that is farthest behind its share of the steps, so that shares hold from early on and
+The next fragment comes from the stream that lags its share of the steps most, so that shares hold from early on and
 a run repeats. What is read is read again and again: in the replay old rows make room for new ones of every stream, and the
 shares of what it holds stay those of what enters. Each stream has a worker number of its own, which keeps them apart there.
 """

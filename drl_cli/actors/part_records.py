@@ -77,6 +77,6 @@ class ScoredEpisode(NamedTuple):
     length: int
     seed: int
     terminated: bool
-    custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
+    custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: from callbacks
     hist_data: dict = {}
     is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part

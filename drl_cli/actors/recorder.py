@@ -49,7 +49,7 @@ class Recorder:
         self._last_reward = np.zeros(count, np.float32)
         self._logp = {}  # step of the fragment -> log-probabilities [N], NaN where there is none
         self._ended = False
-        self.notes = []  # texts for the user, taken by the worker
+        self.notes = []  # messages for the user, taken by the worker
 
     def scored(self, step: int, logp: np.ndarray | None, env: int | None = None) -> None:
         """Note how likely the actions of a fragment's ``step`` were: ``logp`` [N], with ``env`` [1] of that one, or None."""
@@ -77,11 +77,11 @@ class Recorder:
             )
 
     def _batch(self, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """The steps of all environments, one environment behind the other, as {column: array}."""
+        """The steps of all environments, one environment after the other, as {column: array}."""
         steps, count = columns["reward"].shape
         lengths = columns.get("length", np.full(count, steps))
         action = self._policy.recorded(columns["action"])
-        behind = _behind(columns)
+        next_obs = _next_obs(columns)
         done = columns["terminated"] | columns["truncated"]
         logp = np.stack([self._logp[step] for step in range(steps)]) if self._logp else np.full(done.shape, np.nan)
         rows = [
@@ -96,7 +96,7 @@ class Recorder:
         own = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
         return {
             "obs": joined(columns["obs"]),
-            "new_obs": joined(behind),
+            "new_obs": joined(next_obs),
             "actions": joined(action),
             "rewards": joined(columns["reward"]),
             "dones": joined(done),
@@ -153,7 +153,7 @@ class Recorder:
         return arrays, {"begun": self._begun, "rolls": self._rolls, "output": self._output.state()}
 
     def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
-        """Continue from ``state``: what was written behind it goes, since those steps are taken again."""
+        """Continue from ``state``: what was written later is removed, since those steps are taken again."""
         mine = {
             "episode": self._episode,
             "t": self._t,
@@ -198,9 +198,9 @@ def whole_episode(
     }
 
 
-def _behind(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The observation behind every step, [T, N, …]; behind the last step of an episode its real last one."""
-    behind = np.concatenate([columns["obs"][1:], columns["tail_obs"][None]])
+def _next_obs(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The observation after every step, [T, N, …]; after the last step of an episode its real last one."""
+    next_obs = np.concatenate([columns["obs"][1:], columns["tail_obs"][None]])
     ends = np.argwhere(columns["terminated"] | columns["truncated"])
-    behind[tuple(ends.T)] = columns["end_obs"]
-    return behind
+    next_obs[tuple(ends.T)] = columns["end_obs"]
+    return next_obs

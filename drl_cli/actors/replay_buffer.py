@@ -1,7 +1,7 @@
 """ReplayBuffer: stores fragments in stream order and hands out staged blocks of transitions.
 
-In the driver's process on one machine, a Ray actor when asked for; a plain class either way. Priorities are those of
-Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: weights are told relative to the
+A plain class, in the driver's process, or a Ray actor with ``num_replay_shards``. Priorities are those of
+Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: weights are relative to the
 rarest row of a block (and of other shards' blocks) instead of the rarest of the whole replay, which a draw may never
 meet; beta is annealed over env steps stored.
 """

@@ -1,4 +1,4 @@
-"""RolloutWorker: steps environments with the newest policy it has heard of, and sends what it saw as fragments.
+"""RolloutWorker: steps environments with the newest policy that it has pulled, and sends fragments of experience.
 
 A plain class: in the run's own process with ``num_workers: 0``, a Ray actor otherwise. It keeps one pull of weights
 outstanding with the parameter server and adopts it when it has come; only ``min_version`` waits.
@@ -35,7 +35,7 @@ from drl_cli.randomness import generator, set_state, state_of
 
 PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
-PATIENCE_S = 600.0  # for them; beyond it nobody is going to push them
+PATIENCE_S = 600.0  # for them; after that no push is expected
 LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
 
 
@@ -123,8 +123,8 @@ class RolloutWorker:
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
         steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
-        told = self._watch.take() if self._watch else ()
-        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=told), columns
+        metrics = self._watch.take() if self._watch else ()
+        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=metrics), columns
 
     def _adopt(self, min_version: int, max_version: int | None) -> None:
         began, pause = time.monotonic(), FIRST_PAUSE_S
@@ -182,7 +182,7 @@ class RolloutWorker:
         return closed, episodes
 
     def _complete(self, fragment: Fragment, episodes: list[tuple[float, int]], seconds: dict[str, float]) -> np.ndarray:
-        """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
+        """Step until every environment has ended an episode after the fragment's length; returns the steps of each."""
         least = self._config.rollout_fragment_length
         lengths, going = np.zeros(self._envs.count, np.int64), list(range(self._envs.count))
         while going:

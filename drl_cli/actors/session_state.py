@@ -54,7 +54,7 @@ class Trained:
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
         self.updates = self._pushed_at = 0
-        self.version = 1  # the first weights were pushed by whoever drew them
+        self.version = 1  # the first weights were pushed when the parts were made
 
     def open(self, add: Callable[[Any], None], warm: Callable[[], Any]) -> None:
         """Build the graph and open its session.
@@ -70,8 +70,8 @@ class Trained:
             graph = load(self._module)
             build = getattr(graph, "build", graph)
             own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
-            asked = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
-            built = called("The graph of this algorithm", build, *asked) if own else build(*asked)
+            given = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            built = called("The graph of this algorithm", build, *given) if own else build(*given)
             add(built)
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer(list(built.variables.values()))
@@ -118,7 +118,7 @@ class Trained:
             raise ResourcesExhausted(f"TensorFlow ran out of memory: {error.message.splitlines()[0]}") from error
 
     def made(self, updates: int, finite: bool) -> None:
-        """Count ``updates`` that were made; Diverged when the one behind them was not ``finite``."""
+        """Count ``updates`` that were made; Diverged when the one after them was not ``finite``."""
         self.updates += int(updates)
         if not finite:
             raise Diverged(

@@ -55,7 +55,7 @@ def score(
 
 
 def kept_for(env: Mapping[str, Any]) -> KeptEnvs:
-    """Return the KeptEnvs in which ``play`` plays as ``env`` says."""
+    """Return the KeptEnvs in which ``play`` plays."""
     making = (env["id"], env["env_config"], None, env.get("preprocessing"))
     return KeptEnvs(lambda: make.make(*making), bool(env.get("fresh_envs")))
 
@@ -68,7 +68,7 @@ def play(
     hooks: callbacks.Hooks | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> list[ScoredEpisode]:
-    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon),
+    """As ``score``, with the setting in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon),
     and maybe max_steps (see ``envs.make.bound_of``).
 
     ``kept``: the KeptEnvs to play in. ``hooks``: the ``envs.callbacks.Hooks`` that look on, or None. ``check`` is called
@@ -96,7 +96,7 @@ def _play(
         made = [kept.begin(index) for index in range(len(seeds))]
         bound = make.bound_of(made[0], env.get("max_steps"))
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
-        # and a score must not depend on who plays beside it.
+        # and a score must not depend on the episodes played beside it.
         dtype, frames = seen_dtype(made[0].observation_space), frames_of(env.get("preprocessing"))
         stacks = FrameStack(SIDE_BY_SIDE, policy.spec.obs_shape, dtype, frames)
         for index, seed in enumerate(seeds):
@@ -118,9 +118,9 @@ def _play(
                     watch.stepped(index, as_action(actions[index]), reward, info)
                 is_over = any(ends) or (horizon is not None and lengths[index] >= horizon)
                 if is_over or lengths[index] == bound:
-                    told = watch.ended(index) if watch else ({}, {})
+                    metrics = watch.ended(index) if watch else ({}, {})
                     results[index] = ScoredEpisode(
-                        totals[index], lengths[index], seeds[index], ends[0], *told, not is_over
+                        totals[index], lengths[index], seeds[index], ends[0], *metrics, not is_over
                     )
             running = [index for index in running if index not in results]
     except BaseException:
@@ -165,7 +165,7 @@ def _begun(env: gymnasium.Env, stacks: FrameStack, env_id: str, seed: int) -> np
 def _stepped(
     env: gymnasium.Env, stacks: FrameStack, action: np.ndarray, env_id: str, place: tuple[int, int]
 ) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-    """Return (obs, reward, terminated, truncated, info); ``place``: (seed, steps so far), for what is said when it breaks."""
+    """Return (obs, reward, terminated, truncated, info); ``place``: (seed, steps so far), for the message when it breaks."""
     seed, step = place
     try:
         obs, reward, terminated, truncated, info = env.step(as_action(action))
@@ -193,7 +193,7 @@ class Tester:
     def __init__(self, env: Mapping[str, Any], spec: PolicySpec, server: Handle) -> None:
         """``env``: dict(id, env_config, imports, horizon, max_steps, explore, preprocessing, fresh_envs), and maybe config:
         that of the run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the
-        name of who scores. ``server``: the parameter server.
+        name of the function that scores. ``server``: the parameter server.
         """
         make.make_ready(env)
         self._env, self._server = env, server

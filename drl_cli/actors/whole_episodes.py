@@ -1,10 +1,10 @@
 """Whole episodes side by side, each from a seed of its own to its own end. User: ``actors.evolution_worker``.
 
-``EnvBatch`` steps streams that never end; here nothing begins behind an end, and what an episode is depends on its key alone,
-not on who plays it or what was played before, as far as a reset with a seed forgets that. Environments are used again; with
+``EnvBatch`` steps streams that never end; here nothing begins after an end, and what an episode is depends on its key alone,
+not on the worker or on what was played before, as far as a reset with a seed forgets that. Environments are used again; with
 ``fresh_envs`` every episode has a new one.
 
-An environment that raises, or whose observation or reward is not finite, spoils its episode: it begins again from another
+An environment that raises, or whose observation or reward is not finite, breaks its episode: it begins again from another
 seed of the same key. Failures in a row beyond a limit end the run with their first cause.
 """
 

@@ -83,7 +83,7 @@ def fragment_steps(config: CommonKeys) -> int:
 
 
 def recording_folder(config: CommonKeys, run_folder: Path | None) -> Path | str | None:
-    """Return the folder into which workers record, made ready and said, None where nothing is recorded."""
+    """Return the folder into which workers record, made and reported, None where nothing is recorded."""
     folder = output_folder(config, run_folder)
     if folder is not None:
         write.prepare(folder)
@@ -118,9 +118,7 @@ def open_cluster(
         process.prepare_ray()
         cores = len(os.sched_getaffinity(0))
         if config.num_workers > cores:
-            events.report(
-                "warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for"
-            )
+            events.report("warning", text=f"{workers} share {cores} cores; Ray counts as many CPUs as they ask for")
     from drl_cli.runtime import ray_cluster
 
     if with_tensorflow and not config.learner_actor:
@@ -155,7 +153,7 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     remote_workers = config.num_workers > 0
     make = WorkerMaker(_worker_of(row, config), setup, cluster, server, output)
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
-    # A reader that has come to the end of its files must be heard before it is asked for more.
+    # A reader may have come to the end of its files: its last fragment decides whether there is another call.
     most = most if remote_workers and not reads_only(config) else 1
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
     loop = loop_kinds.make(row, cluster, pool, replay, learner, config)
@@ -185,7 +183,7 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
 
 
 def _worker_of(row: Algorithm, config: CommonKeys) -> Any:
-    """Return the dotted name of who brings fragments: what samples, what reads, or what does both."""
+    """Return the dotted name of the worker's class: one that samples, reads, or does both."""
     if not reads(config):
         return loop_kinds.kind_of(row).worker
     return loop_kinds.READER if reads_only(config) else loop_kinds.MIXED
@@ -253,7 +251,7 @@ def make_tester(
 ) -> Handle | ManyTesters:
     """Make the tester, or the testers, that the config asks for; theirs is the run's with ``evaluation_config`` over it."""
     over = config.evaluation_config
-    asked = {
+    setting = {
         "id": env["id"],
         "env_config": {**env["env_config"], **(over.env_config or {})},
         "imports": env.get("imports", ()),
@@ -269,14 +267,14 @@ def make_tester(
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:
-        return cluster.spawn("tester", loop_kinds.TESTER, (asked, spec, server), ACTOR, started_with(config))
+        return cluster.spawn("tester", loop_kinds.TESTER, (setting, spec, server), ACTOR, started_with(config))
     names = [f"tester {index}" for index in range(count)]
     return ManyTesters(
-        cluster.spawn(name, loop_kinds.TESTER, (asked, spec, server), ACTOR, started_with(config)) for name in names
+        cluster.spawn(name, loop_kinds.TESTER, (setting, spec, server), ACTOR, started_with(config)) for name in names
     )
 
 
 def started_with(config: CommonKeys) -> dict[str, Any]:
-    """Return what ``spawn`` is told so that an actor's process starts with the variables for workers."""
+    """Return the resources of ``spawn`` with which an actor's process has the variables for workers."""
     given = texts(config.extra_python_environs_for_worker)
     return {"runtime_env": {"env_vars": given}} if given else {}

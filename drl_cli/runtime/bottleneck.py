@@ -13,7 +13,7 @@ from typing import NamedTuple
 from drl_cli import events
 
 WINDOW_S = 5.0
-SAID_AGAIN_S = 60.0  # a verdict that came and went is not news twice a minute
+REPEATED_S = 60.0  # before a hold-up that came and went is reported again
 IDLE, BUSY = 0.4, 0.6  # shares: idle for so much of the time, at work for so much
 SHOWN = 0.03  # a smaller share goes into the others
 HOLDS_UP = 0.3  # share of the time that an evaluation or a checkpoint may take
@@ -32,7 +32,7 @@ class Shares(NamedTuple):
 class Setting(NamedTuple):
     """``loop``: last part of its module's name; ``workers``: num_workers; ``cores``: that this process may use.
 
-    ``reads``: nobody samples, workers read files.
+    ``reads``: workers read files, and none samples.
     """
 
     loop: str
@@ -64,7 +64,7 @@ def judge(shares: Shares, setting: Setting) -> HoldUp:
 
 
 def _side_by_side(shares: Shares, setting: Setting) -> HoldUp:
-    """Workers and learner run beside one another: whoever is idle waits for the other."""
+    """Workers and learner run beside one another: the one that is idle waits for the other."""
     idle = _percent(1 - shares.learner)
     if setting.reads:  # that readers wait is as it should be
         text = f"learner idle {idle}: reading is slow; {_more_workers(setting)}"
@@ -147,20 +147,20 @@ def _percent(share: float) -> str:
 
 
 class Bottleneck:
-    """Measures windows of a run; ``text`` is the newest verdict's line, empty before the first."""
+    """Measures windows of a run; ``text`` is the line of the newest hold-up, empty before the first."""
 
     def __init__(self, setting: Setting) -> None:
         """``setting``: a Setting."""
         self._setting = setting
         self._mark = None  # (time, totals) at the beginning of the window
-        self._before = None  # kind of the verdict before
-        self._said = {}  # kind -> when it was reported
-        self.verdict, self.shares = HoldUp("", ""), Shares(0.0, 0.0)
+        self._before = None  # kind of the hold-up before
+        self._reported = {}  # kind -> when it was reported
+        self.hold_up, self.shares = HoldUp("", ""), Shares(0.0, 0.0)
 
     @property
     def text(self) -> str:
-        """The newest verdict's line."""
-        return self.verdict.text
+        """The line of the newest hold-up."""
+        return self.hold_up.text
 
     def look(self, now: float, totals: Mapping[str, float] | None, workers: int) -> None:
         """Judge the window when it is over.
@@ -187,19 +187,19 @@ class Bottleneck:
             checkpoints=spent["save"] / passed,
             acting=spent["policy"] / spent["sample"] if spent["sample"] > 0 else 0.0,
         )
-        self.verdict = judge(self.shares, self._setting)
-        self._tell(now)
+        self.hold_up = judge(self.shares, self._setting)
+        self._report(now)
 
-    def _tell(self, now: float) -> None:
-        """Report a verdict that has held for two windows, and was not reported just before."""
-        kind, before = self.verdict.kind, self._before
+    def _report(self, now: float) -> None:
+        """Report a hold-up that has lasted for two windows, and was not reported just before."""
+        kind, before = self.hold_up.kind, self._before
         self._before = kind
-        if kind != before or now - self._said.get(kind, -SAID_AGAIN_S) < SAID_AGAIN_S or self._is_newest(kind):
+        if kind != before or now - self._reported.get(kind, -REPEATED_S) < REPEATED_S or self._is_newest(kind):
             return
-        self._said[kind] = now
+        self._reported[kind] = now
         shares = {name: round(value, 3) for name, value in self.shares._asdict().items()}
-        events.report("bottleneck", name=kind, text=self.verdict.text, shares=shares)
+        events.report("bottleneck", name=kind, text=self.hold_up.text, shares=shares)
 
     def _is_newest(self, kind: str) -> bool:
         """Whether ``kind`` is what was reported last: it is known."""
-        return bool(self._said) and max(self._said, key=lambda said: self._said[said]) == kind
+        return bool(self._reported) and max(self._reported, key=lambda kind: self._reported[kind]) == kind

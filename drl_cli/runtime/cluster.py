@@ -100,7 +100,7 @@ class LocalHandle:
         future = Future()
         try:
             future.set_result(getattr(self.part, method)(*resolved(args)))
-        except Exception as error:  # handed on to whoever asks for the result
+        except Exception as error:  # raised where the result is taken
             future.set_exception(shown(self.name, error))
         return _split(Reference(future), returns)
 
@@ -109,7 +109,7 @@ class LocalHandle:
         return finished(os.getpid())
 
     def close(self) -> None:
-        """Close the part if it knows how."""
+        """Close the part, if it can be closed."""
         _close(self.part)
 
 
@@ -167,7 +167,7 @@ class ThreadHandle:
                 if failure is not None:
                     raise failure
                 future.set_result(getattr(self.part, method)(*resolved(arguments)))
-            except Exception as error:  # handed on to whoever asks for the result
+            except Exception as error:  # raised where the result is taken
                 future.set_exception(shown(self.name, error))
 
 

@@ -40,7 +40,7 @@ SLOW_S = 1.0  # a call of the learner that takes so long may be waited for in va
 
 
 class Options(TypedDict, total=False):
-    """What a run is asked for beside its config."""
+    """What a run is given beside its config."""
 
     goal: float | None  # of evaluation/episode_reward_mean
     ray: Mapping[str, Any]  # for RayCluster

@@ -1,6 +1,6 @@
 """When a run is evaluated, whether training waits for the scores, and what becomes of testers that are lost.
 
-Used by ``runtime.driver``. What one evaluation is, ``runtime.evaluator`` says.
+Used by ``runtime.driver``. ``runtime.evaluator`` runs one evaluation.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ state, so that the checkpoint of the best evaluation holds exactly what was scor
 Where recorded episodes judge the policy too (``input_evaluation``), the same snapshot is first estimated from them.
 
 With ``evaluation_duration_unit: timesteps`` episodes are played in rounds of so many as a tester steps side by side, until
-they have the env steps that were asked for.
+they have ``evaluation_num_episodes`` env steps.
 
 An evaluation at the goal is confirmed by ``evaluation_confirm_episodes`` fresh episodes of the same snapshot; when their
-mean is at the goal too, that is the touch.
+mean is at the goal too, the goal is reached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which loop, learner and worker belong together: the one place that knows the parts behind the name of a loop.
+"""Which loop, learner and worker belong together: the one place that maps the name of a loop to its parts.
 
 Rows of algorithms name a loop of ``KINDS``, or a module or an object with ``make``; ``learner`` and ``worker`` of a row replace
 those of its loop. Parts are named, not imported: a name is resolved in the process that holds the part, and the driver of a
@@ -68,7 +68,7 @@ class Loop(Protocol):
         ...
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of this loop, under ``info``."""
+        """Return the loop's own fields of a result, under ``info``."""
         ...
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What this machine lets a process have: processors, memory, shared memory, disk, open files, as far as Linux tells.
+"""What a process may use of this machine: processors, memory, shared memory, disk, open files, as Linux reports it.
 
 A container's limits (cgroups, version 1 and 2) count where they are tighter than the machine's. Used before a run, by
 ``runtime.footprint`` and by ``checks``. Standard library only; what cannot be read is None.
@@ -145,7 +145,7 @@ def _meminfo(name: str) -> int | None:
 
 
 def identity(is_local: bool) -> dict:
-    """Return when and where this is, as a result says it; ``is_local``: no other machine takes part."""
+    """Return date, process and host, as they stand in a result; ``is_local``: no other machine takes part."""
     host = socket.gethostname()
     return {
         "date": time.strftime("%Y-%m-%d_%H-%M-%S"),

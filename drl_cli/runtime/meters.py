@@ -28,13 +28,13 @@ class Tally:
 
     def add(self, token: Token) -> None:
         """Count a fragment that was read."""
-        told = token.reading
-        if told is None:
+        reading = token.reading
+        if reading is None:
             return
         self.steps += token.steps
-        self.rows += token.steps + told.pieces  # each piece has an observation behind its last step
-        self.episodes += len(told.episodes)
-        for reward, _ in told.episodes:
+        self.rows += token.steps + reading.pieces  # each piece has an observation after its last step
+        self.episodes += len(reading.episodes)
+        for reward, _ in reading.episodes:
             self._sum += reward
             self._low = reward if self._low is None else min(self._low, reward)
             self._high = reward if self._high is None else max(self._high, reward)
@@ -45,7 +45,7 @@ class Tally:
         return self._sum / self.episodes if self.episodes else None
 
     def info(self) -> dict[str, Any]:
-        """Return the fields of a result that speak of it."""
+        """Return the fields of a result."""
         return {
             "num_steps_read": self.steps,
             "num_episodes_read": self.episodes,

@@ -1,7 +1,7 @@
-"""How learning and sampling keep pace: which updates are owed, which fragments may be asked for. User: ``loops.replay``.
+"""How learning and sampling keep pace: which updates are owed, which fragments may be requested. User: ``loops.replay``.
 
 ``SamplePace`` is for steps that go on coming, from environments or from a mix with files; for files alone there is
-``loops.reading``. What the run calls its env steps is theirs to say.
+``loops.reading``. Either defines the run's env steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def make(config: BufferedKeys, ledger: Ledger) -> SamplePace | ReadPace:
 class SamplePace:
     """``training_intensity`` I, kept from both sides.
 
-    ⌊(sampled − learning_starts)·I/B⌋ updates are owed and no more are made; workers are not asked for more than a small lead
+    ⌊(sampled − learning_starts)·I/B⌋ updates are owed and no more are made; no more is requested of workers than a small lead
     over what has been learnt.
     """
 
@@ -54,7 +54,7 @@ class SamplePace:
         """Env steps in the replay, all of its rows in use counted."""
         return min(self.ledger.sampled - self._origin[0], self._config.buffer_size)
 
-    def got(self) -> float | None:
+    def achieved(self) -> float | None:
         """Return the transitions learnt from per env step since learning began; None before."""
         steps = self.ledger.sampled - self._origin[0] - self._start
         return (self.ledger.updates - self._origin[1]) * self._config.train_batch_size / steps if steps > 0 else None
@@ -67,10 +67,10 @@ class SamplePace:
         target = int((sampled - self._start) * self._intensity / self._config.train_batch_size)
         return target - (updates - self._origin[1])
 
-    def asked(self, updates: int, under_way: int) -> tuple[int, frozenset[int] | None]:
-        """Return (how many fragments may be asked for, of which workers: None for all).
+    def allowed(self, updates: int, under_way: int) -> tuple[int, frozenset[int] | None]:
+        """Return (how many fragments may be requested, of which workers: None for all).
 
-        ``updates``: those made and running; ``under_way``: fragments asked for that are not stored yet.
+        ``updates``: those made and running; ``under_way``: fragments requested that are not stored yet.
         """
         sampled = self.ledger.sampled - self._origin[0] + under_way * self._fragment
         coming = (updates - self._origin[1]) * self._config.train_batch_size / self._intensity
@@ -88,13 +88,13 @@ class SamplePace:
         del index
         return 0
 
-    def came(self, token: Token) -> None:
+    def arrived(self, token: Token) -> None:
         """A fragment has come from a worker."""
         if self.tally is not None:
             self.tally.add(token)
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of it, beside the steps."""
+        """Return the fields of a result, beside the steps."""
         return self.tally.info() if self.tally else {}
 
     def state(self) -> dict[str, Any]:

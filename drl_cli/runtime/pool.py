@@ -65,7 +65,7 @@ class _Member:
         self.deaths = 0  # in a row, without a fragment between them
         self.due = 0.0  # while VACANT: when to make the next incarnation
         self.ready: Call | None = None  # done when the actor runs; None once that is known
-        self.heard = self.spawned = 0.0
+        self.answered = self.spawned = 0.0
         self.slowest = 0.0
         self.cause = ""  # of the first of these deaths
         self.was_placed = False  # an incarnation has delivered
@@ -73,7 +73,7 @@ class _Member:
     def spawned_as(self, handle: Handle, now: float) -> None:
         """Go to RUNNING."""
         self.state, self.handle = State.RUNNING, handle
-        self.spawned = self.heard = now
+        self.spawned = self.answered = now
         self.ready = handle.ready() if handle.is_remote else None
 
     def die(self, due: float | None) -> None:
@@ -168,7 +168,7 @@ class WorkerPool:
     ) -> None:
         """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``).
 
-        ``among``: indices of the workers that may be asked; None: all.
+        ``among``: indices of the workers that may be called; None: all.
         """
         self._revive()
         for _ in range(count):
@@ -198,7 +198,7 @@ class WorkerPool:
         if member.handle is None:
             raise RuntimeError(f"worker {member.index} is not there")
         if not member.calls:
-            member.heard = self._clock()
+            member.answered = self._clock()
         token, columns = member.handle.call("collect", *args, returns=2)
         member.calls.append((token, columns))
 
@@ -216,8 +216,8 @@ class WorkerPool:
             return None
         _, columns = member.calls.pop(0)
         now = self._clock()
-        member.slowest = max(member.slowest, now - member.heard)
-        member.heard, member.deaths, member.ready, member.was_placed = now, 0, None, True
+        member.slowest = max(member.slowest, now - member.answered)
+        member.answered, member.deaths, member.ready, member.was_placed = now, 0, None, True
         return token, columns
 
     def watch(self) -> None:
@@ -225,14 +225,14 @@ class WorkerPool:
         now = self._clock()
         for member in self._members:
             if member.is_waiting:
-                member.heard = now  # it cannot answer yet
+                member.answered = now  # it cannot answer yet
             elif member.state is State.LEFT_OUT:
                 member.state = State.RUNNING
                 events.report("worker_started", worker=member.index, incarnation=member.incarnation)
             limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else FIRST_S
-            if member.handle is not None and member.calls and now - member.heard > limit:
+            if member.handle is not None and member.calls and now - member.answered > limit:
                 self._cluster.kill(member.handle)
-                self._lose(member, f"silent for {now - member.heard:.0f} s")
+                self._lose(member, f"silent for {now - member.answered:.0f} s")
         if self._cluster.is_remote:
             self._watch_placement(now)
 
@@ -262,7 +262,7 @@ class WorkerPool:
     def _go_on_without(self, waiting: list[_Member]) -> bool:
         """Whether the run goes on with the workers that it has: those that wait now had a place, and lost it.
 
-        What they were asked for is asked of the others. They join again as soon as there is room for them.
+        Their calls are made to others. They join again as soon as there is room for them.
         """
         is_left = any(m.handle is not None and not m.is_waiting for m in self._members)
         if not is_left or not all(member.was_placed for member in waiting):

@@ -1,4 +1,4 @@
-"""What screens are told while an iteration runs: the event ``progress``, a few times a second, with what the run waits for."""
+"""Reports to screens while an iteration runs: the event ``progress``, a few times a second, with what the run waits for."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Progress:
         return None if read is None else read.info()
 
     def _loading(self) -> str:
-        """What the learner does before it says more (event ``learner``), which in a process of its own it cannot."""
+        """What the learner does before its own events ``learner``, which do not come from another process."""
         if self._config.learner_actor:
             return "starting in a process of its own"
         return "loading TensorFlow" if self._with_tensorflow else "starting"

@@ -68,7 +68,7 @@ class Shell:
             raise self._failure
         try:
             return getattr(self._part, method)(*args)
-        except PartLost as lost:  # another part: nobody shall take it for this one
+        except PartLost as lost:  # another part: it must not be taken for this one
             raise RunFailed(str(lost)) from None
         except Exception as error:
             raise shown(self._name, error) from None
@@ -149,7 +149,7 @@ class RayCluster:
     def __init__(self, options: Mapping[str, Any], num_cpus: float) -> None:
         """``options``: dict(address, num_cpus, num_gpus, object_store_memory, queue_trials, log_to_driver), None: not given.
 
-        ``num_cpus`` is the demand: a Ray of our own is told to have so many, on purpose more than there are cores.
+        ``num_cpus`` is the demand: a Ray of our own counts so many, on purpose more than there are cores.
         """
         self.is_patient = bool(options.get("queue_trials"))  # workers that find no place are waited for without end
         self._folder = None
@@ -287,7 +287,7 @@ class RayCluster:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError when nobody listens at host:port. Ray itself would try again in silence for minutes."""
+    """Raise OSError when nothing listens at host:port. Ray itself would try again in silence for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
@@ -297,7 +297,7 @@ def private_folder() -> str:
     """Make and return a new folder /tmp/drl-<uid>/<8 hex> that only this user can enter.
 
     Short, because socket paths end at 107 bytes; below /tmp whatever HOME or TMPDIR are, for the same reason. A
-    ``/tmp/drl-<uid>`` of somebody else, or a link, is not used.
+    ``/tmp/drl-<uid>`` of another user, or a link, is not used.
     """
     parent = f"/tmp/drl-{os.getuid()}"
     try:

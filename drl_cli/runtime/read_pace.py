@@ -18,7 +18,7 @@ class ReadPace:
     """Files alone: first the replay is filled, then it is learnt from, for as long as the run lasts.
 
     Files that fit into ``buffer_size`` are in memory after one pass, and nothing is read again. Of others reading goes on
-    behind the first filling, ``training_intensity`` I transitions learnt from for each step read, pass after pass. Either way
+    after the first filling, ``training_intensity`` I transitions learnt from for each step read, pass after pass. Either way
     one timestep stands for I transitions learnt from: what would have been read by then if nothing were held.
     """
 
@@ -59,8 +59,8 @@ class ReadPace:
         """Rows of the replay in use."""
         return min(self.tally.rows, self._config.buffer_size)
 
-    def got(self) -> None:
-        """As ``SamplePace.got``: timesteps follow from what is learnt, so that there is nothing to compare."""
+    def achieved(self) -> None:
+        """As ``SamplePace.achieved``: timesteps follow from what is learnt, so that there is nothing to compare."""
         return
 
     def owed(self, updates: int) -> int:
@@ -72,8 +72,8 @@ class ReadPace:
         ahead = self.tally.steps - self._full + self._lead - self._learnt(updates, self._since) / self._intensity
         return int(ahead * self._intensity / self._config.train_batch_size)
 
-    def asked(self, updates: int, under_way: int) -> tuple[int, frozenset[int]]:
-        """As ``SamplePace.asked``."""
+    def allowed(self, updates: int, under_way: int) -> tuple[int, frozenset[int]]:
+        """As ``SamplePace.allowed``."""
         if self._full is None:
             left = self._workers - self._ended
             return len(left), left
@@ -92,7 +92,7 @@ class ReadPace:
         """Return how many fragments a successor of worker ``index`` need not bring again."""
         return 0 if index in self._ended or self._full is not None else self._brought.get(index, 0)
 
-    def came(self, token: Token) -> None:
+    def arrived(self, token: Token) -> None:
         """A fragment has come from a worker, maybe an empty one. Raises ExperienceError when all have come to nothing."""
         index = token.meta.worker
         self.tally.add(token)
@@ -107,9 +107,9 @@ class ReadPace:
         if token.reading is not None and token.reading.ended and index not in self._ended:
             self._ended.add(index)
             if self.is_whole:
-                self._tell()
+                self._report_whole()
 
-    def _tell(self) -> None:
+    def _report_whole(self) -> None:
         read = self.tally
         if not read.steps:
             raise ExperienceError("input: the files hold no step that could be learnt from.")
@@ -117,7 +117,7 @@ class ReadPace:
         events.report("notice", text=f"loaded {read.steps:,} steps into memory: {what}")
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of it, beside the steps."""
+        """Return the fields of a result, beside the steps."""
         held = self.is_whole and self.tally.steps
         passes = self._learnt(self.ledger.updates, self._since) / held if held else None
         return {"num_steps_sampled": 0, "num_passes": passes} | self.tally.info()

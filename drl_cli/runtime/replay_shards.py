@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 class Shards:
-    """The handles of the replay parts, and who gets what."""
+    """The handles of the replay parts, and which worker's fragments go to which."""
 
     def __init__(self, handles: Iterable[Handle]) -> None:
         self.handles = list(handles)

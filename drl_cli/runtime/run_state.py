@@ -101,7 +101,7 @@ def save_learner(
 
 
 class StatesAtHand:
-    """States of the learner that can be saved although it is busy: those that it was asked for between iterations."""
+    """States of the learner that can be saved although it is busy: those that were requested between iterations."""
 
     def __init__(self) -> None:
         self._asked: list[tuple[Call, Moment]] = []
@@ -136,7 +136,7 @@ def newest(
 
 
 def manifest(setup: RunSetup, state: Moment, scored: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what ``manifest.json`` says of a checkpoint."""
+    """Return the facts of a checkpoint for ``manifest.json``."""
     scored, config, env = scored or {}, setup.config, setup.env
     confirmed, mean = scored.get("confirmed_reward_mean"), scored.get("episode_reward_mean")
     return {

@@ -1,4 +1,4 @@
-"""Several testers behind the face of one: the episodes of an evaluation are shared out, their scores joined again.
+"""Several testers called as one: the episodes of an evaluation are shared out, their scores joined again.
 
 Used by ``runtime.assembly``. What an episode scores depends on the weights and its seed alone (``actors.tester``), so that
 the number of testers changes when scores are there, and nothing else.

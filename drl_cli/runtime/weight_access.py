@@ -1,4 +1,4 @@
-"""The weights of a running Driver, read and replaced from outside. User: the Python door.
+"""The weights of a running Driver, read and replaced from outside. User: the Python Trainer.
 
 Weights of nets, their targets and filters are meant, by the names that the policy's spec gives them: neither what the optimiser
 remembers nor counters.
@@ -43,7 +43,7 @@ def read(trainer: Driver, names: Collection[str]) -> dict[str, np.ndarray]:
 
 
 def write(trainer: Driver, weights: Mapping[str, Any]) -> None:
-    """Go on with ``weights`` ({name: array}; others stay as they are), and let everybody who acts have them.
+    """Go on with ``weights`` ({name: array}; others stay as they are), and push them to all workers.
 
     What the optimiser remembers stays. Raises InputError, and changes nothing, for names and shapes that are not there.
     """

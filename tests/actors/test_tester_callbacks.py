@@ -95,7 +95,7 @@ def test_a_function_gets_policy_environments_and_seeds_and_its_metrics_are_taken
         (lambda evaluation: {"episode_reward_mean": math.nan}, "returned no episode_reward_mean"),
         (
             lambda evaluation: {"episode_reward_mean": 1, "timesteps_total": 3},
-            "'timesteps_total', which the tester says itself",
+            "'timesteps_total', which the tester sets itself",
         ),
         (lambda evaluation: {"episode_reward_mean": 1, "how": "well"}, "'how' is 'well'; numbers, lists and dicts"),
         (lambda evaluation: 1 / 0, r"failed: ZeroDivisionError: division by zero \(.*test_tester_callbacks.py:\d+\)"),

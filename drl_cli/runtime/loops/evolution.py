@@ -3,7 +3,7 @@
 A round is closed by index, not by arrival: which directions belong to it is known before the first episode begins, and every
 one of them counts, however slow it is or long its episodes. A round of the quickest would be one of short episodes.
 Directions are handed out in blocks, as many as a worker plays side by side; a block comes back whole, both sides of every
-direction. A worker that dies costs its block's episodes, and whoever is free plays them again: with the same outcome, since a
+direction. A worker that dies costs its block's episodes, and any free worker plays them again: with the same outcome, since a
 block and the weights say all. A block that takes long comes back in calls, each of which shows that the worker is alive.
 
 With ``train_batch_size`` further directions join a round whose episodes were short; how many depends on those alone.
@@ -105,7 +105,7 @@ class EvolutionLoop:
         return "" if self._pool.outstanding else "learner is waiting for episodes"
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of this loop."""
+        """Return the loop's own fields of a result."""
         scores = self._unperturbed
         return {"unperturbed_reward_mean": sum(scores) / len(scores) if scores else None}
 

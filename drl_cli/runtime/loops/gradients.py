@@ -1,8 +1,8 @@
 """The loop of A3C: workers compute gradients, the learner applies them in the order in which they arrive.
 
 Every worker has one thing under way: a gradient that it computes, or one of its own that is being applied. When that is
-done it is asked for the next one, with weights that have at least that step in them; nobody else waits for anybody, and the
-others hear of the new weights when their own turn comes. So a gradient is of weights as many versions old as others were
+done it computes the next one, with weights that have at least that step in them; no worker waits for another, and the
+others pull the new weights with their own next call. So a gradient is of weights as many versions old as others were
 applied meanwhile; how many is reported.
 
 A worker that dies takes one gradient with it, and its successor goes on: every gradient is the mean over a fragment of its
@@ -104,12 +104,12 @@ class GradientLoop:
         return "learner is waiting for gradients"
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of the gradients applied since the last time: how stale they were, in versions."""
+        """Return how stale the gradients applied since the last time were, in versions."""
         lags, self._lags = self._lags, []
         return {"weight_lag_mean": sum(lags) / len(lags) if lags else None, "weight_lag_max": max(lags, default=None)}
 
     def _pending(self) -> list[Call]:
-        # Without Ray what is waited for first is what was asked for first.
+        # Without Ray calls are dealt with in the order in which they were made.
         ready = [self._ready] if self._ready is not None else []
         return ready + [reference for reference, _ in self._applying] + self._pool.references()
 
@@ -117,9 +117,9 @@ class GradientLoop:
         with_learner = {token.meta.worker for _, token in self._applying}
         idle = self._pool.handles().keys() - with_learner
         newest = self.ledger.version
-        # Without Ray a worker must not see weights that have not been heard of yet.
+        # Without Ray a worker must not see weights of an update that has not been dealt with.
         most = None if self._cluster.is_remote else newest
-        # The least busy are asked first, so that each worker has one call.
+        # The least busy are called first, so that each worker has one call.
         self._pool.request(len(idle) - self._pool.outstanding, newest, most, idle)
 
     def _deal(self, done: Iterable[Call]) -> None:

@@ -1,6 +1,6 @@
 """The loop of off-policy algorithms: workers → replay → learner, side by side, at a fixed ratio.
 
-Workers step environments or read files; ``loops.pace`` says which updates are due, and how much may be asked of them.
+Workers step environments or read files; ``runtime.pace`` decides which updates are due and what may be requested.
 Fragments are consumed in completion order (inline: in the order of the calls, so that a run repeats), and the next block of
 batches is prepared while the present one is learnt.
 
@@ -84,7 +84,7 @@ class ReplayLoop:
 
     def intensity_got(self) -> float | None:
         """Return the transitions learnt from per env step sampled since learning began; None before."""
-        return self.pace.got()
+        return self.pace.achieved()
 
     @property
     def is_learning(self) -> bool:
@@ -124,7 +124,7 @@ class ReplayLoop:
         return self.pace.waiting(self._running is not None, self._pool.outstanding)
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of the replay and of the pace."""
+        """Return the fields of a result about the replay and the pace."""
         return {
             "training_intensity_asked": self.intensity,
             "training_intensity_got": self.intensity_got(),
@@ -143,7 +143,7 @@ class ReplayLoop:
 
     def _request_samples(self) -> None:
         coming = self.updates + (self._running.drawn.batches if self._running else 0)
-        count, among = self.pace.asked(coming, self._pool.outstanding + len(self._adding))
+        count, among = self.pace.allowed(coming, self._pool.outstanding + len(self._adding))
         if count:
             # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
             newest = None if self._cluster.is_remote else self.ledger.version
@@ -206,7 +206,7 @@ class ReplayLoop:
         if taken is None:
             return
         token, columns = taken
-        self.pace.came(token)
+        self.pace.arrived(token)
         if not token.steps:
             return  # a reader that has nothing left
         reference = self._replay.add(token, columns)

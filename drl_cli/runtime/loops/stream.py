@@ -1,8 +1,8 @@
-"""The loop of IMPALA and APPO: a bounded stream of trajectories, which nobody waits for at the other end of.
+"""The loop of IMPALA and APPO: a bounded stream of trajectories from workers that do not wait for the learner.
 
-Workers act with the newest weights they have heard of and are asked for the next fragment at once; fragments come in
+Workers act with the newest weights they have pulled and get their next call at once; fragments come in
 completion order, of mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
-``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, workers are not asked for more.
+``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, no more is requested.
 That bounds how old a step can be when it is learnt from, which is what V-trace has to correct for: results say how many
 versions it was.
 
@@ -42,7 +42,7 @@ def make(
 
 
 class StreamPlan:
-    """The plan of a loop that waits for nobody, see ``loops.trajectories``."""
+    """The plan of a loop without a barrier, see ``loops.trajectories``."""
 
     def __init__(self, config: StreamConfig, rests: bool) -> None:
         """``rests``: when the loop comes to rest, a batch that has been begun is completed."""
@@ -105,7 +105,7 @@ class StreamPlan:
         return result["steps"] if self._is_first else 0
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of the stream since the last time."""
+        """Return the fields of a result about the stream since the last time."""
         return self._staleness.close() | {
             "queue_size": len(self._queue),
             "queue_capacity": self._room,
@@ -184,7 +184,7 @@ class _Turns:
 
 
 class _Staleness:
-    """How many versions behind the newest the weights were that had acted in what is learnt from."""
+    """How many versions older than the newest the weights were that acted in what is learnt from."""
 
     def __init__(self) -> None:
         self._lags = []

@@ -1,8 +1,8 @@
 """The loop of synchronous algorithms: all workers sample with one version of the weights, then all of it is learnt from.
 
 A batch is a fixed number of fragments, or, of complete episodes, as many as bring ``train_batch_size`` env steps. Every
-fragment that was asked for is learnt from, whoever brought it and however late: a batch of the quickest would hold too many
-short episodes. What a dying worker had under way is asked for again, of its successor or of whoever is free: a batch is
+fragment that was requested is learnt from, from whichever worker and however late: a batch of the quickest would hold too many
+short episodes. What a dying worker had under way is requested again, of its successor or of any free worker: a batch is
 never smaller. A fragment of older weights is dropped and counted.
 
 The first batch is collected while the learner loads TensorFlow. Between iterations a run without workers stands still with
@@ -60,7 +60,7 @@ class SyncPlan:
         return (0 if is_busy or idle else self._missing(outstanding)), self._floor
 
     def _missing(self, outstanding: int) -> int:
-        """Fragments that are to be asked for still; of complete episodes at most, since each may bring more steps."""
+        """Fragments that are still to be requested; of complete episodes at most, since each may bring more steps."""
         if self._config.batch_mode == "complete_episodes":
             wanted = math.ceil((self._config.train_batch_size - self.stored) / self._fragment)
         else:
@@ -76,7 +76,7 @@ class SyncPlan:
         return True
 
     def batch(self, outstanding: int, newest: int) -> tuple[list[Any], list[Call]] | None:
-        """The batch when it is whole: nothing is missing and nothing that was asked for is under way."""
+        """The batch when it is whole: nothing is missing and nothing that was requested is under way."""
         if not self._batch or outstanding or self._missing(outstanding):
             return None
         # In the order of the workers, not of arrival: the same fragments make the same batch.
@@ -90,7 +90,7 @@ class SyncPlan:
         return result["steps"]
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of this loop."""
+        """Return the loop's own fields of a result."""
         return {"fragments_dropped": self._dropped}
 
     def state(self) -> dict[str, Any]:

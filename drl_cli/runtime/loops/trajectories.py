@@ -1,4 +1,4 @@
-"""The loop over trajectories: workers sample, a learner learns from whole batches, and a plan says who waits for whom.
+"""The loop over trajectories: workers sample, a learner learns from whole batches, and a plan decides which waits for which.
 
 ``loops.sync`` and ``loops.stream`` make it with their plans, see ``TrajectoryPlan``.
 
@@ -58,7 +58,7 @@ class TrajectoryPlan(Protocol):
         ...
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of the plan."""
+        """Return the plan's fields of a result."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class TrajectoryLoop:
         return "" if self._pool.outstanding else "workers are waiting for the learner"
 
     def info(self) -> dict[str, Any]:
-        """Return what a result says of this loop."""
+        """Return the loop's own fields of a result."""
         return self._plan.info()
 
     def state(self) -> dict[str, Any]:
