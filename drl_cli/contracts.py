@@ -1,7 +1,7 @@
 """The roles that code calls without importing what plays them: implemented above their caller, or held in another process.
 
 ``Call``, ``Handle`` and ``Cluster`` are called by actors and loops and implemented by ``runtime.cluster`` and
-``runtime.ray_cluster``. ``Worker``, ``Learner``, ``Replay`` and ``Tester`` are the parts that a Handle calls: classes of
+``runtime.ray_cluster``. ``WorkerPart``, ``LearnerPart``, ``ReplayPart`` and ``TesterPart`` are what a Handle calls: classes of
 ``actors``, or those that a registered algorithm brings.
 
 The records that they exchange live in the rooms of their subjects: here they are values that pass through. Source: Acme's
@@ -80,7 +80,7 @@ class Cluster(Protocol):
         """End all parts."""
 
 
-class Worker(Protocol):
+class WorkerPart(Protocol):
     """Brings experience. A cluster makes it with (config, env, spec, identity, server)."""
 
     def collect(self, min_version: int, max_version: int | None) -> tuple[Any, Any]:
@@ -102,7 +102,7 @@ class Worker(Protocol):
         """Close environments and files."""
 
 
-class Learner(Protocol):
+class LearnerPart(Protocol):
     """Holds what is trained. Made with (config, spec, graph, initial, identity, server); how it learns is its loop's affair."""
 
     def publish(self) -> tuple[int, Arrays]:
@@ -121,7 +121,7 @@ class Learner(Protocol):
         """Continue from ``state``, after the push of ``version``."""
 
 
-class Replay(Protocol):
+class ReplayPart(Protocol):
     """Stores fragments and draws batches from them; one shard of several, or all."""
 
     def add(self, token: Any, columns: Arrays) -> int:
@@ -139,7 +139,7 @@ class Replay(Protocol):
         """End the streams of a worker that was lost."""
 
 
-class Tester(Protocol):
+class TesterPart(Protocol):
     """Scores versions of the weights."""
 
     def evaluate(self, version: int, seeds: Sequence[int]) -> Sequence[Any]:

@@ -25,12 +25,12 @@ from drl_cli.runtime.testers import ManyTesters
 
 ROLES = [
     *(
-        (contracts.Worker, kind)
+        (contracts.WorkerPart, kind)
         for kind in (RolloutWorker, ExperienceReader, MixedWorker, GradientWorker, EvolutionWorker)
     ),
-    (contracts.Learner, EvolutionLearner),
-    (contracts.Replay, ReplayBuffer),
-    (contracts.Tester, tester.Tester),
+    (contracts.LearnerPart, EvolutionLearner),
+    (contracts.ReplayPart, ReplayBuffer),
+    (contracts.TesterPart, tester.Tester),
     (contracts.Cluster, InlineCluster),
     (contracts.Call, Reference),
     *((contracts.Handle, kind) for kind in (LocalHandle, ThreadHandle)),
@@ -53,12 +53,12 @@ def test_class_has_the_methods_of_its_role_and_takes_its_arguments(protocol, kin
         named = inspect.signature(wanted).parameters.values()
         count = sum(one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for one in named)
         if count:  # an overloaded one shows none
-            inspect.signature(getattr(kind, name)).bind(*range(count + MORE.get((kind, name), 0)))
+            assert inspect.signature(getattr(kind, name)).bind(*range(count + MORE.get((kind, name), 0)))
 
 
 @pytest.mark.parametrize("kind", [LocalHandle, ThreadHandle])
 def test_handle_calls_with_arguments_and_returns(kind):
-    inspect.signature(kind.call).bind("self", "learn", 1, 2, returns=2)
+    assert inspect.signature(kind.call).bind("self", "learn", 1, 2, returns=2)
 
 
 def test_several_testers_are_called_as_one():

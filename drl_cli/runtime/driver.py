@@ -33,7 +33,7 @@ from drl_cli.runtime.pool import Standing
 from drl_cli.runtime.progress import Progress
 from drl_cli.runtime.run_clock import REST_S, Deadline, RunClock
 from drl_cli.runtime.run_restore import Restore
-from drl_cli.runtime.run_state import Counters, Moment, RunState, StatesAtHand
+from drl_cli.runtime.run_state import Counters, RunMoment, RunState, StatesAtHand
 
 PATIENCE_S = 1.2  # after a stop with the running iteration of a run without workers
 SLOW_S = 1.0  # a call of the learner that takes so long may be waited for in vain when the run is to end
@@ -253,11 +253,11 @@ class Driver:
             "time_total_s": self.clock.total_s,
         }
 
-    def moment(self) -> Moment:
+    def moment(self) -> RunMoment:
         """Return the plain data that belongs to what the learner holds at present."""
         return {"counters": self.counters(), "loop": self.loop.state(), "version": self.loop.ledger.version}
 
-    def state(self, moment: Moment | None = None) -> RunState:
+    def state(self, moment: RunMoment | None = None) -> RunState:
         """Return what a checkpoint keeps of the driver, at present or with what was taken at a ``moment`` before."""
         incarnations = {str(index): number for index, number in self.parts.pool.incarnations().items()}
         present = moment or self.moment()

@@ -28,7 +28,7 @@ from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.contracts import Call
 from drl_cli.randomness import number
-from drl_cli.runtime.run_state import Moment
+from drl_cli.runtime.run_state import RunMoment
 
 ROUND = 16  # episodes of a round: what a tester steps side by side (actors.tester)
 ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the scores of a snapshot
@@ -37,7 +37,7 @@ ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the sco
 class Snapshot:
     """The learner's state at one moment, the plain data that belongs to it, and its scores."""
 
-    def __init__(self, version: int, arrays: Mapping[str, np.ndarray], moment: Moment) -> None:
+    def __init__(self, version: int, arrays: Mapping[str, np.ndarray], moment: RunMoment) -> None:
         """``moment``: the counters at the moment of ``version`` and ``arrays``."""
         self.version, self.arrays, self.moment = version, arrays, moment
         self.counters = moment["counters"]

@@ -39,7 +39,7 @@ class Counters(TypedDict):
     time_total_s: float
 
 
-class Moment(TypedDict):
+class RunMoment(TypedDict):
     """The plain data that belongs to what the learner holds at that moment."""
 
     counters: Counters
@@ -47,7 +47,7 @@ class Moment(TypedDict):
     version: int  # of the newest weights
 
 
-class _Driven(Moment):
+class _Driven(RunMoment):
     scoring: dict[str, Any]  # of ``Scoring.state``
     incarnations: dict[str, int]  # {worker index: how often it was replaced}
 
@@ -104,18 +104,18 @@ class StatesAtHand:
     """States of the learner that can be saved although it is busy: those that were requested between iterations."""
 
     def __init__(self) -> None:
-        self._asked: list[tuple[Call, Moment]] = []
+        self._asked: list[tuple[Call, RunMoment]] = []
 
-    def ask(self, learner: Handle, moment: Moment) -> None:
+    def ask(self, learner: Handle, moment: RunMoment) -> None:
         """Ask for the state of ``moment``, which is the present one; the newest two are kept."""
         self._asked = [*self._asked[-1:], (learner.call("state"), moment)]
 
-    def known(self) -> list[tuple[Mapping[str, np.ndarray], Moment]]:
+    def known(self) -> list[tuple[Mapping[str, np.ndarray], RunMoment]]:
         """Return [(arrays, moment)] of those that have come."""
         return [(call.result(), moment) for call, moment in self._asked if call.done()]
 
 
-def at_once(learner: Handle, moment: Callable[[], Moment]) -> list[tuple[Mapping[str, np.ndarray], Moment]]:
+def at_once(learner: Handle, moment: Callable[[], RunMoment]) -> list[tuple[Mapping[str, np.ndarray], RunMoment]]:
     """Return [(arrays, ``moment()``)] of a learner that is idle, [] of one that is busy."""
     with contextlib.suppress(concurrent.futures.TimeoutError):
         return [(learner.call("state").result(STATE_S), moment())]
@@ -123,8 +123,8 @@ def at_once(learner: Handle, moment: Callable[[], Moment]) -> list[tuple[Mapping
 
 
 def newest(
-    known: list[tuple[Mapping[str, np.ndarray], Moment]], run_folder: Path
-) -> tuple[Mapping[str, np.ndarray], Moment]:
+    known: list[tuple[Mapping[str, np.ndarray], RunMoment]], run_folder: Path
+) -> tuple[Mapping[str, np.ndarray], RunMoment]:
     """Return the state with the most updates; Overdue where none is newer than the checkpoints of ``run_folder``."""
     saved = max((number for number, _ in retention.numbers(run_folder)), default=-1)
     found = max(known, key=lambda one: one[1]["counters"]["num_updates"], default=None)
@@ -135,7 +135,7 @@ def newest(
     raise Overdue("What was learnt since the last checkpoint is not saved: the learner is busy.")
 
 
-def manifest(setup: RunSetup, state: Moment, scored: dict[str, Any] | None) -> dict[str, Any]:
+def manifest(setup: RunSetup, state: RunMoment, scored: dict[str, Any] | None) -> dict[str, Any]:
     """Return the facts of a checkpoint for ``manifest.json``."""
     scored, config, env = scored or {}, setup.config, setup.env
     confirmed, mean = scored.get("confirmed_reward_mean"), scored.get("episode_reward_mean")

@@ -29,7 +29,7 @@ def make(cluster: Cluster, pool: WorkerPool, replay: Shards, learner: Handle, co
     return ReplayLoop(cluster, pool, replay, learner, config)
 
 
-class Update(NamedTuple):
+class RunningUpdate(NamedTuple):
     """A call of the learner that is running."""
 
     call: Call
@@ -50,7 +50,7 @@ class ReplayLoop:
         self._chunk = max(1, min(config.updates_per_call, int(per_fragment)))
         self.ledger = Ledger(config)
         self.pace = pace.make(config, self.ledger)
-        self._running: Update | None = None
+        self._running: RunningUpdate | None = None
         self._prepared: Drawn | None = None
         self._adding = []  # (reference, token) of fragments on their way into the replay
         self._seen: list = []  # of stored fragments, what the learner's filters do not have yet
@@ -162,7 +162,7 @@ class ReplayLoop:
         if self._running is None and self._prepared is not None:
             drawn, self._prepared = self._prepared, None
             self._observe()
-            self._running = Update(self._learner.call("learn", drawn.block, drawn.batches, self.sampled), drawn)
+            self._running = RunningUpdate(self._learner.call("learn", drawn.block, drawn.batches, self.sampled), drawn)
             self._prepare()
 
     def _observe(self) -> None:
