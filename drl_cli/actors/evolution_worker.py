@@ -19,7 +19,7 @@ import numpy as np
 from drl_cli.actors.fragment_transforms import RewardRule, clipped_rewards
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.recorder import Recorder, whole_episode
-from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S
+from drl_cli.actors.rollout_worker import LONGEST_EPISODE, WeightWait
 from drl_cli.actors.whole_episodes import Episodes
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make, preprocessors
@@ -102,7 +102,7 @@ class EvolutionWorker:
         recorder.notes = []
 
     def _adopt(self, min_version: int, max_version: int | None) -> None:
-        began, pause = time.monotonic(), FIRST_PAUSE_S
+        waiting = WeightWait(self._identity["index"], min_version)
         while True:
             found = self._server.call("pull", self._version, max_version).result()
             if found is not None:
@@ -110,13 +110,7 @@ class EvolutionWorker:
                 self._policy.set_weights(weights[DEFAULT_POLICY])
             if self._version >= max(1, min_version):
                 return
-            if time.monotonic() - began > PATIENCE_S:
-                raise RunFailed(
-                    f"worker {self._identity['index']} waited {PATIENCE_S:.0f} s for weights of version {min_version}; "
-                    f"the newest are of version {self._version}."
-                )
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            waiting.pause(self._version)
 
     def _begin(self, block: Block) -> _Playing:
         config, seed = self._config, self._identity["seed"]

@@ -39,6 +39,26 @@ PATIENCE_S = 600.0  # for them; after that no push is expected
 LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
 
 
+class WeightWait:
+    """The pauses of a worker until weights are pushed that are new enough."""
+
+    def __init__(self, worker: int, version: int) -> None:
+        """``worker``: its index; ``version``: that the weights must have, or a newer one."""
+        self._worker, self._version = worker, version
+        self._began, self._pause_s = time.monotonic(), FIRST_PAUSE_S
+
+    def pause(self, newest: int) -> None:
+        """Sleep, twice as long each time; RunFailed after ``PATIENCE_S``. ``newest``: the version that was pulled last."""
+        if time.monotonic() - self._began > PATIENCE_S:
+            raise RunFailed(
+                f"worker {self._worker} waited {PATIENCE_S:.0f} s for weights of version {self._version}; "
+                f"the newest are of version {newest}."
+            )
+        # They have not been pushed yet: another call at once would only keep the server busy.
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+
 class RolloutWorker:
     """One stream of fragments from ``num_envs_per_worker`` environments.
 
@@ -127,7 +147,7 @@ class RolloutWorker:
         return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=metrics), columns
 
     def _adopt(self, min_version: int, max_version: int | None) -> None:
-        began, pause = time.monotonic(), FIRST_PAUSE_S
+        waiting = WeightWait(self._identity["index"], min_version)
         while True:
             if self._pull is None:
                 self._pull = self._server.call("pull", self._version, max_version)
@@ -139,14 +159,7 @@ class RolloutWorker:
                 self._policy.set_weights(weights[DEFAULT_POLICY])
             if min_version <= self._version:
                 break
-            if time.monotonic() - began > PATIENCE_S:
-                raise RunFailed(
-                    f"worker {self._identity['index']} waited {PATIENCE_S:.0f} s for weights of version {min_version}; "
-                    f"the newest are of version {self._version}."
-                )
-            # They have not been pushed yet: asking again at once would only keep the server busy.
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            waiting.pause(self._version)
         if self._server.is_remote:
             self._pull = self._server.call("pull", self._version)
 
