@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from drl_cli.actors.parameter_server import ParameterServer  # noqa: E402
 from drl_cli.actors.replay_buffer import ReplayBuffer  # noqa: E402
 from drl_cli.actors.rollout_worker import RolloutWorker  # noqa: E402
-from drl_cli.algorithms import sac_nets  # noqa: E402
+from drl_cli.algorithms import sac  # noqa: E402
 from drl_cli.algorithms.sac import SACConfig  # noqa: E402
 from drl_cli.envs import make as envs  # noqa: E402
 from drl_cli.extras import load  # noqa: E402
@@ -43,8 +43,8 @@ def updates():
 
 def _updates_per_second(most, xla):
     config = SACConfig(updates_per_call=most, xla=xla, publish_every=10**6)
-    spec = sac_nets.policy_spec(config, _spaces())
-    initial = sac_nets.initial_weights(config, spec, 0)
+    spec = sac.policy_spec(config, _spaces())
+    initial = sac.initial_weights(config, spec, 0)
     server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")
     learner = load("drl_cli.actors.learner:Learner")(
         config, spec, "drl_cli.algorithms.sac_graph", initial, {"seed": 0, "with_ray": False}, server
@@ -66,8 +66,8 @@ def acting():
 
 def _worker(env_id, env_config, envs, fragment):
     config = SACConfig(num_envs_per_worker=envs, rollout_fragment_length=fragment)
-    spec = sac_nets.policy_spec(config, _spaces(env_id))
-    initial = sac_nets.initial_weights(config, spec, 0)
+    spec = sac.policy_spec(config, _spaces(env_id))
+    initial = sac.initial_weights(config, spec, 0)
     server = InlineCluster().spawn("server", f"{ParameterServer.__module__}:ParameterServer", (), "here")
     server.call("push", {"default_policy": {name: initial[name] for name in spec.weight_names()}}).result()
     identity = {"seed": 0, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": envs, "base": 0}
@@ -129,7 +129,7 @@ def episodes():
 def replay():
     """Microseconds per sampled batch of 128 three-step transitions, amortised over a block of 50."""
     config = SACConfig(buffer_size=200_000)
-    spec = sac_nets.policy_spec(config, _spaces())
+    spec = sac.policy_spec(config, _spaces())
     buffer = ReplayBuffer(config, spec, 0)
     rng = np.random.default_rng(0)
     for sequence in range(1000):

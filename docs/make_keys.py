@@ -56,7 +56,7 @@ def common():
 
 def answer(name):
     """Return (kind, text) for a key of the common config; kind: "works", "renamed", "idle" or "refused"."""
-    schemas = {row.name: load(row.config) for row in table.ALGORITHMS}
+    schemas = {row.name: load(row.config) for row in table.built_in()}
     having = [row for row, schema in schemas.items() if name in fields_of(schema)]
     if having:
         return "works", _works(name, having, schemas)
@@ -65,7 +65,7 @@ def answer(name):
         return "renamed", new if isinstance(new, str) else ".".join(new)
     if (name,) in ignored_keys.IDLE:
         return "idle", ignored_keys.IDLE[(name,)].why
-    return "refused", refused_keys.refusal((name,), "SAC", schemas["SAC"], table.ALGORITHMS).rstrip(".")
+    return "refused", refused_keys.refusal((name,), "SAC", schemas["SAC"], table.built_in()).rstrip(".")
 
 
 def _works(name, having, schemas):

@@ -165,12 +165,12 @@ def algorithms_page():
         "",
     ]
     rows = []
-    for row in table.ALGORITHMS:
+    for row in table.built_in():
         short, _ = dataflow.of(row)
         about = " ".join((load(row.config).__doc__ or "").split())
         rows.append((f":ref:`{row.name} <algorithm-{row.name}>`", ", ".join(row.actions), escaped(short), about))
     lines += table_of(("--run", "actions", "dataflow", "what it is"), rows, "14 22 14 50")
-    return [*lines, ".. toctree::", "    :hidden:", "", *indented([row.name for row in table.ALGORITHMS]), ""]
+    return [*lines, ".. toctree::", "    :hidden:", "", *indented([row.name for row in table.built_in()]), ""]
 
 
 def tuned_page():
@@ -192,7 +192,7 @@ def tuned_page():
 def pages():
     """Return {name of a file: its text}."""
     made = {"commands.rst": commands_page(), "tuned.rst": tuned_page(), "algorithms/index.rst": algorithms_page()}
-    made |= {f"algorithms/{row.name}.rst": algorithm_page(row) for row in table.ALGORITHMS}
+    made |= {f"algorithms/{row.name}.rst": algorithm_page(row) for row in table.built_in()}
     return {name: "\n".join(line.rstrip() for line in lines).rstrip() + "\n" for name, lines in made.items()}
 
 

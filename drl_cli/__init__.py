@@ -10,7 +10,7 @@ import importlib
 from drl_cli.version import __version__
 
 _WHERE = {
-    "Algorithm": "drl_cli.algorithms.table:Algorithm",
+    "Algorithm": "drl_cli.algorithms.row:Algorithm",
     "Callbacks": "drl_cli.envs.callbacks:Callbacks",
     "Trainer": "drl_cli.api.trainer:Trainer",
     "register_algorithm": "drl_cli.algorithms.custom_algorithms:register_algorithm",

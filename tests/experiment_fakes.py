@@ -32,6 +32,10 @@ class Config:
         except KeyError:
             raise AttributeError(name) from None
 
+    @classmethod
+    def model_validate(cls, values):
+        return cls(**values)
+
     def model_dump(self, mode, by_alias):
         return dict(self.values) if mode == "json" and by_alias else None
 

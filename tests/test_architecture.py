@@ -17,7 +17,7 @@ ORDER = {room: place for place, room in enumerate(" ".join(make_architecture.FLO
 ENTRIES = ("__init__", "__main__")
 MAY_IMPORT = {
     "ray": ("runtime/ray_cluster.py", "search/", "checks/"),
-    "tensorflow": ("tf1/tensorflow.py", "algorithms/losses/", "checks/"),
+    "tensorflow": ("tf1/tensorflow.py", "checks/"),
     "click": ("cli/",),
     "rich": ("cli/",),
     "matplotlib": ("analysis/plots.py",),

@@ -5,7 +5,7 @@ import re
 import documented
 import pytest
 
-from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.experiments.tuned_files import shipped
 
 ROOT = documented.ROOT
 FOLDERS = ("docs", "tests", "benchmarks", "tuned_examples", "drl_cli")

@@ -15,7 +15,7 @@ from drl_cli.cli import drl, endings
 from drl_cli.config.key_description import leaves
 from drl_cli.config.result_names import RESULT_FIELDS
 from drl_cli.experiments import tuned_files
-from drl_cli.experiments.tuned_folder import shipped
+from drl_cli.experiments.tuned_files import shipped
 from drl_cli.extras import load
 
 ROOT = documented.ROOT
@@ -74,7 +74,7 @@ def test_exit_codes_are_told(made):
     assert {int(code): text for code, text in listed} == endings.EXIT_CODES
 
 
-@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_algorithm_is_told_with_every_key(row, made):
     told = re.findall(r"^``(\S+)`` = ``", made[f"algorithms/{row.name}.rst"], re.MULTILINE)
     assert sorted(told) == sorted(".".join(path) for path, _ in leaves(load(row.config)))

@@ -49,7 +49,7 @@ def weigh(batch, config):
 
 def build(config, spec, initial, seed, scope):
     """The graph. TensorFlow is imported here, in the process that learns; no worker and no command needs it."""
-    from drl_cli.algorithms.descent_graph import Descent, summed
+    from drl_cli.algorithms.on_policy_graph import Descent, summed
     from drl_cli.policies.actor_critic_tf import ActorCritic
     from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
     from drl_cli.tf1.tensorflow import tf

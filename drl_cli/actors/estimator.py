@@ -16,7 +16,7 @@ from drl_cli.errors import ExperienceError
 from drl_cli.experience.action_likelihood import drawing_of
 from drl_cli.experience.recorded.pieces import Piece
 from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import generator
 
@@ -43,7 +43,7 @@ class Estimator:
         try:
             if self._sample is None:
                 self._sample = self._drawn()
-            recollection = Recollection(self._policy, drawing_of(self._config, t))
+            recollection = EpisodeCollector(self._policy, drawing_of(self._config, t))
             for piece in self._sample:
                 recollection.add(piece)
             found = recollection.estimate(self._config.gamma)

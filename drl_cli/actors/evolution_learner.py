@@ -19,9 +19,9 @@ from drl_cli.contracts import Call, Handle
 from drl_cli.errors import CheckpointError, Diverged
 from drl_cli.evolution import noise_table
 from drl_cli.evolution.keys import EvolutionKeys
+from drl_cli.evolution.net import Flat
 from drl_cli.extras import load
 from drl_cli.policies.filters import STREAMS
-from drl_cli.policies.flat_weights import Flat
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
 

@@ -23,13 +23,13 @@ from drl_cli.actors.rollout_worker import LONGEST_EPISODE, WeightWait
 from drl_cli.actors.whole_episodes import Episodes
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make, preprocessors
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.errors import RunFailed
 from drl_cli.evolution import noise_table
 from drl_cli.evolution.directions import Block, Evaluated
 from drl_cli.evolution.keys import ARSConfig, EvolutionKeys
+from drl_cli.evolution.net import Flat
 from drl_cli.experience.columns import Meta
-from drl_cli.policies.flat_weights import Flat
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
@@ -52,7 +52,7 @@ class EvolutionWorker:
         make.make_ready(env)
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
         hooks = callbacks.make(config)
-        self._watch = Watch(hooks, identity["index"]) if hooks else None
+        self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         self._episodes = Episodes({**env, "fresh_envs": config.fresh_envs}, config.horizon, self._watch)
         self._reward_rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._policy = NumpyPolicy(spec)

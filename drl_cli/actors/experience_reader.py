@@ -23,12 +23,11 @@ from drl_cli.config.sections.offline import streams
 from drl_cli.config.sections.replay import shards
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make, preprocessors
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.errors import CheckpointError, ExperienceError
-from drl_cli.experience.columns import Meta, Reading, Token
+from drl_cli.experience.columns import Meta, ReadProgress, Token
 from drl_cli.experience.recorded.pieces import Layout, Piece, layout_of
-from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded.shuffle import Shuffled
+from drl_cli.experience.recorded.read import Shuffled, Source
 from drl_cli.policies.policy_spec import ActionSpec, PolicySpec
 from drl_cli.randomness import number
 
@@ -64,7 +63,7 @@ class ExperienceReader:
         self._source = self._opened()
         self._differences = Differences(config, spec, 1)
         hooks = callbacks.make(config)
-        self._watch = Watch(hooks, identity["index"]) if hooks else None
+        self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._transforms = [fragment_transforms.clipped(rule), fragment_transforms.filtered(self._differences)]
         if self._watch:
@@ -100,7 +99,7 @@ class ExperienceReader:
         self._sequence += bool(pieces)
         notes, self._source.notes = tuple(self._source.notes[:3]), []
         episodes = tuple((float(piece.reward.sum()), piece.steps) for piece in pieces if piece.is_whole)
-        reading = Reading(len(pieces), episodes, ended)
+        reading = ReadProgress(len(pieces), episodes, ended)
         seconds = {"total": time.perf_counter() - began}
         return Token(meta, steps, (), 0, notes, seconds, {}, seen, reading), columns
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from drl_cli.actors.initial_priorities import first_priorities
-from drl_cli.experience.n_step import n_step
+from drl_cli.experience.advantages import n_step
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 

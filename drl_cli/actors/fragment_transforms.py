@@ -17,7 +17,7 @@ import numpy as np
 from drl_cli.actors.fragment import Fragment
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -54,7 +54,7 @@ def clipped(rule: RewardRule) -> Transform:
     return apply
 
 
-def postprocessed(watch: Watch, gamma: float) -> Transform:
+def postprocessed(watch: CallbackEpisodes, gamma: float) -> Transform:
     """Call ``on_postprocess`` of the callbacks."""
     return lambda closed: watch.postprocess(closed.columns, gamma)
 
@@ -82,7 +82,7 @@ def prioritized(policy: NumpyPolicy, envs: EnvBatch, window: tuple[float, int]) 
     return apply
 
 
-def finished(watch: Watch) -> Transform:
+def finished(watch: CallbackEpisodes) -> Transform:
     """Call ``on_sample_end`` of the callbacks."""
     return lambda closed: watch.sampled(closed.columns)
 

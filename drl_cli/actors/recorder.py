@@ -20,7 +20,7 @@ import numpy as np
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.recorded.write import Output, line, probabilities, shifted
+from drl_cli.experience.recorded.write import OutputFiles, line, probabilities, shifted
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import number
 
@@ -38,7 +38,7 @@ class Recorder:
         ``count``: environments of a fragment.
         """
         self._policy, self._compress = policy, frozenset(config.output_compress_columns)
-        self._output = Output(folder, identity["index"], config.output_max_file_size)
+        self._output = OutputFiles(folder, identity["index"], config.output_max_file_size)
         self._index = identity["index"]
         self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * _EPISODES
         self._begun = 0  # episodes so far

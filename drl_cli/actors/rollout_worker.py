@@ -24,7 +24,7 @@ from drl_cli.config.sections.replay import ReplayKeys
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, preprocessors, render
 from drl_cli.envs import make as envs
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.experience.columns import Meta, Token
@@ -85,7 +85,7 @@ class RolloutWorker:
         stream = identity["index"] + 100_003 * identity["incarnation"]
         seen_by = render.make(config, env, identity["index"])
         hooks = callbacks.make(config)
-        self._watch = Watch(hooks, identity["index"]) if hooks else None
+        self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
         name = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
         self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)

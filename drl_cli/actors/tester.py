@@ -13,14 +13,12 @@ from drl_cli.actors.estimator import Estimator
 from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make
-from drl_cli.envs.actions import as_action
-from drl_cli.envs.callback_episodes import Watch
-from drl_cli.envs.env_batch import FOREIGN
-from drl_cli.envs.env_reuse import KeptEnvs
+from drl_cli.envs.callback_episodes import CallbackEpisodes
+from drl_cli.envs.env_reuse import FOREIGN, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.numbers import as_number, is_finite
 from drl_cli.envs.preprocessors import frames_of
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import as_action, as_number, is_finite
 from drl_cli.errors import EnvError, failure
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
@@ -76,7 +74,7 @@ def play(
     """
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
-        watch = Watch(hooks, in_evaluation=True) if hooks else None
+        watch = CallbackEpisodes(hooks, in_evaluation=True) if hooks else None
         episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), kept, watch, check)
     return episodes
 
@@ -86,7 +84,7 @@ def _play(
     env: Mapping[str, Any],
     seeds: Sequence[int],
     kept: KeptEnvs,
-    watch: Watch | None,
+    watch: CallbackEpisodes | None,
     check: Callable[[], None],
 ) -> list[ScoredEpisode]:
     totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), {}

@@ -18,13 +18,11 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.actions import as_action, as_actions
-from drl_cli.envs.callback_episodes import Watch
-from drl_cli.envs.env_batch import FOREIGN, MAX_FAILURES
-from drl_cli.envs.env_reuse import KeptEnvs
+from drl_cli.envs.callback_episodes import CallbackEpisodes
+from drl_cli.envs.env_reuse import FOREIGN, MAX_FAILURES, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.numbers import as_number, is_finite
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import as_action, as_actions, as_number, is_finite, not_finite_error
 from drl_cli.errors import WorkersFailed, failure
 from drl_cli.randomness import number
 
@@ -32,10 +30,12 @@ from drl_cli.randomness import number
 class Episodes:
     """The environments of one worker, one for each episode that is under way."""
 
-    def __init__(self, name: Mapping[str, Any], horizon: int | None = None, watch: Watch | None = None) -> None:
+    def __init__(
+        self, name: Mapping[str, Any], horizon: int | None = None, watch: CallbackEpisodes | None = None
+    ) -> None:
         """``name``: dict(id, env_config, preprocessing, fresh_envs); ``horizon``: most steps of an episode, or None.
 
-        ``watch``: the Watch of callbacks, or None.
+        ``watch``: the CallbackEpisodes of callbacks, or None.
         """
         self._name, self._horizon, self._watch = name, horizon, watch
         self._plan = name.get("preprocessing") or preprocessors.NOTHING
@@ -82,7 +82,7 @@ class Episodes:
         if bad or not math.isfinite(sum(rewards)):
             for index in set(going).difference(failed):
                 if index in bad or not math.isfinite(rewards[index]):
-                    failed[index] = FloatingPointError(f"observation or reward is not finite (reward {rewards[index]})")
+                    failed[index] = not_finite_error(rewards[index])
         self.lengths[going] += 1
         if self._horizon is not None:
             late = np.flatnonzero(self.lengths >= self._horizon).tolist()

@@ -1,13 +1,20 @@
-"""The configs of A2C and A3C: every key with its default, meaning, unit and bounds.
+"""A2C and PG (REINFORCE): their keys and their rows; the nets are ``actor_critic_nets``. The update is ``a2c_graph``.
 
-Names and meanings are RLlib's (A3C, 1.0.1; Mnih et al. 2016, arXiv:1602.01783). RLlib's losses are sums over a batch, ours
-are means: with Adam the step is the same, and its ``grad_clip: 40`` over 200 steps is 0.2 here.
+Names and meanings are RLlib's (A2C and PG, 1.0.1; Mnih et al. 2016, arXiv:1602.01783; Williams 1992). RLlib's losses are sums
+over a batch, ours are means: with Adam the step is the same, and its ``grad_clip: 40`` over 200 steps is 0.2 here.
+
+Deviations of PG: a baseline, which RLlib's lacks; returns are never cut, where RLlib takes the rewards of a fragment for those
+of the episode.
 """
+
+from __future__ import annotations
 
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import CLIP_WHY, OnPolicyKeys, StateDependentKeys, sequence_length
@@ -39,7 +46,7 @@ class A2CConfig(
     )
 
     @model_validator(mode="after")
-    def _takes_whole_sequences(self):
+    def _takes_whole_sequences(self) -> A2CConfig:
         least = sequence_length(self)
         if self.microbatch_size is not None and not least <= self.microbatch_size <= self.train_batch_size:
             raise MisfitError(
@@ -47,3 +54,34 @@ class A2CConfig(
                 f"{self.microbatch_size} is not between one sequence ({least}) and train_batch_size {self.train_batch_size}",
             )
         return self
+
+
+class PGConfig(
+    OnPolicyKeys,
+    defaults={
+        "num_workers": default(0),
+        "lr": default(3e-3, rllib=4e-4, why="for small nets; steps are means of a larger batch"),
+        "rollout_fragment_length": default(64, rllib=200, why="8 environments make a batch of 512 of it"),
+        "train_batch_size": default(512, rllib=200, why="the variance of whole returns wants more of them"),
+        "use_critic": default(
+            True, rllib=False, why="less variance, and a value for what a fragment cuts off; false is plain REINFORCE"
+        ),
+        "use_gae": default(False),
+    },
+):
+    """REINFORCE: the log-probability of each action, weighted with the return that followed, less a learnt baseline."""
+
+    standardize_advantages: bool = key(True, STANDARDIZE, rllib=False, why="one step size for returns of any scale")
+
+
+A2C = Algorithm(
+    name="A2C",
+    config=A2CConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.a2c_graph",
+    postprocess="trajectory",
+    loop="sync",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)
+PG = A2C._replace(name="PG", config=PGConfig)

@@ -7,69 +7,76 @@ synchronous form; Williams 1992 (REINFORCE); microbatches and the keys' meaning 
 
 Deviations:
 - Means over the valid steps of a batch, where RLlib's A2C has sums (see ``algorithms.a2c``).
-- ``microbatch_size`` bounds what a gradient is computed of at a time; values are looked up for the whole batch at once.
+- ``microbatch_size`` bounds the steps whose gradient is computed at a time; values are computed for the whole batch at once.
 """
 
 import math
+from collections.abc import Mapping
 
-from drl_cli.algorithms.advantages_graph import estimates, looked
-from drl_cli.algorithms.descent_graph import ALSO, Descent, summed
+import numpy as np
+
+from drl_cli.algorithms.a2c import A2CConfig, PGConfig
 from drl_cli.algorithms.losses import policy_gradient as losses
 from drl_cli.algorithms.losses.value import squared
+from drl_cli.algorithms.on_policy_graph import STEP_STATS, Descent, Loss, Rows, estimates, evaluated, summed
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
-from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.policies.forward_tf import Tensors
+from drl_cli.policies.policy_spec import PolicySpec
+from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
+from drl_cli.tf1.tensorflow import Tensor, tf
 from drl_cli.tf1.towers import Sums
 
 RATES = ("lr", "entropy_coeff")
 
 
-def build(config, spec, initial, seed, scope):
+def build(
+    config: A2CConfig | PGConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+) -> BatchGraph:
     """Build the variables in the current graph and return the BatchGraph.
 
-    ``config``: A2CConfig or PGConfig; ``spec``: PolicySpec; ``initial``: {name: array} of
-    ``actor_critic_nets.initial_weights``; ``seed``: nothing is drawn; ``scope`` goes before every variable's name.
+    ``initial``: {name: array} of ``actor_critic_nets.initial_weights``; ``seed``: nothing is drawn; ``scope`` (ending in "/")
+    goes before every variable's name.
     """
     del seed
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
-    update = _Update(config, net, Descent(config, net, scope))
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    update = _A2CUpdate(config, net, Descent(config, net, scope))
     columns, descent = trajectory_columns(config, spec), update.descent
     return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, descent.towers.in_one_place)
 
 
-class _Update:
+class _A2CUpdate:
     """What is learnt from a batch."""
 
-    def __init__(self, config, net, descent):
+    def __init__(self, config: A2CConfig | PGConfig, net: ActorCritic, descent: Descent) -> None:
         self._config, self._net, self.descent = config, net, descent
-        micro = getattr(config, "microbatch_size", None)  # a key of A2C
+        micro = config.microbatch_size if isinstance(config, A2CConfig) else None
         self._rows = micro and max(1, micro // sequence_length(config))
         self._names = ("policy_loss", "entropy") + (("vf_loss",) if config.use_critic else ())
 
-    def learn(self, batch, rates, number):
+    def learn(self, batch: Batch, rates: Rates, number: Tensor) -> Learnt:
         """See BatchGraph."""
         del number  # nothing is drawn
-        judged = estimates(self._config, self._net, batch, self._config.standardize_advantages)
+        estimated = estimates(self._config, self._net, batch, self._config.standardize_advantages)
 
-        def loss(values, minibatch):
+        def loss(values: Tensors, minibatch: Rows) -> Sums:
             return self._loss(values, minibatch, rates["entropy_coeff"])
 
-        def step():
-            stats, finite = self.descent.step(*self._gradients(loss, judged.rows), rates["lr"])
-            return finite, tf.cast(finite, tf.int32), [stats[name] for name in (*self._names, *ALSO)]
+        def step() -> tuple[Tensor, Tensor, list[Tensor]]:
+            stats, finite = self.descent.step(*self._gradients(loss, estimated.rows), rates["lr"])
+            return finite, tf.cast(finite, tf.int32), [stats[name] for name in (*self._names, *STEP_STATS)]
 
-        def nothing():
-            return tf.constant(True), tf.constant(0), [tf.zeros([])] * len((*self._names, *ALSO))
+        def nothing() -> tuple[Tensor, Tensor, list[Tensor]]:
+            return tf.constant(True), tf.constant(0), [tf.zeros([])] * len((*self._names, *STEP_STATS))
 
         finite, updates, stats = tf.cond(tf.reduce_any(batch["mask"] > 0), step, nothing)
-        stats = judged.stats | dict(zip((*self._names, *ALSO), stats, strict=True))
+        stats = estimated.stats | dict(zip((*self._names, *STEP_STATS), stats, strict=True))
         stats |= {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
         return Learnt(stats, updates, finite)
 
-    def _loss(self, values, minibatch, entropy_coeff):
-        """The Sums of a minibatch; ``values``: {name: tensor} to look with."""
-        seen, steps = looked(self._net, values, minibatch)  # [B, …]
+    def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor) -> Sums:
+        """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
+        seen, steps = evaluated(self._net, values, minibatch)  # [B, …]
         logp = self._net.distribution.logp(seen.heads, steps["action"])  # [B]
         entropy = self._net.distribution.entropy(seen.heads)  # [B]
         policy = losses.policy_gradient_loss(logp, steps["advantage"])  # [B]
@@ -79,8 +86,8 @@ class _Update:
             total += self._config.vf_loss_coeff * stats["vf_loss"]
         return summed(total, stats, steps["mask"])
 
-    def _gradients(self, loss, rows):
-        """(Gradients of the summed loss, Sums) of all rows, a microbatch at a time."""
+    def _gradients(self, loss: Loss, rows: Rows) -> tuple[list[Tensor], Sums]:
+        """Return (gradients of the summed loss, Sums) of all rows, a microbatch at a time."""
         total = rows["mask"].shape[0]
         size = self.descent.towers.width(min(self._rows or total, total))
         count = math.ceil(total / size)
@@ -91,7 +98,9 @@ class _Update:
             return self.descent.gradients(loss, rows)
         pieces = {name: tf.reshape(x, [count, size, *x.shape[1:]]) for name, x in rows.items()}
 
-        def body(index, gradients, added):
+        def body(
+            index: Tensor, gradients: list[Tensor], added: list[Tensor]
+        ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
             new, sums = self.descent.gradients(loss, {name: x[index] for name, x in pieces.items()})
             parts = [sums.loss, sums.count, *(sums.stats[name] for name in self._names)]
             return (

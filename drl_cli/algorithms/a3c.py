@@ -1,4 +1,5 @@
-"""The config of A3C: every key with its default, meaning, unit and bounds.
+"""A3C: its keys and its row; the nets are ``actor_critic_nets``. The update is ``a3c_graph``, workers compute
+``a3c_gradients``.
 
 Names and meanings are RLlib's (1.0.1). Sources: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning"
 (arXiv 1602.01783), algorithm S3.
@@ -12,9 +13,13 @@ Deviations:
 - ``opt_type`` may choose RMSProp, the paper's optimiser, with statistics that all workers share; RLlib has Adam alone.
 """
 
+from __future__ import annotations
+
 from pydantic import model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.impala import OptimiserKeys
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import OnPolicyKeys
@@ -41,7 +46,7 @@ class A3CConfig(
 ):
     """Workers compute gradients, each from a fragment of its own; the learner applies them as they arrive."""
 
-    train_batch_size: Whole | None = key(
+    train_batch_size: Whole | None = key(  # pyright: ignore[reportIncompatibleVariableOverride]: null is of A3C alone
         None,
         "Env steps of one gradient: always those of one fragment, num_envs_per_worker x rollout_fragment_length, which null "
         "stands for.",
@@ -52,7 +57,7 @@ class A3CConfig(
     )
 
     @model_validator(mode="after")
-    def _takes_a_gradient_of_each_fragment(self):
+    def _takes_a_gradient_of_each_fragment(self) -> A3CConfig:
         steps = self.num_envs_per_worker * self.rollout_fragment_length
         if self.train_batch_size not in (None, steps):
             raise MisfitError(
@@ -66,3 +71,15 @@ class A3CConfig(
                 f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split",
             )
         return self
+
+
+A3C = Algorithm(
+    name="A3C",
+    config=A3CConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.a3c_graph",
+    postprocess="trajectory",
+    loop="gradients",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)

@@ -1,19 +1,28 @@
-"""The nets of an actor-critic as plain data: made before TensorFlow is loaded, so that workers can start while it loads.
+"""The nets of an on-policy actor-critic as plain data: PG, A2C, A3C, PPO, TRPO, IMPALA and APPO.
 
-Used by the trainer (the policy's spec, its first weights) for PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. Keys and their
-meaning from RLlib's (``model``, ``vf_share_layers``, ``free_log_std``).
+Keys and their meaning from RLlib's (``model``, ``vf_share_layers``, ``free_log_std``). Light, as the modules of these
+algorithms, whose rows name ``NETS``.
 
 Deviations: with an LSTM policy and value always share their layers (RLlib's do too, whatever ``vf_share_layers`` says);
 log_std is bounded to [-20, 2]. With ``lstm_use_prev_action_reward`` the previous action and reward enter in front of the
-dense layers (RLlib: behind them, in front of the LSTM).
+dense layers (RLlib: after them, in front of the LSTM).
 """
 
-from drl_cli.policies import net_builders
-from drl_cli.policies.initial_weights import orthogonal_weights
-from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
-from drl_cli.randomness import generator
+from __future__ import annotations
 
-__all__ = ["initial_weights", "policy_spec", "target_updates"]
+from typing import TYPE_CHECKING
+
+from drl_cli.algorithms.row import Nets
+from drl_cli.algorithms.row import no_targets as target_updates
+from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import PolicySpec
+
+__all__ = ["DISTRIBUTIONS", "NETS", "initial_weights", "policy_spec", "target_updates"]
 
 DISTRIBUTIONS = {
     "Box": "gaussian",
@@ -23,12 +32,15 @@ DISTRIBUTIONS = {
 }
 
 
-def policy_spec(config, spaces):
+def policy_spec(config: OnPolicyKeys, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     ``config`` has the section ``model`` (RecurrentNetwork with ``free_log_std``) and ``vf_share_layers``. The first net is
     "policy"; values are a head of it, or a net "value" of the same layers.
     """
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
+
     model, action = config.model, net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
     cells = model.lstm_cell_size if model.use_lstm else 0
@@ -46,12 +58,12 @@ def policy_spec(config, spaces):
         heads=(*heads, VALUE_HEAD) if is_shared else heads,
         lstm=cells,
         free_heads=free,
-        sde=action.kind == "Box" and getattr(config, "use_sde", False),  # a key of PPO, A2C and TRPO
+        sde=action.kind == "Box" and isinstance(config, StateDependentKeys) and config.use_sde,
         **seen,
     )
-    judging = NetSpec(name="value", layers=net_builders.layers(model), heads=(VALUE_HEAD,), **seen)
+    value = NetSpec(name="value", layers=net_builders.layers(model), heads=(VALUE_HEAD,), **seen)
     return PolicySpec(
-        nets=(acting,) if is_shared else (acting, judging),
+        nets=(acting,) if is_shared else (acting, value),
         distribution=DISTRIBUTIONS[action.kind],
         action=action,
         state=acting.state_shapes + tuple((size,) for _, size in extra),
@@ -62,12 +74,14 @@ def policy_spec(config, spaces):
     )
 
 
-def initial_weights(config, spec, seed):
+def initial_weights(config: OnPolicyKeys, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return {name: float32 array} of all nets, drawn from ``seed`` alone."""
-    rng, log_std = generator(seed, "init"), getattr(config, "log_std_init", 0.0)
+    from drl_cli.policies.nets import orthogonal_weights
+    from drl_cli.randomness import generator
+
+    rng = generator(seed, "init")
+    log_std = config.log_std_init if isinstance(config, StateDependentKeys) else 0.0
     return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng, log_std).items()}
 
 
-def target_updates(config, updates):
-    """Return how often targets have moved after ``updates`` updates: there are none."""
-    return 0
+NETS = Nets(policy_spec, initial_weights, target_updates)

@@ -6,7 +6,7 @@ Used by ``algorithms.dqn`` and ``algorithms.ddpg``. RLlib's defaults are for 32 
 from drl_cli.config.schema import default
 from drl_cli.config.sections.iteration import least_seconds
 
-APEX = {
+APEX_DEFAULTS = {
     "num_workers": default(2, rllib=32, why="starts on two cores; give it what the machine or the cluster has"),
     "num_replay_shards": default(1, rllib=4, why="one actor keeps up with a few workers; more cost cores to start"),
     "buffer_size": default(

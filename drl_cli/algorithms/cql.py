@@ -1,20 +1,20 @@
-"""The config of CQL: every key with its default, meaning, unit and bounds.
+"""CQL, conservative Q-learning: its keys and its row; the nets are SAC's. The update is ``cql_graph``.
 
 Names and meanings are RLlib's (CQL, 1.3 to 1.13; Kumar et al. 2020, arXiv:2006.04779), and SAC's for what it is made of;
 where a default differs, the key's ``why`` says so. Targets leave the entropy out, as in RLlib's CQL.
 """
 
-from drl_cli.algorithms.sac import SACConfig
+from drl_cli.algorithms.sac import SAC, SACConfig
 from drl_cli.config.schema import Whole, default, key
 from drl_cli.config.sections.recorded import RECORDED
 
 
 class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False)}):
-    """SAC from recorded experience, whose critics are held down where the data is silent."""
+    """SAC from recorded experience, whose critics are held down on actions that the data does not show."""
 
     bc_iters: Whole = key(
         1000,
-        "Updates at the start in which the policy clones the recorded actions instead of climbing the critics.",
+        "Updates at the start in which the policy clones the recorded actions instead of maximising Q.",
         "updates",
         ge=0,
         rllib=20_000,
@@ -54,3 +54,6 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
         ge=0,
         le=1e6,
     )
+
+
+CQL = SAC._replace(name="CQL", config=CQLConfig, graph="drl_cli.algorithms.cql_graph", reads=True)

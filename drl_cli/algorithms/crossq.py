@@ -1,12 +1,28 @@
-"""The config of CrossQ: every key with its default, meaning, unit and bounds.
+"""CrossQ, SAC with batch normalisation in the critics instead of target networks: its keys, its nets, its row.
 
-Batch normalisation in the critics instead of target networks (Bhatt et al. 2024, arXiv:1902.05605). RLlib has no such
-algorithm; keys that SAC has too mean what they mean there.
+Source: Bhatt et al. 2024 (arXiv:1902.05605). RLlib has no such algorithm; keys that SAC has too mean what they mean there.
+The update is ``crossq_graph``.
 """
 
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from drl_cli.algorithms import sac
+from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets
+from drl_cli.algorithms.row import no_targets as target_updates
 from drl_cli.config.schema import default, key
 from drl_cli.config.sections.max_entropy import SoftKeys
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TwinKeys
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import NetSpec, PolicySpec
+
+__all__ = ["CROSSQ", "CrossQConfig", "critic_spec", "initial_weights", "policy_spec", "target_updates"]
 
 
 class CrossQConfig(
@@ -28,3 +44,32 @@ class CrossQConfig(
     beta_1: float = key(
         0.5, "Adam's decay of the mean gradient, for all parts; the paper's, where 0.9 is usual.", ge=0, lt=1
     )
+
+
+def policy_spec(config: CrossQConfig, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec of a squashed Gaussian policy with batch normalisation for ``spaces``."""
+    spec = sac.policy_spec(config, spaces)
+    return dataclasses.replace(spec, nets=(dataclasses.replace(spec.nets[0], batch_norm=True),))
+
+
+def critic_spec(config: CrossQConfig, spec: PolicySpec) -> NetSpec:
+    """Return the NetSpec of the critics (two copies with ``twin_q``) that fit ``spec``."""
+    return dataclasses.replace(sac.critic_spec(config, spec), batch_norm=True)
+
+
+def initial_weights(config: CrossQConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} of policy and critics, drawn from ``seed`` alone."""
+    policy, critics = sac.online_weights(config, spec, critic_spec(config, spec), seed)
+    return policy | critics
+
+
+CROSSQ = Algorithm(
+    name="CROSSQ",
+    config=CrossQConfig,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.crossq_graph",
+    postprocess="n_step",
+    loop="replay",
+    actions=("Box",),
+    observations=ALL_OBSERVATIONS,
+)

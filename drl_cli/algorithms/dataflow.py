@@ -1,24 +1,25 @@
-"""In words: who waits for whom in each loop, and what a loop learns from. Read by ``drl algorithms``; imports nothing heavy."""
+"""What each loop does, in words, for ``drl algorithms``: what it learns from, and which part waits for which."""
 
 import inspect
 
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.algorithms.table import loop_name
 
 DATAFLOW = {
     "replay": (
         "replay",
         "Workers fill a replay, the learner draws from it, side by side. training_intensity is kept from both sides: the "
-        "learner makes no more updates than are owed, workers are only a small lead ahead.",
+        "learner makes no more updates than it allows, and workers stay only a small lead ahead.",
     ),
     "sync": (
         "synchronous",
-        "All workers sample with one version of the weights, then the learner learns from all of it, and nobody samples "
-        "meanwhile.",
+        "All workers sample with one version of the weights, then the learner learns from all of it, and no worker "
+        "samples meanwhile.",
     ),
     "stream": (
         "stream",
-        "Workers sample without waiting, with the newest weights they have heard of; the learner takes the oldest batch of a "
-        "bounded queue and corrects for how old it is (V-trace).",
+        "Workers sample without waiting, with the newest weights that they have received; the learner takes the oldest batch "
+        "of a bounded queue and corrects for how old it is (V-trace).",
     ),
     "gradients": (
         "gradients",
@@ -32,17 +33,17 @@ DATAFLOW = {
     ),
     "reading": (
         "files",
-        "Recorded experience is read from files into a replay, which the learner draws from; nobody samples, unless input "
-        "names a mix of both.",
+        "Recorded experience is read from files into a replay, which the learner draws from; no worker samples, unless "
+        "input names a mix of both.",
     ),
 }
 """Name of a loop's module, "reading" for what learns from files → (its short name, a sentence or two)."""
 
 
-def of(row):
-    """Return (short name, sentences) of the loop of a row of the table; of another's loop what its docstring begins with."""
+def of(row: Algorithm) -> tuple[str, str]:
+    """Return (short name, sentences) of the loop of a row; for a loop of a plug-in the first paragraph of its docstring."""
     name = "reading" if row.reads else loop_name(row)
     if name in DATAFLOW:
         return DATAFLOW[name]
-    told = "" if isinstance(row.loop, str) else inspect.getdoc(row.loop) or ""
-    return name, " ".join(told.partition("\n\n")[0].split())
+    about = "" if isinstance(row.loop, str) else inspect.getdoc(row.loop) or ""
+    return name, " ".join(about.partition("\n\n")[0].split())

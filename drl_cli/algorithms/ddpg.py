@@ -1,15 +1,27 @@
-"""The configs of DDPG, TD3 and APEX_DDPG: every key with its default, meaning, unit and bounds.
+"""DDPG, TD3 and APEX_DDPG: their keys, their nets, their rows. The update is ``ddpg_graph``.
 
 Names and meanings are RLlib's (1.0.1; Lillicrap et al. 2016, arXiv:1509.02971; Fujimoto et al. 2018, arXiv:1802.09477);
 where a default differs, the key's ``why`` says so.
 """
 
-from drl_cli.algorithms.apex import APEX
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from drl_cli.algorithms.apex import APEX_DEFAULTS
+from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets
 from drl_cli.config.schema import RATE_ALLOWED, Rate, Section, Widths, default, key
 from drl_cli.config.sections.exploration import NoiseExploration
 from drl_cli.config.sections.model import ACTIVATIONS
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import Dense, NetSpec, PolicySpec
+
+HEAD_SCALE = 0.1  # of the policy's head: first actions in the middle of the bounds, where tanh still has a slope
 _WIDTHS = "a list of whole numbers in [1, 65536], at most 32"
 _WIDTHS_WHY = "2x64 runs many times the updates a second on one core and suffices for small and medium tasks"
 _RANDOM_WHY = "what the replay holds when learning begins is then all random"
@@ -52,8 +64,8 @@ class ActorCriticNets(Section):
     critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
     layer_norm: bool = key(
         False,
-        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise asks for it: "
-        "it makes equal noise on the weights of different layers do about as much.",
+        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise needs it: "
+        "with it equal noise on the weights of different layers has about as much effect.",
     )
     actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
     critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
@@ -131,7 +143,7 @@ class TD3Config(
 class ApexDDPGConfig(
     DDPGConfig,
     defaults={
-        **APEX,
+        **APEX_DEFAULTS,
         "target_network_update_freq": default(
             0, rllib="500000 transitions trained", why="targets follow softly at every update, by tau"
         ),
@@ -140,3 +152,82 @@ class ApexDDPGConfig(
     """DDPG with many workers, each with noise of its own, and a replay in shards that workers give priorities."""
 
     exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")
+
+
+def policy_spec(config: DDPGConfig, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec of a deterministic policy for ``spaces`` (see ``envs.make.describe``).
+
+    Where workers compute the initial priorities, the critics travel with it.
+    """
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import NetSpec, PolicySpec
+
+    action = net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
+    layers = dense_layers(config.actor_hiddens, config.actor_hidden_activation, config)
+    net = NetSpec(name="policy", layers=layers, heads=(("mean", action.size),), **seen)
+    spec = PolicySpec((net,), "deterministic", action=action, **about)
+    if not config.worker_side_prioritization:
+        return spec
+    return PolicySpec((net, critic_spec(config, spec)), "deterministic", action=action, **about)
+
+
+def critic_spec(config: DDPGConfig, spec: PolicySpec) -> NetSpec:
+    """Return the NetSpec of the critics (two copies with ``twin_q``) that fit ``spec``."""
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import NetSpec
+
+    acting = spec.nets[0]
+    return NetSpec(
+        name="critic",
+        inputs=(*acting.inputs, ("action", spec.action.size)),
+        layers=dense_layers(config.critic_hiddens, config.critic_hidden_activation, config),
+        heads=(("q", 1),),
+        copies=2 if config.twin_q else 1,
+        **net_builders.sight(acting),
+    )
+
+
+def initial_weights(config: DDPGConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} of policy, critics and the targets of both, drawn from ``seed`` alone."""
+    from drl_cli.policies import net_builders
+    from drl_cli.randomness import generator
+
+    rng = generator(seed, "init")
+    weights = spec.nets[0].initial_weights(rng, head_scale=HEAD_SCALE)
+    weights.update(critic_spec(config, spec).initial_weights(rng))
+    return net_builders.with_targets(weights)
+
+
+def updates_per_target_update(config: DDPGConfig) -> int:
+    """Return every how many updates the targets move: a multiple of the policy's delay, since they move with it."""
+    from drl_cli.policies import net_builders
+
+    delay = config.policy_delay
+    return delay * max(1, round(net_builders.updates_per_target_update(config) / delay))
+
+
+def target_updates(config: DDPGConfig, updates: int) -> int:
+    """Return how often the targets have moved after ``updates`` updates."""
+    return updates // updates_per_target_update(config)
+
+
+def dense_layers(hiddens: tuple[int, ...], activation: str, config: ActorCriticNets) -> tuple[Dense, ...]:
+    """Return the hidden layers of a policy or a critic: ``hiddens`` units each, all with the same ``activation``."""
+    from drl_cli.policies.policy_spec import Dense
+
+    return tuple(Dense(units, activation, config.layer_norm) for units in hiddens)
+
+
+DDPG = Algorithm(
+    name="DDPG",
+    config=DDPGConfig,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.ddpg_graph",
+    postprocess="n_step",
+    loop="replay",
+    actions=("Box",),
+    observations=ALL_OBSERVATIONS,
+)
+TD3 = DDPG._replace(name="TD3", config=TD3Config)
+APEX_DDPG = DDPG._replace(name="APEX_DDPG", config=ApexDDPGConfig)

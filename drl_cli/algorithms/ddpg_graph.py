@@ -13,49 +13,67 @@ Deviations:
 - With ``policy_average`` what acts is a running average of the learnt policy's weights.
 """
 
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
 import numpy as np
 
-from drl_cli.algorithms import ddpg_nets
-from drl_cli.algorithms.learner_graph import learner_graph
+from drl_cli.algorithms import ddpg
+from drl_cli.algorithms.learner_graph import action_bounds, counter, learner_graph
 from drl_cli.algorithms.losses.value import huber, squared, td_error, td_target
 from drl_cli.policies import net_builders
-from drl_cli.policies.distributions_tf import Deterministic
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
+from drl_cli.policies.distributions_tf import TFDeterministic
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
+from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.graph import Gradients, transition_columns
-from drl_cli.tf1.polyak import every, follow
+from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("actor_lr", "critic_lr")
+ACTOR_STATS = ("actor_loss", "grad_norm_actor")
 TARGET_NOISE = 0  # stream of random numbers within an update
 
+PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, Batch], Tensor]  # (q, action, batch), see ``negative_q``
 
-def build(config, spec, initial, seed, scope):
+
+def build(
+    config: ddpg.DDPGConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+) -> LearnerGraph:
     """Build the variables in the current graph and return the LearnerGraph.
 
-    ``config``: DDPGConfig or one of its kin; ``spec``: PolicySpec; ``initial``: {name: array} of
-    ``ddpg_nets.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
+    ``initial``: {name: array} of ``ddpg.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
+    variable's name.
     """
-    update = Update(config, spec, initial, seed, scope, plain_gain)
+    update = DeterministicUpdate(config, spec, initial, seed, scope, negative_q)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
-def plain_gain(q, action, batch):
+def negative_q(q: Tensor, action: Tensor, batch: Batch) -> Tensor:
     """Return the policy's loss of each row, [B]: −Q of its ``action`` [B, A], whose values are ``q`` [B]."""
-    return -q
+    del action, batch
+    return -q  # [B]
 
 
-class Update:
+class DeterministicUpdate:
     """The variables and the two halves of an update over them."""
 
-    def __init__(self, config, spec, initial, seed, scope, policy_loss):
-        """``policy_loss(q, action, batch)``: the policy's loss of each row, see ``plain_gain``; the rest as for ``build``."""
+    def __init__(
+        self,
+        config: ddpg.DDPGConfig,
+        spec: PolicySpec,
+        initial: Mapping[str, np.ndarray],
+        seed: int,
+        scope: str,
+        policy_loss: PolicyLoss,
+    ) -> None:
+        """``policy_loss``: the policy's loss of each row; the rest as for ``build``."""
         self._config, self._spec, self._seed, self._policy_loss = config, spec, seed, policy_loss
-        self._policy_net, self._critic_net = spec.nets[0], ddpg_nets.critic_spec(config, spec)
+        self._policy_net, self._critic_net = spec.nets[0], ddpg.critic_spec(config, spec)
         self._target_policy_net = net_builders.target_of(self._policy_net)
         self._target_critic_net = net_builders.target_of(self._critic_net)
-        self._distribution = Deterministic(*spec.action.policy_bounds())
+        self._distribution = TFDeterministic(*action_bounds(spec))
         policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
         self._acting = self._policy = variables_of(policy, initial, scope)
         if config.policy_average:
@@ -63,30 +81,30 @@ class Update:
         self._critic = variables_of(critic, initial, scope)
         targets = {net_builders.target_name(name): shape for name, shape in (policy | critic).items()}
         self._target = variables_of(targets, initial, scope, trainable=False)
-        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        self.number = counter(scope)
         self._adam = {
             part: Adam(scope + part, weights) for part, weights in (("actor", self._policy), ("critic", self._critic))
         }
-        self._target_every = ddpg_nets.updates_per_target_update(config)
+        self._target_every = ddpg.updates_per_target_update(config)
 
-    def variables(self):
+    def variables(self) -> list[Variable]:
         """Return all variables but the counter."""
         groups = [self._acting, self._critic, self._target, *(adam.variables for adam in self._adam.values())]
         if self._policy is not self._acting:
             groups.append(self._policy)
         return [variable for group in groups for variable in group.values()]
 
-    def gradients(self, batch, number):
+    def gradients(self, batch: Batch, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of both parts for ``batch`` at update ``number``."""
         policy, critic = values_of(self._policy), values_of(self._critic)
         weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
         critic_parts, stats, priority = self._critic_gradients(batch, number, critic, weight)
         delay = self._config.policy_delay
 
-        def actor():
+        def actor() -> tuple[list[Tensor], dict[str, Tensor]]:
             return self._actor_gradients(batch, policy, critic, weight)
 
-        def nothing():
+        def nothing() -> tuple[list[Tensor], dict[str, Tensor]]:
             return [tf.zeros_like(value) for value in policy.values()], {n: tf.zeros([]) for n in ACTOR_STATS}
 
         due = tf.equal(number % delay, delay - 1)
@@ -96,9 +114,11 @@ class Update:
         finite = tf.math.is_finite(stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["critic_loss"])
         return Gradients({"critic": critic_parts, "actor": actor_parts}, stats, finite, {"priority": priority})
 
-    def _critic_gradients(self, batch, number, critic, weight):
+    def _critic_gradients(
+        self, batch: Batch, number: Tensor, critic: Tensors, weight: Tensor
+    ) -> tuple[list[Tensor], dict[str, Tensor], Tensor]:
         # inputs: what the target policy does next, smoothed
-        heads = Net(self._target_policy_net, self._target)(batch["next_obs"])
+        heads = TFNet(self._target_policy_net, self._target)(batch["next_obs"])
         next_action = self._distribution.greedy(heads)  # [B, A]
         if self._config.smooth_target_policy:
             next_action = self._smoothed(next_action, number)  # [B, A]
@@ -122,8 +142,10 @@ class Update:
         }
         return gradients, stats, tf.reduce_mean(tf.abs(error), axis=0)  # [B]
 
-    def _actor_gradients(self, batch, policy, critic, weight):
-        action = self._distribution.greedy(Net(self._policy_net, policy)(batch["obs"]))  # [B, A]
+    def _actor_gradients(
+        self, batch: Batch, policy: Tensors, critic: Tensors, weight: Tensor
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        action = self._distribution.greedy(TFNet(self._policy_net, policy)(batch["obs"]))  # [B, A]
         q = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
         loss = tf.reduce_mean(weight * self._policy_loss(q, action, batch))  # scalar
         gradients, norm = clipped(
@@ -131,36 +153,34 @@ class Update:
         )
         return gradients, {"actor_loss": loss, "grad_norm_actor": norm}
 
-    def _smoothed(self, action, number):
-        """Clipped noise on the target policy's action, inside the bounds (Fujimoto et al. 2018, eq. 14)."""
-        low, high = self._spec.action.policy_bounds()
+    def _smoothed(self, action: Tensor, number: Tensor) -> Tensor:
+        """Return the target policy's action with clipped noise, inside the bounds (Fujimoto et al. 2018, eq. 14)."""
+        low, high = action_bounds(self._spec)
         half = (high - low) / 2
         noise = stateless_normal(action.shape, self._seed, number, TARGET_NOISE) * self._config.target_noise  # [B, A]
         most = self._config.target_noise_clip
         return tf.clip_by_value(action + tf.clip_by_value(noise, -most, most) * half, low, high)  # [B, A]
 
-    def _decay(self, weights):
+    def _decay(self, weights: Tensors) -> Tensor:
         kernels = [value for name, value in weights.items() if name.endswith("/kernel")]
         if not self._config.l2_reg:
             return 0.0
         return self._config.l2_reg * tf.add_n([tf.reduce_sum(squared(kernel)) for kernel in kernels])
 
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``, then let the targets follow."""
+    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
+        """See LearnerGraph: change the weights with ``parts``, then move the targets."""
         self._adam["critic"].apply(parts["critic"], rates["critic_lr"])
         delay = self._config.policy_delay
         every(delay, number, lambda: self._adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
-        every(self._target_every, number, self._follow, self._target_every - 1)
+        every(self._target_every, number, self._move_targets, self._target_every - 1)
         if self._policy is not self._acting:
-            follow(self._acting.values(), self._policy.values(), 1.0 - self._config.policy_average)
+            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
 
-    def _follow(self):
-        leaders = self._policy | self._critic
-        follow([self._target[net_builders.target_name(name)] for name in leaders], leaders.values(), self._config.tau)
+    def _move_targets(self) -> None:
+        online = self._policy | self._critic
+        targets = [self._target[net_builders.target_name(name)] for name in online]
+        polyak_update(targets, list(online.values()), self._config.tau)
 
-    def _q(self, net, weights, obs, action):
-        q = Net(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
-        return q if net.copies > 1 else tf.expand_dims(q, 0)
-
-
-ACTOR_STATS = ("actor_loss", "grad_norm_actor")
+    def _q(self, net: NetSpec, weights: Tensors, obs: Tensor, action: Tensor) -> Tensor:
+        q = TFNet(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic
+        return q if net.copies > 1 else tf.expand_dims(q, 0)  # [C, B]

@@ -1,20 +1,34 @@
-"""The configs of DQN, SimpleQ, APEX and QRDQN: every key with its default, meaning, unit and bounds.
+"""DQN, SimpleQ, APEX and QRDQN: their keys, their net, their rows. The update is ``dqn_graph``.
 
 Names and meanings are RLlib's (1.0.1) and, for QRDQN, which it lacks, Stable-Baselines3's. Sources: Mnih et al. 2015;
 van Hasselt et al. 2016 (double); Wang et al. 2016 (dueling); Bellemare et al. 2017 (atoms); Fortunato et al. 2018
 (noisy); Hessel et al. 2018 (Rainbow: all of them); Dabney et al. 2018 (quantiles). Where a default differs from
 RLlib's, the key's ``why`` says so.
+
+Deviation: with ``model.layer_norm`` the layers of the streams are normalised too.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
-from drl_cli.algorithms.apex import APEX
+from drl_cli.algorithms.apex import APEX_DEFAULTS
+from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, Widths, default, key
 from drl_cli.config.sections.exploration import ValueExploration
 from drl_cli.config.sections.model import Network
 from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
 from drl_cli.config.sections.resources import NO_GPU
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import PolicySpec, ValueSpec
+
+STREAM_ACTIVATION = "relu"  # RLlib's, whatever the layers in front of the streams have
 _EPSILONS = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "epsilon_schedule")
 
 
@@ -34,7 +48,7 @@ class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsi
 
 
 class ValueNetwork(
-    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers behind it")}
+    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers after it")}
 ):
     """The network in front of the action values."""
 
@@ -52,7 +66,9 @@ class ValueKeys(Section):
         rllib=[256],
         why="as wide as the layers of model in front of it",
     )
-    double_q: bool = key(True, "The online network chooses the action whose target value is believed.")
+    double_q: bool = key(
+        True, "Double Q-learning: the online network chooses the next action, the target network values it."
+    )
     noisy: bool = key(
         False,
         "Explore by noise on the weights of these layers instead of random actions: epsilon is 0 unless "
@@ -65,7 +81,7 @@ class ValueKeys(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _noise_needs_no_epsilon(cls, data):
+    def _noise_needs_no_epsilon(cls, data: Any) -> Any:
         if not isinstance(data, dict) or data.get("noisy", cls.model_fields["noisy"].default) is not True:
             return data
         given = data.get("exploration_config", {})
@@ -77,16 +93,18 @@ class ValueKeys(Section):
         return {**data, "exploration_config": {**given, "initial_epsilon": 0.0, "final_epsilon": 0.0}}
 
     @model_validator(mode="after")
-    def _has_one_noise(self):
+    def _has_one_noise(self) -> ValueKeys:
         if self.noisy and self.exploration_config.type == "ParameterNoise":
             raise MisfitError("noisy", "true puts noise on the weights, and so does ParameterNoise; keep one of them")
         return self
 
 
+class QLearningKeys(ValueKeys, TargetKeys, OffPolicyKeys):
+    """What DQN, QR-DQN and R2D2 have."""
+
+
 class QRDQNConfig(
-    ValueKeys,
-    TargetKeys,
-    OffPolicyKeys,
+    QLearningKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(500),
@@ -104,9 +122,7 @@ class QRDQNConfig(
 
 
 class DQNConfig(
-    ValueKeys,
-    TargetKeys,
-    OffPolicyKeys,
+    QLearningKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(500),
@@ -127,7 +143,7 @@ class DQNConfig(
         "timesteps_per_iteration": default(1000),
     },
 ):
-    """Deep Q-learning: double, dueling, distributional, noisy, prioritized and with n-step returns, as wished."""
+    """Deep Q-learning, optionally double, dueling, distributional, noisy, prioritized and with n-step returns."""
 
     num_atoms: Whole = key(
         1,
@@ -140,7 +156,7 @@ class DQNConfig(
     v_max: float = key(10.0, "Highest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
 
     @model_validator(mode="after")
-    def _spans_a_range(self):
+    def _spans_a_range(self) -> DQNConfig:
         if self.v_min >= self.v_max:
             raise MisfitError("v_min", f"{self.v_min:g} is not below v_max {self.v_max:g}")
         return self
@@ -152,9 +168,7 @@ class SimpleQConfig(
         "double_q": default(False),
         "dueling": default(False),
         "hiddens": default(()),
-        "compress_observations": default(
-            False, rllib=True, why="it pays for images only; those that have them ask for it"
-        ),
+        "compress_observations": default(False, rllib=True, why="it pays for images only; set it to true for them"),
         "n_step": default(1),
         "prioritized_replay": default(False),
     },
@@ -165,7 +179,7 @@ class SimpleQConfig(
 class ApexConfig(
     DQNConfig,
     defaults={
-        **APEX,
+        **APEX_DEFAULTS,
         "target_network_update_freq": default(
             500, rllib="500000 transitions trained", why="counted in env steps as for DQN; RLlib's is for 32 workers"
         ),
@@ -175,3 +189,67 @@ class ApexConfig(
     """DQN with many workers, each environment with its share of random actions, and a replay in shards."""
 
     exploration_config: ApexExploration = key(ApexExploration(), "How to explore.")
+
+
+def policy_spec(config: DQNConfig | QRDQNConfig, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec of a policy over action values for ``spaces`` (see ``envs.make.describe``).
+
+    Quantiles for QRDQN, for the others with ``num_atoms`` above 1 a distribution over atoms. Noise, as in Rainbow, is in the
+    layers of the streams and in their outputs.
+    """
+    return values_spec(config, spaces, _value(config))
+
+
+def values_spec(config: QLearningKeys, spaces: EnvSpec, value: ValueSpec, lstm: int = 0) -> PolicySpec:
+    """Return the PolicySpec over action values that ``value`` describes, with ``lstm`` recurrent cells."""
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import Dense, NetSpec, PolicySpec
+
+    action = net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
+    heads = (("value", value.atoms), ("advantage", action.size * value.atoms))
+    streams = (Dense(units, STREAM_ACTIVATION, config.model.layer_norm, config.noisy) for units in config.hiddens)
+    net = NetSpec(
+        name="q",
+        layers=net_builders.layers(config.model),
+        heads=heads if config.dueling else (("q", action.size * value.atoms),),
+        head_layers=tuple(streams),
+        noisy_heads=config.noisy,
+        lstm=lstm,
+        **seen,
+    )
+    mask = net_builders.mask(spaces)
+    return PolicySpec((net,), "q", action=action, value=value, state=net.state_shapes, mask=mask, **about)
+
+
+def initial_weights(config: ValueKeys, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} of the net and its target, drawn from ``seed`` alone."""
+    from drl_cli.policies import net_builders
+    from drl_cli.randomness import generator
+
+    return net_builders.with_targets(spec.nets[0].initial_weights(generator(seed, "init"), sigma=config.sigma0))
+
+
+def _value(config: DQNConfig | QRDQNConfig) -> ValueSpec:
+    from drl_cli.policies.policy_spec import ValueSpec
+
+    if isinstance(config, QRDQNConfig):
+        return ValueSpec("quantile", config.n_quantiles)
+    if config.num_atoms == 1:
+        return ValueSpec()
+    return ValueSpec("categorical", config.num_atoms, float(config.v_min), float(config.v_max))
+
+
+DQN = Algorithm(
+    name="DQN",
+    config=DQNConfig,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.dqn_graph",
+    postprocess="n_step",
+    loop="replay",
+    actions=("Discrete",),
+    observations=ALL_OBSERVATIONS,
+)
+QRDQN = DQN._replace(name="QRDQN", config=QRDQNConfig)
+SimpleQ = DQN._replace(name="SimpleQ", config=SimpleQConfig)
+APEX = DQN._replace(name="APEX", config=ApexConfig)

@@ -1,4 +1,4 @@
-"""The configs of IMPALA and APPO: every key with its default, meaning, unit and bounds.
+"""IMPALA and APPO: their keys and their rows; the nets are ``actor_critic_nets``. Updates: ``impala_graph``, ``appo_graph``.
 
 Names and meanings are RLlib's (1.0.1). Sources: Espeholt et al. 2018 (IMPALA); Luo et al. 2020, "IMPACT" (arXiv
 1912.00167), for the target policy, replayed batches and several passes; Schulman et al. 2017 (the clipped surrogate).
@@ -11,13 +11,17 @@ Deviations:
 - ``lambda`` weighs V-trace's traces too (remark 2 of the paper).
 - ``target_update_frequency`` counts train batches. RLlib 1.0.1 compares env steps with a number of passes, and so copies
   at every batch.
-- ``vtrace_drop_last_ts`` has nothing to do: the value of the real observation behind the last step is known.
+- ``vtrace_drop_last_ts`` has nothing to do: the value of the real observation after the last step is known.
 """
+
+from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import OnPolicyKeys
@@ -43,11 +47,11 @@ _STREAM = {
 
 
 class VTraceKeys(Section):
-    """How much is believed of what an older policy did."""
+    """V-trace, the off-policy correction for steps of older behaviour policies."""
 
     vtrace: bool = key(
         True,
-        "Whether values and advantages are corrected for the older policy that acted (V-trace); false takes the steps for "
+        "Whether values and advantages are corrected for the older behaviour policy (V-trace); false takes the steps for "
         "the present policy's own and estimates advantages as A3C does.",
     )
     vtrace_clip_rho_threshold: Threshold | None = key(
@@ -64,7 +68,7 @@ class VTraceKeys(Section):
 
 
 class StreamKeys(Section):
-    """How fragments reach the learner, how often it looks at them, and when workers hear of it."""
+    """How fragments reach the learner, how many passes it makes over them, and how often its weights are broadcast."""
 
     num_sgd_iter: Whole = key(1, "Passes over each train batch; one gradient step a pass.", "passes", ge=1, le=1000)
     minibatch_buffer_size: Whole = key(
@@ -90,12 +94,12 @@ class StreamKeys(Section):
     learner_queue_size: Whole = key(
         2,
         "Train batches' worth of fragments that may wait for the learner or be under way; while there are as many, workers "
-        "are not asked for more than one fragment each.",
+        "have at most one request each.",
         "train batches",
         ge=1,
         le=1000,
         rllib=16,
-        why="a batch that waited behind fifteen others is learnt by a policy that is fifteen versions newer",
+        why="a batch that waited for fifteen others is learnt by a policy that is fifteen versions newer",
     )
     learner_queue_timeout: float = key(
         300.0,
@@ -107,7 +111,7 @@ class StreamKeys(Section):
     )
     max_sample_requests_in_flight_per_worker: Whole = key(
         2,
-        "Fragments that a worker may have been asked for at a time; with 2 it begins the next at once.",
+        "Sample requests that a worker may have outstanding; with 2 it begins the next at once.",
         "fragments",
         needs=("num_workers", 1),
         ge=1,
@@ -118,7 +122,7 @@ class StreamKeys(Section):
     )
     num_aggregation_workers: Whole = key(
         0,
-        "Always 0: fragments reach the learner as references that nobody reads before it, so there is nothing to aggregate.",
+        "Always 0: fragments reach the learner as references that no process reads before it: there is nothing to aggregate.",
         "processes",
         ge=0,
     )
@@ -151,19 +155,19 @@ class IMPALAConfig(
     OnPolicyKeys,
     defaults={**_STREAM, "num_gpus": default(0.0, rllib=1, why=NO_GPU)},
 ):
-    """An actor-critic whose workers never wait: V-trace corrects for the age of what they did."""
+    """An actor-critic whose workers never wait: V-trace corrects for the age of their policies."""
 
     @model_validator(mode="after")
-    def _streams(self):
+    def _streams(self) -> IMPALAConfig:
         """Refuse what each key allows but the keys together do not."""
         if self.num_aggregation_workers:
             raise MisfitError(
                 "num_aggregation_workers",
-                "must be 0: fragments go to the learner as references, which nobody between has to read or put together",
+                "must be 0: fragments go to the learner as references, and no process in between reads or joins them",
             )
         if self.num_gpus > 1:
             raise MisfitError(
-                "num_gpus", "must be at most 1: only a batch that all wait for is split over several, as PPO's is"
+                "num_gpus", "must be at most 1: only the batches of synchronous loops, as PPO's, are split over several"
             )
         if not self.use_critic:
             raise MisfitError("use_critic", "must be true: V-trace corrects values, and has none without a critic")
@@ -217,6 +221,29 @@ class APPOConfig(
     )
 
 
-def passes_per_call(config):
+def passes_per_call(config: StreamKeys) -> int:
     """Return the passes over a train batch in one call of the learner: all, unless the passes of several take turns."""
     return config.num_sgd_iter if config.minibatch_buffer_size == 1 else 1
+
+
+def target_updates(config: APPOConfig, updates: int) -> int:
+    """Return how often APPO's target policy has been copied after ``updates`` gradient steps."""
+    return updates // (config.target_update_frequency * config.num_sgd_iter)
+
+
+IMPALA = Algorithm(
+    name="IMPALA",
+    config=IMPALAConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.impala_graph",
+    postprocess="trajectory",
+    loop="stream",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)
+APPO = IMPALA._replace(
+    name="APPO",
+    config=APPOConfig,
+    nets=NETS._replace(target_updates=target_updates),
+    graph="drl_cli.algorithms.appo_graph",
+)

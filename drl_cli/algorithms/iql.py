@@ -1,15 +1,29 @@
-"""The config of IQL: every key with its default, meaning, unit and bounds.
+"""IQL, implicit Q-learning: its keys, its nets (policy, critics, the value of a state), its row.
 
-Implicit Q-learning (Kostrikov et al. 2021, arXiv:2110.06169). Names and meanings are RLlib's (IQL, 2.49 and later) where it has
-them; where a default differs, the key's ``why`` says so.
+Source: Kostrikov et al. 2021 (arXiv:2110.06169). Names and meanings are RLlib's (IQL, 2.49 and later) where it has them;
+where a default differs, the key's ``why`` says so. The update is ``iql_graph``.
 """
 
-from drl_cli.algorithms.ddpg import ActorCriticNets
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from drl_cli.algorithms.ddpg import ActorCriticNets, dense_layers
+from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import RATE_ALLOWED, Rate, default, key
 from drl_cli.config.sections.exploration import DrawnExploration
 from drl_cli.config.sections.off_policy import LearnersPriorities, OffPolicyKeys, TargetKeys, TwinKeys
 from drl_cli.config.sections.recorded import RECORDED
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import NetSpec, PolicySpec
+
+__all__ = ["IQL", "IQLConfig", "critic_spec", "initial_weights", "policy_spec", "target_updates", "value_spec"]
+
+HEAD_SCALE = 0.1  # of the policy's head: first actions in the middle of the bounds
 _RATE_WHY = "for small nets, as in the other algorithms"
 _SPEED_WHY = "2x64 runs six times the updates a second of 2x256 on one core and suffices for small and medium tasks"
 
@@ -31,7 +45,7 @@ class IQLConfig(
         ),
     },
 ):
-    """Q-learning that never asks what actions are worth that nobody took; the policy clones the better ones of the data."""
+    """Q-learning from recorded actions alone, without values of any others; the policy clones the better ones."""
 
     expectile: float = key(
         0.7,
@@ -48,7 +62,7 @@ class IQLConfig(
         ge=0,
         le=1e6,
         rllib=0.1,
-        why="the paper's for its locomotion tasks; returns are to be of the order of 1, see reward_scaling",
+        why="the paper's for its locomotion tasks; returns must be of the order of 1, see reward_scaling",
     )
     max_advantage_weight: float = key(
         100.0, "Largest weight of a recorded action, so that no single one drowns the others.", ge=1, le=1e9
@@ -57,3 +71,79 @@ class IQLConfig(
         1e-3, "Adam's step size of the state's value.", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
     )
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
+
+
+def policy_spec(config: IQLConfig, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
+
+    Box actions: a Gaussian with deviations that no state changes, as the paper's; it is not squashed, so that recorded actions
+    at the bounds are actions like others. Discrete actions: a softmax.
+    """
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec
+
+    action = net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
+    layers = dense_layers(config.actor_hiddens, config.actor_hidden_activation, config)
+    if isinstance(action, DiscreteSpec):
+        net = NetSpec(name="policy", layers=layers, heads=(("logits", action.n),), **seen)
+        return PolicySpec((net,), "categorical", action=action, mask=net_builders.mask(spaces), **about)
+    heads = (("mean", action.size), ("log_std", action.size))
+    net = NetSpec(name="policy", layers=layers, heads=heads, free_heads=("log_std",), **seen)
+    return PolicySpec((net,), "gaussian", action=action, **about)
+
+
+def critic_spec(config: IQLConfig, spec: PolicySpec) -> NetSpec:
+    """Return the NetSpec of the critics (two copies with ``twin_q``) that fit ``spec``.
+
+    For Box actions the value of the state and an action, for Discrete ones the value of every action in the state.
+    """
+    if spec.distribution == "categorical":
+        return _net_of_critics(config, spec, "critic", (), ("q", spec.action.size), 2 if config.twin_q else 1)
+    return _net_of_critics(config, spec, "critic", (("action", spec.action.size),), ("q", 1), 2 if config.twin_q else 1)
+
+
+def value_spec(config: IQLConfig, spec: PolicySpec) -> NetSpec:
+    """Return the NetSpec of the value of a state, with the critics' layers."""
+    return _net_of_critics(config, spec, "value", (), ("value", 1), 1)
+
+
+def initial_weights(config: IQLConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} of policy, value, critics and target critics, drawn from ``seed`` alone."""
+    from drl_cli.policies import net_builders
+    from drl_cli.randomness import generator
+
+    rng = generator(seed, "init")
+    policy = spec.nets[0].initial_weights(rng, head_scale=HEAD_SCALE)
+    critics = critic_spec(config, spec).initial_weights(rng)
+    return policy | value_spec(config, spec).initial_weights(rng) | net_builders.with_targets(critics)
+
+
+def _net_of_critics(
+    config: IQLConfig,
+    spec: PolicySpec,
+    name: str,
+    more: tuple[tuple[str, int], ...],
+    head: tuple[str, int],
+    copies: int,
+) -> NetSpec:
+    """Return the spec of a net with the policy's inputs and ``more``."""
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import NetSpec
+
+    acting = spec.nets[0]
+    layers = dense_layers(config.critic_hiddens, config.critic_hidden_activation, config)
+    return NetSpec(name, (*acting.inputs, *more), layers, (head,), copies, **net_builders.sight(acting))
+
+
+IQL = Algorithm(
+    name="IQL",
+    config=IQLConfig,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.iql_graph",
+    postprocess="n_step",
+    loop="replay",
+    actions=("Box", "Discrete"),
+    observations=ALL_OBSERVATIONS,
+    reads=True,
+)

@@ -14,19 +14,22 @@ Deviations:
 - Discrete actions: critics value every action, of which the recorded one counts.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from drl_cli.algorithms import iql_nets
-from drl_cli.algorithms.learner_graph import learner_graph
+from drl_cli.algorithms import iql
+from drl_cli.algorithms.learner_graph import counter, learner_graph
 from drl_cli.algorithms.losses.imitation import advantage_weight, weighted_imitation_loss
 from drl_cli.algorithms.losses.value import expectile_loss, squared, td_error
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
-from drl_cli.policies.scored_distributions_tf import BY_NAME, allowed, masked
+from drl_cli.policies.distributions_tf import BY_NAME, allowed, masked
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
+from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.graph import Gradients, transition_columns
-from drl_cli.tf1.polyak import every, follow
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("actor_lr", "critic_lr", "value_lr")
 UNSCALED = 1.0  # advantages are in units of return
@@ -34,23 +37,26 @@ LEAST_LOG_STD = -5.0  # the authors' bound: data of one action a state would els
 LOG_STD = "policy/log_std/free"
 
 
-def build(config, spec, initial, seed, scope):
+def build(
+    config: iql.IQLConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+) -> LearnerGraph:
     """Build IQL's variables in the current graph and return its LearnerGraph.
 
-    ``config``: IQLConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``iql_nets.initial_weights``; ``seed``: nothing
-    is drawn; ``scope`` (ending in "/") goes before every variable's name.
+    ``initial``: {name: array} of ``iql.initial_weights``; ``seed``: nothing is drawn; ``scope`` (ending in "/") goes before
+    every variable's name.
     """
-    update = _Update(config, spec, initial, scope)
+    del seed
+    update = _IQLUpdate(config, spec, initial, scope)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
-class _Update:
+class _IQLUpdate:
     """The variables and the two halves of an update over them."""
 
-    def __init__(self, config, spec, initial, scope):
+    def __init__(self, config: iql.IQLConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
         self._config, self._spec = config, spec
-        self._policy_net, self._value_net = spec.nets[0], iql_nets.value_spec(config, spec)
-        self._critic_net = iql_nets.critic_spec(config, spec)
+        self._policy_net, self._value_net = spec.nets[0], iql.value_spec(config, spec)
+        self._critic_net = iql.critic_spec(config, spec)
         self._target_net = net_builders.target_of(self._critic_net)
         self._distribution = BY_NAME[spec.distribution](spec)
         policy = self._policy_net.weight_shapes()
@@ -60,36 +66,36 @@ class _Update:
         self._value = variables_of(self._value_net.weight_shapes(), initial, scope)
         self._critic = variables_of(self._critic_net.weight_shapes(), initial, scope)
         self._target = variables_of(self._target_net.weight_shapes(), initial, scope, trainable=False)
-        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        self.number = counter(scope)
         self._trained = {"actor": self._policy, "critic": self._critic, "value": self._value}
         self._adam = {part: Adam(scope + part, weights) for part, weights in self._trained.items()}
         self._target_every = net_builders.updates_per_target_update(config)
 
-    def variables(self):
+    def variables(self) -> list[Variable]:
         """Return all variables but the counter."""
         groups = [*self._trained.values(), self._target, *(adam.variables for adam in self._adam.values())]
         if self._policy is not self._acting:
             groups.append(self._acting)
         return [variable for group in groups for variable in group.values()]
 
-    def gradients(self, batch, number):
+    def gradients(self, batch: Batch, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of the three parts for ``batch``; ``number`` keys nothing."""
         weights = {part: values_of(variables) for part, variables in self._trained.items()}
-        value = self._worth(weights["value"], batch["obs"])  # [B]
-        believed = tf.reduce_min(self._q(self._target_net, self._target, batch), axis=0)  # [B]
+        value = self._state_value(weights["value"], batch["obs"])  # [B]
+        clipped_q = tf.reduce_min(self._q(self._target_net, self._target, batch), axis=0)  # [B]
         # value: an expectile of what recorded actions are worth
-        advantage = tf.stop_gradient(believed) - value  # [B]
+        advantage = tf.stop_gradient(clipped_q) - value  # [B]
         losses = {"value": expectile_loss(advantage, self._config.expectile)}  # [B]
         # critics: the value of the next state, whatever the policy would do there
-        following = self._worth(weights["value"], batch["next_obs"])  # [B]
-        target = tf.stop_gradient(batch["reward"] + batch["discount"] * following)  # [B]
+        next_value = self._state_value(weights["value"], batch["next_obs"])  # [B]
+        target = tf.stop_gradient(batch["reward"] + batch["discount"] * next_value)  # [B]
         q = self._q(self._critic_net, weights["critic"], batch)  # [C, B]
         error = td_error(q, target)  # [C, B]
         losses["critic"] = tf.reduce_sum(squared(error), axis=0)  # [B]
-        # policy: recorded actions, the better the more
-        share = advantage_weight(advantage, UNSCALED, self._config.beta, self._config.max_advantage_weight)  # [B]
+        # policy: recorded actions, weighted by their advantage
+        weight = advantage_weight(advantage, UNSCALED, self._config.beta, self._config.max_advantage_weight)  # [B]
         logp = self._distribution.logp(self._heads(weights["actor"], batch["obs"]), batch["action"])  # [B]
-        losses["actor"] = weighted_imitation_loss(logp, share)  # [B]
+        losses["actor"] = weighted_imitation_loss(logp, weight)  # [B]
         parts, stats = self._descend(losses, weights, batch)
         stats |= {
             "mean_td_error": tf.reduce_mean(error),
@@ -97,14 +103,16 @@ class _Update:
             "min_q": tf.reduce_min(q),
             "max_q": tf.reduce_max(q),
             "mean_advantage": tf.reduce_mean(advantage),
-            "mean_advantage_weight": tf.reduce_mean(share),
+            "mean_advantage_weight": tf.reduce_mean(weight),
             "data_logp": tf.reduce_mean(logp),
         }
         checked = tf.add_n([value for name, value in stats.items() if name.endswith("_loss") or "norm" in name])
         rows = {"priority": tf.reduce_mean(tf.abs(error), axis=0)}  # [B]
         return Gradients(parts, stats, tf.math.is_finite(checked), rows)
 
-    def _descend(self, losses, weights, batch):
+    def _descend(
+        self, losses: Tensors, weights: Mapping[str, Tensors], batch: Batch
+    ) -> tuple[dict[str, list[Tensor]], dict[str, Tensor]]:
         """Return ({part: gradients}, statistics) of the parts' losses, [B] each."""
         weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
         parts, stats = {}, {}
@@ -115,37 +123,37 @@ class _Update:
             stats |= {f"{'vf' if part == 'value' else part}_loss": loss, f"grad_norm_{part}": norm}
         return parts, stats
 
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``, then let targets and average follow."""
+    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
+        """See LearnerGraph: change the weights with ``parts``, then move the targets and the average."""
         for part, adam in self._adam.items():
             adam.apply(parts[part], rates[f"{part}_lr"])
         if LOG_STD in self._policy:
             deviation = self._policy[LOG_STD]
             deviation.assign(tf.maximum(deviation.read_value(), LEAST_LOG_STD))
 
-        def move_targets():
-            follow(list(self._target.values()), list(self._critic.values()), self._config.tau)
+        def move_targets() -> None:
+            polyak_update(list(self._target.values()), list(self._critic.values()), self._config.tau)
 
         every(self._target_every, number, move_targets, self._target_every - 1)
         if self._policy is not self._acting:
-            follow(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
+            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
 
-    def _heads(self, weights, obs):
-        heads = Net(self._policy_net, weights)(obs)  # [B, size] each
+    def _heads(self, weights: Tensors, obs: Tensor) -> dict[str, Tensor]:
+        heads = TFNet(self._policy_net, weights)(obs)  # [B, size] each
         if self._spec.mask:
             heads["logits"] = masked(heads["logits"], allowed(self._spec.mask, obs))  # [B, n]
-        return heads
+        return heads  # [B, size] each
 
-    def _worth(self, weights, obs):
-        return Net(self._value_net, weights)(obs)["value"][:, 0]  # [B]
+    def _state_value(self, weights: Tensors, obs: Tensor) -> Tensor:
+        return TFNet(self._value_net, weights)(obs)["value"][:, 0]  # [B]
 
-    def _q(self, net, weights, batch):
-        """Q of the recorded actions by every critic, [C, B]."""
+    def _q(self, net: NetSpec, weights: Tensors, batch: Batch) -> Tensor:
+        """Return Q of the recorded actions by every critic, [C, B]."""
         is_discrete = self._spec.distribution == "categorical"
         inputs = (batch["obs"],) if is_discrete else (batch["obs"], batch["action"])
-        q = Net(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
+        q = TFNet(net, weights)(*inputs)["q"]  # [(C,) B, 1], or [(C,) B, n]
         if is_discrete:
             # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
-            q = q * tf.one_hot(batch["action"], self._spec.action.n)  # [(C,) B, n]
+            q = q * tf.one_hot(batch["action"], self._spec.action.size)  # [(C,) B, n]
         q = tf.reduce_sum(q, axis=-1)  # [(C,) B]
         return q if net.copies > 1 else tf.expand_dims(q, 0)  # [C, B]

@@ -1,4 +1,4 @@
-"""The configs of MARWIL and BC: every key with its default, meaning, unit and bounds.
+"""MARWIL and BC: their keys, their nets, their rows. The update is ``marwil_graph``.
 
 Names and meanings are RLlib's (MARWIL, 1.0.1 to 1.13; Wang et al. 2018, "Exponentially Weighted Imitation Learning for
 Batched Historical Data"). Deviations:
@@ -9,14 +9,25 @@ Batched Historical Data"). Deviations:
 - Losses are means, the value's is half of the squared error, as RLlib's.
 """
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from drl_cli.algorithms.actor_critic_nets import DISTRIBUTIONS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm, Nets
+from drl_cli.algorithms.row import no_targets as target_updates
 from drl_cli.config.schema import RATE_ALLOWED, Rate, default, key
 from drl_cli.config.sections.exploration import DrawnExploration
 from drl_cli.config.sections.model import ACTIVATIONS, Network
 from drl_cli.config.sections.off_policy import BufferedKeys
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import PolicySpec
 
 
 class ImitationNetwork(Network):
@@ -41,7 +52,7 @@ class ImitationKeys(
         "training_intensity": default(1.0),
         "updates_per_call": default(100),
         "timesteps_per_iteration": default(
-            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is looked at after each"
+            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is checked after each"
         ),
         "rollout_fragment_length": default(200),
         "evaluation_interval": default(
@@ -110,6 +121,63 @@ class BCConfig(ImitationKeys):
     """Behaviour cloning: MARWIL without advantages, and without the net for values."""
 
     @property
-    def beta(self):
+    def beta(self) -> float:
         """Every step weighs the same."""
         return 0.0
+
+
+def policy_spec(config: MARWILConfig | BCConfig, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
+
+    The first net is "policy"; values are a head of it, or a net "value" of the same layers.
+    """
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
+
+    model, action = config.model, net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
+    is_box = action.kind == "Box"
+    heads = (("mean", action.size), ("log_std", action.size)) if is_box else (("logits", action.size),)
+    layers = net_builders.layers(model)
+    has_value = config.beta > 0
+    is_shared = isinstance(config, MARWILConfig) and has_value and config.vf_share_layers
+    acting = NetSpec(
+        name="policy",
+        layers=layers,
+        heads=(*heads, VALUE_HEAD) if is_shared else heads,
+        free_heads=("log_std",) if is_box and model.free_log_std else (),
+        **seen,
+    )
+    value = NetSpec(name="value", layers=layers, heads=(VALUE_HEAD,), **seen)
+    return PolicySpec(
+        nets=(acting, value) if has_value and not is_shared else (acting,),
+        distribution=DISTRIBUTIONS[action.kind],
+        action=action,
+        scored=has_value,
+        mask=net_builders.mask(spaces),
+        **about,
+    )
+
+
+def initial_weights(config: ImitationKeys, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} of all nets, drawn from ``seed`` alone."""
+    from drl_cli.policies.nets import orthogonal_weights
+    from drl_cli.randomness import generator
+
+    del config
+    rng = generator(seed, "init")
+    return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng, 0.0).items()}
+
+
+MARWIL = Algorithm(
+    name="MARWIL",
+    config=MARWILConfig,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.marwil_graph",
+    postprocess="monte_carlo",
+    loop="replay",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+    reads=True,
+)
+BC = MARWIL._replace(name="BC", config=BCConfig)

@@ -1,104 +1,183 @@
-"""What critics of a maximum-entropy algorithm are to its update, their targets, and SAC's own: scalar, the lowest believed.
+"""The critics of a maximum-entropy algorithm: their interface, their target networks, and SAC's own, clipped double Q.
 
-Critics are objects with
-- ``trained``: {name: variable}, what their optimiser changes;
-- ``variables()``: all variables but the optimiser's;
-- ``values()``: {name: tensor} of what ``judge`` and ``worth`` read, once for both;
-- ``judge(values, batch, acting, alpha)``: a Judgement of the batch, ``acting`` the policy (``soft_actor.Acting``);
-- ``worth(values, batch, acting, choice)``: what the actor climbs with its ``choice`` in the batch's states, the lowest of
-  axis 0: [C, B], or [C, B, n] for all actions;
-- ``settle(statistics, number)``: what follows the optimiser's step at update ``number``.
+``Critics`` is what ``algorithms.max_entropy_update_graph`` needs of any of them; TQC, CrossQ and CQL have others.
 
-Used by ``algorithms.sac_graph``, ``sac_discrete``, ``tqc``, ``crossq`` and ``cql``. Source of the pair: Fujimoto et al. 2018.
+Sources: Haarnoja et al. 2018 (arXiv 1812.05905); clipped double Q-learning, whose target is the lower value of two target
+critics, Fujimoto et al. 2018 (arXiv 1802.09477), section 4.2; Discrete actions, Christodoulou 2019 (arXiv 1910.07207).
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
+import numpy as np
+
+from drl_cli.algorithms.losses.value import expected_soft_td_target, soft_td_target, squared, td_error
+from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, CurrentPolicy
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
-from drl_cli.tf1.polyak import every, follow
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
+from drl_cli.policies.policy_spec import NetSpec
+from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
-class Judgement(NamedTuple):
-    """What C critics make of a batch."""
+class CriticLosses(NamedTuple):
+    """The losses of C critics on a batch, and what is reported with them."""
 
-    losses: object  # [C, B]
-    q: object  # [C, B]: expected returns
-    error: object  # [C, B]: target − q
-    statistics: tuple = ()  # of batch normalisation, for ``settle``
-    stats: dict = {}  # name -> scalar, statistics beside those of every update
+    losses: Tensor  # [C, B]
+    q: Tensor  # [C, B]: expected returns
+    error: Tensor  # [C, B]: target − q
+    statistics: tuple[Tensor, ...] = ()  # of batch normalisation, for ``after_step``
+    stats: Tensors = {}  # name -> scalar, statistics beside those of every update
+
+
+class Critics(Protocol):
+    """Critics as the update sees them; ``trained`` maps the names of what their optimiser changes to variables."""
+
+    trained: dict[str, Variable]
+
+    def variables(self) -> list[Variable]:
+        """Return all variables but the optimiser's."""
+        ...
+
+    def values(self) -> dict[str, Tensor]:
+        """Return {name: tensor} of what ``losses`` and ``policy_value`` read, once for both."""
+        ...
+
+    def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
+        """Return the losses on a batch; ``alpha``: temperature of the entropy in the targets, scalar."""
+        ...
+
+    def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
+        """Return what the actor maximises with its ``choice`` in the batch's states.
+
+        It is the lowest over axis 0 of [C, B], or of [C, B, n] for all actions.
+        """
+        ...
+
+    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
+        """Update what follows the optimiser's step at update ``number``: targets, running statistics."""
+        ...
 
 
 class Targets:
-    """Copies of critics that follow them: ``net`` and ``weights`` to look with, ``settle`` to follow."""
+    """Target networks of critics: ``net`` and ``weights`` to compute targets with, ``after_step`` to update them softly."""
 
-    def __init__(self, config, net, leaders, initial, scope):
-        """``net``: NetSpec of the critics; ``leaders``: {name: variable}, in the order of the net's weights."""
+    def __init__(
+        self,
+        config: SACConfig | TQCConfig,
+        net: NetSpec,
+        online: Mapping[str, Variable],
+        initial: Mapping[str, np.ndarray],
+        scope: str,
+    ) -> None:
+        """``net``: NetSpec of the critics; ``online``: {name: variable}, in the order of the net's weights."""
         self.net = net_builders.target_of(net)
         self.weights = variables_of(self.net.weight_shapes(), initial, scope, trainable=False)
-        self._leaders, self._share = leaders, config.tau
+        self._online, self._share = online, config.tau
         self._every = net_builders.updates_per_target_update(config)
 
-    def settle(self, number):
-        """Follow, when update ``number`` (int64 scalar) is one of those after which targets do."""
+    def after_step(self, number: Tensor) -> None:
+        """Move the targets by tau, when update ``number`` (int64 scalar) is one of those after which they move."""
 
-        def act():
-            follow(list(self.weights.values()), list(self._leaders.values()), self._share)
+        def act() -> None:
+            polyak_update(list(self.weights.values()), list(self._online.values()), self._share)
 
         every(self._every, number, act, phase=self._every - 1)
 
 
-class LowestOf:
-    """SAC's critics of a state and a Box action: Q of each, [C, B], the target from the lowest of their targets."""
+class TwinCritics:
+    """SAC's critics of a state and a Box action: Q of each, [C, B], targets by clipped double Q-learning."""
 
-    def __init__(self, config, net, initial, scope):
+    def __init__(self, config: SACConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
         """``net``: NetSpec with the inputs obs and action and the head "q" of size 1."""
         self._net = net
         self.trained = variables_of(net.weight_shapes(), initial, scope)
         self._targets = Targets(config, net, self.trained, initial, scope)
 
-    def variables(self):
-        """See the module."""
+    def variables(self) -> list[Variable]:
+        """See Critics."""
         return [*self.trained.values(), *self._targets.weights.values()]
 
-    def values(self):
-        """See the module."""
+    def values(self) -> dict[str, Tensor]:
+        """See Critics."""
         return values_of(self.trained)
 
-    def judge(self, values, batch, acting, alpha):
-        """See the module: the squared TD error of each critic."""
-        following = acting.following(batch)
-        next_q = first(head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"], following.action))
-        target = soft_td_target(batch["reward"], batch["discount"], next_q, following.logp, alpha)  # [B]
+    def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
+        """See Critics: the squared TD error of each critic."""
+        choice = policy.next_choice(batch)
+        next_q = first(head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"], choice.action))
+        target = soft_td_target(batch["reward"], batch["discount"], next_q, choice.logp, alpha)  # [B]
         q = first(head_of(self._net, values, "q", batch["obs"], batch["action"]))  # [C, B]
         error = td_error(q, target)  # [C, B]
-        return Judgement(squared(error), q, error)
+        return CriticLosses(squared(error), q, error)
 
-    def several(self, values, obs, action):
+    def several(self, values: Tensors, obs: Tensor, action: Tensor) -> Tensor:
         """Return Q of several actions in each of ``obs`` [B, …], [C, B, M], for ``action`` [B, M, A]."""
-        return first(with_copies(self._net, Net(self._net, values).several(obs, action)["q"]))  # [C, B, M]
+        return first(with_copies(self._net, TFNet(self._net, values).several(obs, action)["q"]))  # [C, B, M]
 
-    def worth(self, values, batch, acting, choice):
-        """See the module."""
+    def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
+        """See Critics."""
         return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
 
-    def settle(self, statistics, number):
-        """See the module: the targets follow."""
-        self._targets.settle(number)
+    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
+        """See Critics: the targets move."""
+        self._targets.after_step(number)
 
 
-def head_of(net, weights, head, *inputs):
+class DiscreteTwinCritics:
+    """SAC's critics of a state that value every action, [C, B, n], targets by clipped double Q-learning."""
+
+    def __init__(self, config: SACConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
+        """``net``: NetSpec with the input obs and the head "q" of one value for each action."""
+        self._net = net
+        self.trained = variables_of(net.weight_shapes(), initial, scope)
+        self._targets = Targets(config, net, self.trained, initial, scope)
+
+    def variables(self) -> list[Variable]:
+        """See Critics."""
+        return [*self.trained.values(), *self._targets.weights.values()]
+
+    def values(self) -> dict[str, Tensor]:
+        """See Critics."""
+        return values_of(self.trained)
+
+    def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
+        """See Critics: the squared TD error of the action taken."""
+        choice = policy.next_choice(batch)
+        next_q = head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"])  # [C, B, n]
+        probabilities, logp = choice.probabilities, choice.logp  # [B, n], [B, n]
+        target = expected_soft_td_target(batch["reward"], batch["discount"], next_q, probabilities, logp, alpha)  # [B]
+        every_q = self.every(values, batch["obs"])  # [C, B, n]
+        # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
+        q = tf.reduce_sum(every_q * tf.one_hot(batch["action"], every_q.shape[-1]), axis=-1)  # [C, B]
+        error = td_error(q, target)  # [C, B]
+        return CriticLosses(squared(error), q, error)
+
+    def every(self, values: Tensors, obs: Tensor) -> Tensor:
+        """Return Q of all actions in ``obs`` [B, …], [C, B, n]."""
+        return head_of(self._net, values, "q", obs)  # [C, B, n]
+
+    def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
+        """See Critics."""
+        return self.every(values, batch["obs"])  # [C, B, n]
+
+    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
+        """See Critics: the targets move."""
+        self._targets.after_step(number)
+
+
+def head_of(net: NetSpec, weights: Tensors, head: str, *inputs: Tensor) -> Tensor:
     """Return a head of critics, [C, B, size], with the axis of the copies for a single one too."""
-    return with_copies(net, Net(net, weights)(*inputs)[head])  # [C, B, size]
+    return with_copies(net, TFNet(net, weights)(*inputs)[head])  # [C, B, size]
 
 
-def with_copies(net, values):
+def with_copies(net: NetSpec, values: Tensor) -> Tensor:
     """Return ``values`` of ``net`` with a first axis of its copies: [C, …]."""
-    return values if net.copies > 1 else tf.expand_dims(values, 0)
+    return values if net.copies > 1 else tf.expand_dims(values, 0)  # [C, …]
 
 
-def first(values):
+def first(values: Tensor) -> Tensor:
     """Return the only element of the last axis, […] of […, 1]."""
-    return values[..., 0]
+    return values[..., 0]  # […]

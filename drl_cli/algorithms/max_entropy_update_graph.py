@@ -1,7 +1,7 @@
-"""One update of an actor and its critics under maximum entropy: what SAC, TQC, CrossQ and CQL have in common.
+"""The maximum-entropy update of an actor, its critics and its temperature, which SAC, TQC, CrossQ and CQL share.
 
-The actor (``soft_actor``) says what the policy does, the critics (``soft_critics`` describes their interface) what that is
-worth; here are the losses over both, the optimisers, and what happens when.
+``max_entropy_actor_graph`` has the policy, ``max_entropy_critics_graph`` the interface of the critics; here are the losses
+over both, the optimisers, and the order of steps.
 
 Sources: Haarnoja et al. 2018, "Soft Actor-Critic" (arXiv 1801.01290) and "Soft Actor-Critic Algorithms and Applications"
 (arXiv 1812.05905); importance weights of prioritized replay, Schaul et al. 2016 (arXiv 1511.05952), section 3.4.
@@ -18,69 +18,84 @@ Deviations:
 
 import numpy as np
 
-from drl_cli.algorithms.learner_graph import learner_graph
+from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
 from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
-from drl_cli.algorithms.max_entropy_actor_graph import Acting
-from drl_cli.policies.scored_distributions_tf import allowed
+from drl_cli.algorithms.max_entropy_actor_graph import Actor, CurrentPolicy, MaxEntropyConfig
+from drl_cli.algorithms.max_entropy_critics_graph import Critics
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.policies.distributions_tf import allowed
+from drl_cli.policies.forward_tf import Tensors
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import BETA_1, Adam, clipped
-from drl_cli.tf1.graph import Gradients, transition_columns
+from drl_cli.tf1.graph import Gradients, LearnerGraph, Parts, Rates, transition_columns
 from drl_cli.tf1.polyak import every
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = tuple(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy"))
 ACTOR_STATS = ("actor_loss", "alpha_loss", "policy_entropy", "grad_norm_actor")
 
+_Part = tuple[dict[str, list[Tensor]], dict[str, Tensor]]  # gradients by part, statistics
 
-def target_entropy(config, spec):
-    """Return the entropy that the temperature steers to, in nats: the number asked for, or what "auto" (or null) means.
+
+def target_entropy(config: MaxEntropyConfig, spec: PolicySpec) -> float:
+    """Return the target entropy of the temperature in nats: the number that is given, or what "auto" (or null) means.
 
     For Box actions −dim(A) (1812.05905, table 1), for Discrete ones ``target_entropy_fraction`` of ln n, the entropy of
     a uniform choice; where a mask allows fewer of them, see ``allowed_entropy``.
     """
     if config.target_entropy not in (None, "auto"):
         return float(config.target_entropy)
-    if spec.distribution == "categorical":
-        return config.target_entropy_fraction * float(np.log(spec.action.n))
+    if isinstance(config, SACConfig) and spec.distribution == "categorical":
+        return config.target_entropy_fraction * float(np.log(spec.action.size))
     return -float(spec.action.size)
 
 
-def allowed_entropy(config, spec, obs):
+def allowed_entropy(config: SACConfig, spec: PolicySpec, obs: Tensor) -> Tensor:
     """Return the target of ``target_entropy`` in each of ``obs`` [B, …], [B]: the fraction is of ln(how many are allowed)."""
     count = tf.reduce_sum(tf.cast(allowed(spec.mask, obs), tf.float32), axis=-1)  # [B]
     return config.target_entropy_fraction * tf.math.log(count)  # [B]
 
 
-class SoftUpdate:
+class MaxEntropyUpdate:
     """The two halves of an update; ``graph()`` is what the learner gets."""
 
-    def __init__(self, config, spec, actor, critics, scope, momentum=None, beta_1=BETA_1):
+    def __init__(
+        self,
+        config: MaxEntropyConfig,
+        spec: PolicySpec,
+        actor: Actor,
+        critics: Critics,
+        scope: str,
+        momentum: float = 0.0,
+        beta_1: float = BETA_1,
+    ) -> None:
         """``momentum``: share that running statistics keep at an update; ``beta_1``: Adam's, for all parts."""
         self._config, self._spec, self._scope = config, spec, scope
         self._actor, self._critics, self._momentum = actor, critics, momentum
         self._target_entropy = target_entropy(config, spec)
-        self.number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+        self.number: Variable = counter(scope)
         parts = {"actor": actor.trained, "critic": critics.trained, "entropy": actor.alpha}
         self._adam = {part: Adam(scope + part, weights, beta_1=beta_1) for part, weights in parts.items()}
 
-    def graph(self):
+    def graph(self) -> LearnerGraph:
         """Return the LearnerGraph of this update."""
         return learner_graph(transition_columns(self._config, self._spec), RATES, self, self._spec, self._scope)
 
-    def variables(self):
-        """All but the counter."""
+    def variables(self) -> list[Variable]:
+        """Return all variables but the counter."""
         slots = [variable for adam in self._adam.values() for variable in adam.variables.values()]
         return [*self._actor.variables(), *self._critics.variables(), *slots]
 
-    def gradients(self, batch, number):
+    def gradients(self, batch: Tensors, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of the three parts for ``batch`` at update ``number``."""
         policy, critic = self._actor.values(), self._critics.values()
         log_alpha = self._actor.alpha["log_alpha"].read_value()
-        acting = Acting(self._actor, policy, number)
-        parts, stats, rows = self._critic_gradients(batch, acting, critic, tf.exp(log_alpha))
+        current = CurrentPolicy(self._actor, policy, number)
+        parts, stats, rows = self._critic_gradients(batch, current, critic, tf.exp(log_alpha))
         delay = self._config.policy_delay
 
-        def actor():
-            return self._actor_gradients(batch, acting, policy, critic, log_alpha)
+        def actor() -> _Part:
+            return self._actor_gradients(batch, current, (policy, critic), log_alpha)
 
         due = tf.equal(number % delay, 0)
         actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, lambda: self._no_gradients(policy))
@@ -91,38 +106,49 @@ class SoftUpdate:
         checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + stats["critic_loss"]
         return Gradients(parts | actor_parts, stats, tf.math.is_finite(checked), rows)
 
-    def _critic_gradients(self, batch, acting, critic, alpha):
+    def _critic_gradients(
+        self, batch: Tensors, policy: CurrentPolicy, critic: Tensors, alpha: Tensor
+    ) -> tuple[dict[str, list[Tensor]], dict[str, Tensor], dict[str, Tensor]]:
         # Without an entropy to count, the targets are those of a temperature of zero.
-        judged = self._critics.judge(critic, batch, acting, alpha if self._config.backup_entropy else 0.0)
+        found = self._critics.losses(critic, batch, policy, alpha if self._config.backup_entropy else 0.0)
         # loss: the sum over the critics of the mean over the batch
-        loss = tf.reduce_sum(_mean(judged.losses, batch))  # scalar
+        loss = tf.reduce_sum(row_mean(found.losses, batch))  # scalar
         weights = [critic[name] for name in self._critics.trained]
         gradients, norm = clipped(tf.gradients(loss, weights), self._config.grad_clip)
         stats = {
             "critic_loss": loss,
-            "mean_td_error": tf.reduce_mean(judged.error),
-            "mean_q": tf.reduce_mean(judged.q),
-            "min_q": tf.reduce_min(judged.q),
-            "max_q": tf.reduce_max(judged.q),
+            "mean_td_error": tf.reduce_mean(found.error),
+            "mean_q": tf.reduce_mean(found.q),
+            "min_q": tf.reduce_min(found.q),
+            "max_q": tf.reduce_max(found.q),
             "grad_norm_critic": norm,
-            **judged.stats,
+            **found.stats,
         }
         rows = {}
         if self._config.prioritized_replay:
-            rows["priority"] = tf.reduce_mean(tf.abs(judged.error), axis=0)  # [B]
-        return {"critic": gradients, "critic_statistics": list(judged.statistics)}, stats, rows
+            rows["priority"] = tf.reduce_mean(tf.abs(found.error), axis=0)  # [B]
+        return {"critic": gradients, "critic_statistics": list(found.statistics)}, stats, rows
 
-    def _actor_gradients(self, batch, acting, policy, critic, log_alpha):
-        choice = acting.present(batch)
-        worth = self._critics.worth(critic, batch, acting, choice)  # [C, B], or [C, B, n]
-        each = choice.expected(soft_policy_loss(choice.logp, worth, tf.exp(log_alpha)))  # [B]
-        loss, logp = _mean(each, batch), choice.expected(choice.logp)  # scalar, [B]
-        weights = [policy[name] for name in self._actor.trained]
+    def _actor_gradients(
+        self,
+        batch: Tensors,
+        policy: CurrentPolicy,
+        values: tuple[Tensors, Tensors],
+        log_alpha: Tensor,
+    ) -> _Part:
+        """``values``: {name: tensor} of the policy and of the critics."""
+        of_policy, of_critics = values
+        choice = policy.choice(batch)
+        q = self._critics.policy_value(of_critics, batch, policy, choice)  # [C, B], or [C, B, n]
+        rows = choice.expected(soft_policy_loss(choice.logp, q, tf.exp(log_alpha)))  # [B]
+        loss, logp = row_mean(rows, batch), choice.expected(choice.logp)  # scalar, [B]
+        weights = [of_policy[name] for name in self._actor.trained]
         gradients, norm = clipped(tf.gradients(loss, weights), self._config.grad_clip)
         target = self._target_entropy
-        if self._spec.mask and self._config.target_entropy in (None, "auto"):
+        is_auto = self._config.target_entropy in (None, "auto")
+        if isinstance(self._config, SACConfig) and self._spec.mask and is_auto:
             target = allowed_entropy(self._config, self._spec, batch["obs"])  # [B]
-        alpha_loss = _mean(temperature_loss(log_alpha, logp, target), batch)  # scalar
+        alpha_loss = row_mean(temperature_loss(log_alpha, logp, target), batch)  # scalar
         stats = {
             "actor_loss": loss,
             "alpha_loss": alpha_loss,
@@ -133,8 +159,8 @@ class SoftUpdate:
         statistics = list(choice.statistics)
         return {"actor": gradients, "entropy": entropy_gradients, "actor_statistics": statistics}, stats
 
-    def _no_gradients(self, policy):
-        """What ``_actor_gradients`` returns, all zero."""
+    def _no_gradients(self, policy: Tensors) -> _Part:
+        """Return what ``_actor_gradients`` does, all zero."""
         trained = self._actor.trained
         parts = {
             "actor": [tf.zeros_like(policy[name]) for name in trained],
@@ -143,21 +169,16 @@ class SoftUpdate:
         }
         return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
 
-    def apply(self, parts, rates, number):
-        """See LearnerGraph: change the weights with ``parts``, then let follow what follows them."""
+    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
+        """See LearnerGraph: apply ``parts``, then update targets, running statistics and the averaged policy."""
         self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
 
-        def actor():
+        def actor() -> None:
             self._adam["actor"].apply(parts["actor"], rates["optimization.actor_learning_rate"])
             self._adam["entropy"].apply(parts["entropy"], rates["optimization.entropy_learning_rate"])
             if parts["actor_statistics"]:
                 self._actor.move_statistics(parts["actor_statistics"], 1.0 - self._momentum)
 
         every(self._config.policy_delay, number, actor)
-        self._critics.settle(parts["critic_statistics"], number)
+        self._critics.after_step(parts["critic_statistics"], number)
         self._actor.average()
-
-
-def _mean(values, batch):
-    """Return the mean over the batch, the last axis of ``values`` […, B], each row with its importance weight if it has one."""
-    return tf.reduce_mean(values * batch["weight"] if "weight" in batch else values, axis=-1)  # […]

@@ -1,13 +1,17 @@
-"""The config of PPO: every key with its default, meaning, unit and bounds.
+"""PPO: its keys and its row; the nets are ``actor_critic_nets``. The update is ``ppo_graph``.
 
 Names and meanings are RLlib's (PPO, 1.0.1; Schulman et al. 2017, arXiv:1707.06347); ``use_sde`` and ``log_std_init`` are
 Stable-Baselines3's (Raffin et al. 2021, arXiv:2005.05719). Where a default differs from RLlib's, the key's ``why`` says so.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 
@@ -69,7 +73,7 @@ class PPOConfig(
     )
 
     @model_validator(mode="after")
-    def _goes_over_the_batch_in_minibatches(self):
+    def _goes_over_the_batch_in_minibatches(self) -> PPOConfig:
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size", f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}"
@@ -84,3 +88,15 @@ class PPOConfig(
                 "clip_param", "null needs a kl_coeff above 0: nothing else holds the policy near the old one"
             )
         return self
+
+
+PPO = Algorithm(
+    name="PPO",
+    config=PPOConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.ppo_graph",
+    postprocess="trajectory",
+    loop="sync",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)

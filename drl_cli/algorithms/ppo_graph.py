@@ -13,71 +13,76 @@ Deviations:
 - With ``kl_coeff`` 0 the penalty is not computed and never comes back; RLlib's stays 0, too.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from drl_cli.algorithms.advantages_graph import OLD, estimates, looked
-from drl_cli.algorithms.descent_graph import ALSO, Descent, summed
 from drl_cli.algorithms.losses import policy_gradient as losses
+from drl_cli.algorithms.on_policy_graph import OLD, STEP_STATS, Descent, Rows, estimates, evaluated, summed
+from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.policies.forward_tf import Tensors
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.epochs import Plan, epochs
-from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
+from drl_cli.tf1.towers import Sums
 
 RATES = ("lr", "entropy_coeff")
 PER_STEP = ("policy_loss", "entropy", "kl", "clip_fraction")
-FIRST = (
-    "kl",
-    "clip_fraction",
-    "ratio_deviation",
-)  # of these, the first minibatch's are reported: all of them are to be 0
+FIRST = ("kl", "clip_fraction", "ratio_deviation")  # reported of the first minibatch too, where all of them must be 0
 
 
-def build(config, spec, initial, seed, scope):
+def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str) -> BatchGraph:
     """Build the variables in the current graph and return the BatchGraph.
 
-    ``config``: PPOConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
+    ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    update = _Update(config, spec, initial, seed, scope)
+    update = _PPOUpdate(config, spec, initial, seed, scope)
     columns = trajectory_columns(config, spec)
     return BatchGraph(
         columns, RATES, update.variables(), update.net.published, update.learn, update.descent.towers.in_one_place
     )
 
 
-class _Update:
+class _PPOUpdate:
     """The variables, and what is learnt from a batch."""
 
-    def __init__(self, config, spec, initial, seed, scope):
+    def __init__(
+        self, config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+    ) -> None:
         self._config, self._seed = config, seed
-        self.net = ActorCritic(spec, initial, scope, looped=config.xla)
+        self.net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
         self.descent = Descent(config, self.net, scope)
         self._kl_coeff = tf.Variable(
             np.float32(config.kl_coeff), name=scope + "kl_coeff", use_resource=True, trainable=False
         )
         size = config.sgd_minibatch_size // sequence_length(config)
         self._plan = Plan(config.num_sgd_iter, size, self.descent.towers.width(size), config.shuffle_sequences)
-        self._names = sorted({*PER_STEP, "ratio_deviation", *ALSO} | ({"vf_loss"} if config.use_critic else set()))
+        self._names = sorted(
+            {*PER_STEP, "ratio_deviation", *STEP_STATS} | ({"vf_loss"} if config.use_critic else set())
+        )
 
-    def variables(self):
+    def variables(self) -> dict[str, Variable]:
         """Return {exact name: variable}."""
         return self.descent.variables() | {self._kl_coeff.op.name: self._kl_coeff}
 
-    def learn(self, batch, rates, number):
+    def learn(self, batch: Batch, rates: Rates, number: Tensor) -> Learnt:
         """See BatchGraph."""
         config = self._config
-        judged = estimates(config, self.net, batch, standardize=True, heads=True)
+        estimated = estimates(config, self.net, batch, standardize=True, heads=True)
         kl_coeff = self._kl_coeff.read_value()
 
-        def loss(values, minibatch):
+        def loss(values: Tensors, minibatch: Rows) -> Sums:
             return self._loss(values, minibatch, rates["entropy_coeff"], kl_coeff)
 
-        def step(minibatch, _):
+        def step(minibatch: Rows, _: Tensor) -> tuple[dict[str, Tensor], Tensor]:
             return self.descent.step(*self.descent.gradients(loss, minibatch), rates["lr"])
 
-        passed = epochs(judged.rows, self._plan, (self._seed, number), self._names, step)
-        stats = judged.stats | {name: passed.last[name] for name in self._names if name != "ratio_deviation"}
+        passed = epochs(estimated.rows, self._plan, (self._seed, number), self._names, step)
+        stats = estimated.stats | {name: passed.last[name] for name in self._names if name != "ratio_deviation"}
         stats |= {f"first_{name}": passed.first[name] for name in FIRST}
         stats |= {"cur_kl_coeff": kl_coeff, "cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
         if config.kl_coeff:
@@ -86,12 +91,12 @@ class _Update:
             self._kl_coeff.assign(tf.where(moved, new, kl_coeff))
         return Learnt(stats, passed.updates, passed.finite)
 
-    def _loss(self, values, minibatch, entropy_coeff, kl_coeff):
-        """The Sums of a minibatch; ``values``: {name: tensor} to look with."""
+    def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor, kl_coeff: Tensor) -> Sums:
+        """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
         config, distribution = self._config, self.net.distribution
-        seen, steps = looked(self.net, values, minibatch)  # [B, …]
+        seen, steps = evaluated(self.net, values, minibatch)  # [B, …]
         mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
-        # Of padding nothing is known: without the mask its ratio may be infinite, and 0 times that is not a number.
+        # Padding holds anything: without the mask its ratio may be infinite, and 0 times that is not a number.
         ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
         policy = losses.surrogate_loss(ratio, steps["advantage"], config.clip_param)  # [B]
         entropy, kl = distribution.entropy(seen.heads), distribution.kl(old, seen.heads)  # [B], [B]

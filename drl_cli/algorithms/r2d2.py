@@ -1,20 +1,29 @@
-"""The config of R2D2: DQN with an LSTM, which learns from sequences of the replay.
+"""R2D2, DQN with an LSTM that learns from sequences of the replay: its keys, its net, its row.
 
-Names and meanings are RLlib's (R2D2 of 1.8 to 1.13). Source: Kapturowski et al. 2019, "Recurrent Experience Replay in
-Distributed Reinforcement Learning". Deviations: ``burn_in`` comes before what is learnt and is shorter at an episode's
-start; ``replay_sequence_length`` may be given (RLlib computes it); ``train_batch_size`` counts sequences.
+The update is ``r2d2_graph``. Names and meanings are RLlib's (R2D2 of 1.8 to 1.13). Source: Kapturowski et al. 2019,
+"Recurrent Experience Replay in Distributed Reinforcement Learning". Deviations: ``burn_in`` comes before what is learnt and
+is shorter at an episode's start; ``replay_sequence_length`` may be given (RLlib computes it); ``train_batch_size`` counts
+sequences.
 """
 
-from typing import Annotated, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from drl_cli.algorithms.dqn import DQNExploration, ValueKeys
+from drl_cli.algorithms.dqn import DQNExploration, QLearningKeys, initial_weights, values_spec
+from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.exploration import TYPE
 from drl_cli.config.sections.model import RecurrentNetwork
-from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
 from drl_cli.config.sections.offline import reads
+
+if TYPE_CHECKING:
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import PolicySpec
+
+__all__ = ["R2D2", "R2D2Config", "R2D2Exploration", "R2D2Network", "initial_weights", "policy_spec", "target_updates"]
 
 
 class R2D2Network(RecurrentNetwork, defaults={"use_lstm": default(True, rllib=False, why="R2D2 is DQN with an LSTM")}):
@@ -28,9 +37,7 @@ class R2D2Exploration(DQNExploration):
 
 
 class R2D2Config(
-    ValueKeys,
-    TargetKeys,
-    OffPolicyKeys,
+    QLearningKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(
@@ -48,7 +55,7 @@ class R2D2Config(
         "timesteps_per_iteration": default(1000),
     },
 ):
-    """Recurrent replay: DQN that remembers its episode, double, dueling, with n-step returns of rescaled values."""
+    """Recurrent replay: DQN with an LSTM, double, dueling, with n-step returns of rescaled values."""
 
     model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")
     exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
@@ -97,7 +104,7 @@ class R2D2Config(
     )
 
     @model_validator(mode="after")
-    def _learns_from_sequences(self):
+    def _learns_from_sequences(self) -> R2D2Config:
         whole = self.replay_sequence_length
         if whole is not None and whole <= self.burn_in:
             raise MisfitError("replay_sequence_length", f"{whole} is not more than burn_in {self.burn_in}")
@@ -110,7 +117,28 @@ class R2D2Config(
         if not self.model.use_lstm:
             raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
         if self.worker_side_prioritization:
-            raise MisfitError("worker_side_prioritization", "workers cannot judge sequences yet; leave it out")
+            raise MisfitError(
+                "worker_side_prioritization", "workers compute no priorities of sequences yet; leave it out"
+            )
         if reads(self):
             raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
         return self
+
+
+def policy_spec(config: R2D2Config, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec of a recurrent policy over action values for ``spaces`` (see ``envs.make.describe``)."""
+    from drl_cli.policies.policy_spec import ValueSpec
+
+    return values_spec(config, spaces, ValueSpec(), config.model.lstm_cell_size)
+
+
+R2D2 = Algorithm(
+    name="R2D2",
+    config=R2D2Config,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.r2d2_graph",
+    postprocess="sequences",
+    loop="replay",
+    actions=("Discrete",),
+    observations=ALL_OBSERVATIONS,
+)

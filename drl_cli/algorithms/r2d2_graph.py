@@ -7,37 +7,48 @@ meaning from RLlib's R2D2 (1.13).
 
 Deviations:
 - Huber's loss instead of the square, as in RLlib; its mean over the learnt steps of all sequences of a batch.
-- Every learnt step has its n-step target: a sequence brings the n observations behind its last one. RLlib leaves the
+- Every learnt step has its n-step target: a sequence brings the n observations after its last one. RLlib leaves the
   last step out.
 - ``target_network_update_freq``, ``tau``, ``grad_clip`` and ``policy_average`` as in ``algorithms.dqn_graph``.
 - Noisy nets draw once an update for the online net, once for the target, for whole sequences.
 - Statistics of values are in returns, not on the scale that is learnt; TD errors and priorities are on that scale.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from drl_cli.algorithms.dqn_graph import RATES, ValueNet
 from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses.value import huber
 from drl_cli.algorithms.losses.value_rescale import squeezed, stretched
-from drl_cli.algorithms.value_net_graph import RATES, ValueNet
+from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.replay import learnt_steps
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net, values_of
-from drl_cli.policies.noisy_layers_tf import layer_noise
+from drl_cli.policies.distributions_tf import TFActionValues
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
+from drl_cli.policies.layers_tf import layer_noise
+from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.adam import clipped
-from drl_cli.tf1.graph import Gradients
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.graph import Batch, Columns, Gradients, LearnerGraph
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 NOW, NEXT = 0, 2  # streams of random numbers within an update: the online net, the target; as in DQN
 KAPPA = 1.0  # where Huber's loss turns from a square into a line
 
 
-def build(config, spec, initial, seed, scope):
+def build(
+    config: R2D2Config, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+) -> LearnerGraph:
     """Build the variables in the current graph and return the LearnerGraph.
 
-    ``config``: R2D2Config; ``spec``: PolicySpec with a state; ``initial``: {name: array} of ``r2d2_nets.initial_weights``;
-    ``seed`` keys the noise; ``scope`` (ending in "/") goes before every variable's name.
+    ``spec``: PolicySpec with a state; ``initial``: {name: array} of ``r2d2.initial_weights``; ``seed`` keys the noise;
+    ``scope`` (ending in "/") goes before every variable's name.
     """
+    update = _R2D2Update(config, spec, initial, seed, scope)
+    return learner_graph(_columns(config, spec), RATES, update, spec, scope)
+
+
+def _columns(config: R2D2Config, spec: PolicySpec) -> Columns:
     learnt = learnt_steps(config)
     whole = config.burn_in + learnt + config.n_step
     columns = {
@@ -53,40 +64,42 @@ def build(config, spec, initial, seed, scope):
         columns |= {f"state_{index}": (shape, "float32") for index, shape in enumerate(spec.state)}
     if config.prioritized_replay:
         columns["weight"] = ((), "float32")
-    update = _Update(config, spec, initial, seed, scope)
-    return learner_graph(columns, RATES, update, spec, scope)
+    return columns
 
 
-class _Update:
+class _R2D2Update:
     """The variables and the two halves of an update over them."""
 
-    def __init__(self, config, spec, initial, seed, scope):
+    def __init__(
+        self, config: R2D2Config, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+    ) -> None:
         self._config, self._seed, self._state_shapes = config, seed, spec.state
-        self._values, self._learnt_steps = ActionValues(spec), learnt_steps(config)
+        self._values, self._learnt_steps = TFActionValues(spec), learnt_steps(config)
         self._nets = ValueNet(config, spec, initial, scope)
         self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
 
-    def gradients(self, batch, number):
+    def gradients(self, batch: Batch, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of the net for ``batch`` (``experience.columns``) at update ``number``."""
         steps, config = self._learnt_steps, self._config
-        learnt, mask = values_of(self._nets.learnt), batch["mask"]  # mask [B, L]
-        q = self._q(self._nets.net, learnt, batch, (number, NOW))  # [B, L + n, A]
+        online, mask = values_of(self._nets.online), batch["mask"]  # mask [B, L]
+        q = self._q(self._nets.net, online, batch, (number, NOW))  # [B, L + n, A]
         target_q = self._q(self._nets.target_net, self._nets.target, batch, (number, NEXT))  # [B, L + n, A]
         # targets
-        behind = batch["obs"][:, config.burn_in :]  # [B, L + n, …]
-        believed = self._values.best(q if config.double_q else target_q, behind)  # [B, L + n]
-        value = self._chosen(target_q, believed)  # [B, L + n]
-        reached = tf.stop_gradient(self._ahead(value, batch["ahead"]))  # [B, L]
-        goal = batch["reward"] + batch["discount"] * self._in_returns(reached)  # [B, L]
-        goal = tf.stop_gradient(squeezed(goal, config.h_function_epsilon) if config.use_h_function else goal)  # [B, L]
+        obs = batch["obs"][:, config.burn_in :]  # [B, L + n, …]
+        greedy = self._values.best(q if config.double_q else target_q, obs)  # [B, L + n]
+        value = self._chosen(target_q, greedy)  # [B, L + n]
+        bootstrap = tf.stop_gradient(self._ahead(value, batch["ahead"]))  # [B, L]
+        target = batch["reward"] + batch["discount"] * self._in_returns(bootstrap)  # [B, L]
+        target = squeezed(target, config.h_function_epsilon) if config.use_h_function else target  # [B, L]
+        target = tf.stop_gradient(target)  # [B, L]
         # loss: the mean over the learnt steps, each with the weight of its sequence
         taken = self._chosen(q[:, :steps], batch["action"])  # [B, L]
-        error = (goal - taken) * mask  # [B, L]
+        error = (target - taken) * mask  # [B, L]
         rows = huber(error, KAPPA)  # [B, L]
         weighted = rows * tf.expand_dims(batch["weight"], 1) if "weight" in batch else rows  # [B, L]
         count = tf.reduce_sum(mask)  # scalar
         loss = tf.reduce_sum(weighted) / count  # scalar
-        gradients, norm = clipped(tf.gradients(loss, list(learnt.values())), config.grad_clip)
+        gradients, norm = clipped(tf.gradients(loss, list(online.values())), config.grad_clip)
         values = self._in_returns(taken)  # [B, L]
         stats = {
             "loss": loss,
@@ -100,34 +113,36 @@ class _Update:
         finite = tf.math.is_finite(loss + norm)
         return Gradients({"q": gradients}, stats, finite, {"priority": tf.stop_gradient(self._priority(error, mask))})
 
-    def _q(self, net, weights, batch, draw):
-        """The values of all actions behind the burn-in, [B, L + n, A]; ``draw``: (update number, stream) of the noise."""
+    def _q(self, net: NetSpec, weights: Tensors, batch: Batch, draw: tuple[Tensor, int]) -> Tensor:
+        """Return the values of all actions after the burn-in, [B, L + n, A]; ``draw``: (update number, stream) of the noise."""
         batch_size = batch["obs"].shape[0]
         state = tuple(
             batch[f"state_{index}"] if f"state_{index}" in batch else tf.zeros([batch_size, *shape])
             for index, shape in enumerate(self._state_shapes)
         )
-        built = Net(net, weights, layer_noise(net, self._seed, *draw))
-        heads, _ = built.sequence(batch["obs"], state, batch["begins"], self._config.burn_in, looped=self._config.xla)
+        built = TFNet(net, weights, layer_noise(net, self._seed, *draw))
+        heads, _ = built.sequence(
+            batch["obs"], state, batch["begins"], self._config.burn_in, looped=bool(self._config.xla)
+        )
         rows = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·(L + n), size]
         atoms = self._values.atoms(rows)  # [B·(L + n), A, 1]
         return tf.reshape(atoms, [batch_size, -1, atoms.shape[1]])  # [B, L + n, A]
 
-    def _chosen(self, q, action):
-        """The value of one action a step, [B, T]; ``q`` [B, T, A], ``action`` int32 [B, T]."""
+    def _chosen(self, q: Tensor, action: Tensor) -> Tensor:
+        """Return the value of one action a step, [B, T]; ``q`` [B, T, A], ``action`` int32 [B, T]."""
         return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)  # [B, T]
 
-    def _ahead(self, value, ahead):
-        """What ``value`` [B, L + n] is ``ahead`` (int32 [B, L], 0 to n) steps after each learnt one, [B, L]."""
+    def _ahead(self, value: Tensor, ahead: Tensor) -> Tensor:
+        """Return ``value`` [B, L + n] as it is ``ahead`` (int32 [B, L], 0 to n) steps after each learnt one, [B, L]."""
         steps, furthest = self._learnt_steps, self._config.n_step
         later = tf.stack([value[:, at : at + steps] for at in range(furthest + 1)], axis=-1)  # [B, L, n + 1]
         return tf.reduce_sum(later * tf.one_hot(ahead, furthest + 1), axis=-1)  # [B, L]
 
-    def _in_returns(self, values):
+    def _in_returns(self, values: Tensor) -> Tensor:
         return stretched(values, self._config.h_function_epsilon) if self._config.use_h_function else values
 
-    def _priority(self, error, mask):
-        """η·max |δ| + (1 − η)·mean |δ| over the learnt steps of each sequence, [B] (section 2.3)."""
+    def _priority(self, error: Tensor, mask: Tensor) -> Tensor:
+        """Return η·max |δ| + (1 − η)·mean |δ| over the learnt steps of each sequence, [B] (section 2.3)."""
         size, eta = tf.abs(error), self._config.prioritized_replay_eta  # [B, L]
         mean = tf.reduce_sum(size, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)  # [B]
         return eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean  # [B]

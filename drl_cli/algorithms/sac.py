@@ -1,13 +1,26 @@
-"""The config of SAC: every key with its default, meaning, unit and bounds.
+"""SAC: its keys with their defaults, meanings, units and bounds, its nets, and its row. The update is ``sac_graph``.
 
-Read by everything that runs SAC, as attributes. Names and meanings are RLlib's (SAC, 1.0.1; Haarnoja et al. 2018,
-arXiv:1812.05905; Discrete actions: Christodoulou 2019, arXiv:1910.07207); where a default differs, the key's ``why``
-says so.
+Names and meanings of the keys are RLlib's (SAC, 1.0.1; Haarnoja et al. 2018, arXiv:1812.05905; Discrete actions:
+Christodoulou 2019, arXiv:1910.07207); where a default differs, the key's ``why`` says so.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import default, key
 from drl_cli.config.sections.max_entropy import SoftKeys
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.config.sections.model import FullyConnected
+    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.policies.policy_spec import NetSpec, PolicySpec
+
+__all__ = ["SAC", "SACConfig", "critic_spec", "initial_weights", "online_weights", "policy_spec", "target_updates"]
 
 
 class SACConfig(
@@ -25,3 +38,90 @@ class SACConfig(
         rllib=0.98,
         why="0.98 of the largest entropy is a coin flip; a policy that balances a pole is surer than that",
     )
+
+
+def policy_spec(config: SoftKeys, spaces: EnvSpec) -> PolicySpec:
+    """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
+
+    Box actions: a squashed Gaussian, with state-dependent exploration when the config says ``use_sde``. Discrete actions: a
+    softmax.
+    """
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec
+
+    if not isinstance(config, OffPolicyKeys):
+        raise TypeError(f"{type(config).__name__} has no OffPolicyKeys, which describe what a policy observes")
+    action = net_builders.action(config, spaces)
+    about, seen = net_builders.observation(config, spaces)
+    layers = net_builders.layers(config.policy_model)
+    if isinstance(action, DiscreteSpec):
+        net = NetSpec(name="policy", layers=layers, heads=(("logits", action.n),), **seen)
+        return PolicySpec((net,), "categorical", action=action, mask=net_builders.mask(spaces), **about)
+    heads = (("mean", action.size), ("log_std", action.size))
+    net = NetSpec(name="policy", layers=layers, heads=heads, sde=config.use_sde, **seen)
+    return PolicySpec((net,), "squashed_gaussian", action=action, **about)
+
+
+class TwinCriticKeys(Protocol):
+    """The keys that twin critics are made of; CrossQ has them too."""
+
+    @property
+    def Q_model(self) -> FullyConnected:
+        """The network of each critic."""
+        ...
+
+    @property
+    def twin_q(self) -> bool:
+        """Whether there are two."""
+        ...
+
+
+def critic_spec(config: TwinCriticKeys, spec: PolicySpec) -> NetSpec:
+    """Return the NetSpec of the critics (two copies with ``twin_q``) that fit ``spec``.
+
+    For Box actions the value of the state and an action, for Discrete ones the value of every action in the state.
+    """
+    from drl_cli.policies import net_builders
+    from drl_cli.policies.policy_spec import NetSpec
+
+    if spec.distribution == "categorical":
+        inputs, heads = spec.nets[0].inputs, (("q", spec.action.size),)
+    else:
+        inputs, heads = (*spec.nets[0].inputs, ("action", spec.action.size)), (("q", 1),)
+    layers, copies = net_builders.layers(config.Q_model), 2 if config.twin_q else 1
+    return NetSpec("critic", inputs, layers, heads, copies, **net_builders.sight(spec.nets[0]))
+
+
+def initial_weights(config: SACConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} of policy, critics and target critics, drawn from ``seed`` alone."""
+    from drl_cli.policies import net_builders
+
+    policy, critics = online_weights(config, spec, critic_spec(config, spec), seed)
+    return policy | net_builders.with_targets(critics)
+
+
+def online_weights(
+    config: SoftKeys, spec: PolicySpec, critics: NetSpec, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return ({name: float32 array} of the policy, the same of ``critics``), drawn from ``seed`` alone.
+
+    The policy's heads start small: mean near zero, so that the first actions are spread by the noise and not pushed
+    against the bounds by a random net. State-dependent deviations start at ``log_std_init``.
+    """
+    from drl_cli.randomness import generator
+
+    rng = generator(seed, "init")
+    policy = spec.nets[0].initial_weights(rng, head_scale=0.1, log_std=config.log_std_init)
+    return policy, critics.initial_weights(rng)
+
+
+SAC = Algorithm(
+    name="SAC",
+    config=SACConfig,
+    nets=Nets(policy_spec, initial_weights, target_updates),
+    graph="drl_cli.algorithms.sac_graph",
+    postprocess="n_step",
+    loop="replay",
+    actions=("Box", "Discrete"),
+    observations=ALL_OBSERVATIONS,
+)

@@ -1,238 +1,46 @@
-"""The algorithms that run here, one row each: which schema, nets, graph, postprocessing and loop, and which spaces fit.
+"""The algorithms by name: where the row of each stands, and what runs in place of RLlib's others.
 
-Light: names dotted paths, imports none of them. Read by ``experiment`` (schema, spaces), ``runtime`` (nets, graph, loop) and
-``cli``. Names are RLlib's. Rows of others (``algorithms.custom_algorithms``) may hold the objects themselves.
+``ROWS`` is all that help, completion and a misspelt name need; a row is imported when it is used, with the schema of
+its keys, but without NumPy or TensorFlow. Names are RLlib's. Rows of others (``algorithms.custom_algorithms``) follow them.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 
 from drl_cli import plugins
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.errors import InputError, suggestion
+from drl_cli.extras import load
 
-
-class Algorithm(NamedTuple):
-    """A row: ``actions`` and ``observations`` name kinds of spaces as ``envs.make.describe`` does.
-
-    ``config``, ``nets``, ``graph``, ``loop``, ``learner`` and ``worker`` are dotted names, or what these would name.
-    """
-
-    name: str
-    config: str  # the schema of its keys, a subclass of ``config.schema.Section``
-    nets: str  # the nets as plain data: policy_spec, initial_weights, target_updates
-    graph: str  # a module with build(config, spec, initial, seed, scope), or that function
-    postprocess: str  # a name of ``POSTPROCESS``, or what is to be made of a batch of trajectories, see ``registering``
-    loop: str  # a name of ``LOOPS``; ``runtime.loop_kinds`` says which loop, learner and worker that means
-    actions: tuple
-    observations: tuple
-    learner: str = ""  # who learns, where it is not the loop's own
-    worker: str = ""  # who samples, where it is not the loop's own
-    tensorflow: bool = True  # whether it learns with TensorFlow
-    reads: bool = False  # whether it learns from files: steps that it takes itself cannot be all that it has
-
-
-POSTPROCESS = ("n_step", "monte_carlo", "sequences", "trajectory", "fitness")
-"""What happens to experience before it is learnt from; the first three are drawn from a replay."""
-
-_REPLAY = {
-    "postprocess": "n_step",
-    "loop": "replay",
-    "observations": ("Box1d", "Image"),
+ROWS = {
+    "SAC": "drl_cli.algorithms.sac:SAC",
+    "TQC": "drl_cli.algorithms.tqc:TQC",
+    "CROSSQ": "drl_cli.algorithms.crossq:CROSSQ",
+    "TD3": "drl_cli.algorithms.ddpg:TD3",
+    "DDPG": "drl_cli.algorithms.ddpg:DDPG",
+    "APEX_DDPG": "drl_cli.algorithms.ddpg:APEX_DDPG",
+    "DQN": "drl_cli.algorithms.dqn:DQN",
+    "QRDQN": "drl_cli.algorithms.dqn:QRDQN",
+    "SimpleQ": "drl_cli.algorithms.dqn:SimpleQ",
+    "APEX": "drl_cli.algorithms.dqn:APEX",
+    "R2D2": "drl_cli.algorithms.r2d2:R2D2",
+    "CQL": "drl_cli.algorithms.cql:CQL",
+    "IQL": "drl_cli.algorithms.iql:IQL",
+    "TD3BC": "drl_cli.algorithms.td3bc:TD3BC",
+    "PG": "drl_cli.algorithms.a2c:PG",
+    "A2C": "drl_cli.algorithms.a2c:A2C",
+    "A3C": "drl_cli.algorithms.a3c:A3C",
+    "PPO": "drl_cli.algorithms.ppo:PPO",
+    "TRPO": "drl_cli.algorithms.trpo:TRPO",
+    "IMPALA": "drl_cli.algorithms.impala:IMPALA",
+    "APPO": "drl_cli.algorithms.impala:APPO",
+    "MARWIL": "drl_cli.algorithms.marwil:MARWIL",
+    "BC": "drl_cli.algorithms.marwil:BC",
+    "ES": "drl_cli.algorithms.es:ES",
+    "ARS": "drl_cli.algorithms.es:ARS",
 }
-"""What the algorithms that learn from a replay have in common."""
-
-_RECORDED = _REPLAY | {"reads": True}
-"""What those have in common that learn from a replay of what files hold."""
-
-_IMITATION = {
-    "nets": "drl_cli.algorithms.marwil_nets",
-    "postprocess": "monte_carlo",
-    "loop": "replay",
-    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
-    "observations": ("Box1d", "Image"),
-    "reads": True,
-}
-"""What those have in common that imitate what files hold."""
-
-_ON_POLICY = {
-    "nets": "drl_cli.algorithms.actor_critic_nets",
-    "postprocess": "trajectory",
-    "loop": "sync",
-    "actions": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
-    "observations": ("Box1d", "Image"),
-}
-"""What the algorithms have in common that learn from trajectories of their newest policy."""
-
-_STREAM = _ON_POLICY | {"loop": "stream"}
-"""What those have in common that learn from trajectories of mixed versions, as they come."""
-
-_GRADIENTS = _ON_POLICY | {"loop": "gradients"}
-"""What those have in common whose workers compute gradients."""
-
-_EVOLUTION = {
-    "nets": "drl_cli.evolution.net",
-    "postprocess": "fitness",
-    "loop": "evolution",
-    "actions": ("Box", "Discrete"),
-    "observations": ("Box1d",),
-    "tensorflow": False,
-}
-"""What those have in common that try weights; their graph is an update in NumPy."""
-
-LOOPS = ("replay", "sync", "stream", "gradients", "evolution")
-"""Who waits for whom, by the short names that rows give; ``runtime.loop_kinds`` has the loops."""
-
-ALGORITHMS = (
-    Algorithm(
-        name="SAC",
-        config="drl_cli.algorithms.sac:SACConfig",
-        nets="drl_cli.algorithms.sac_nets",
-        graph="drl_cli.algorithms.sac_graph",
-        actions=("Box", "Discrete"),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="TQC",
-        config="drl_cli.algorithms.tqc:TQCConfig",
-        nets="drl_cli.algorithms.tqc_nets",
-        graph="drl_cli.algorithms.tqc_graph",
-        actions=("Box",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="CROSSQ",
-        config="drl_cli.algorithms.crossq:CrossQConfig",
-        nets="drl_cli.algorithms.crossq_nets",
-        graph="drl_cli.algorithms.crossq_graph",
-        actions=("Box",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="TD3",
-        config="drl_cli.algorithms.ddpg:TD3Config",
-        nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.ddpg_graph",
-        actions=("Box",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="DDPG",
-        config="drl_cli.algorithms.ddpg:DDPGConfig",
-        nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.ddpg_graph",
-        actions=("Box",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="APEX_DDPG",
-        config="drl_cli.algorithms.ddpg:ApexDDPGConfig",
-        nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.ddpg_graph",
-        actions=("Box",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="DQN",
-        config="drl_cli.algorithms.dqn:DQNConfig",
-        nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn_graph",
-        actions=("Discrete",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="QRDQN",
-        config="drl_cli.algorithms.dqn:QRDQNConfig",
-        nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn_graph",
-        actions=("Discrete",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="SimpleQ",
-        config="drl_cli.algorithms.dqn:SimpleQConfig",
-        nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn_graph",
-        actions=("Discrete",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="APEX",
-        config="drl_cli.algorithms.dqn:ApexConfig",
-        nets="drl_cli.algorithms.dqn_nets",
-        graph="drl_cli.algorithms.dqn_graph",
-        actions=("Discrete",),
-        **_REPLAY,
-    ),
-    Algorithm(
-        name="R2D2",
-        config="drl_cli.algorithms.r2d2:R2D2Config",
-        nets="drl_cli.algorithms.r2d2_nets",
-        graph="drl_cli.algorithms.r2d2_graph",
-        actions=("Discrete",),
-        **(_REPLAY | {"postprocess": "sequences"}),
-    ),
-    Algorithm(
-        name="CQL",
-        config="drl_cli.algorithms.cql:CQLConfig",
-        nets="drl_cli.algorithms.sac_nets",
-        graph="drl_cli.algorithms.cql_graph",
-        actions=("Box", "Discrete"),
-        **_RECORDED,
-    ),
-    Algorithm(
-        name="IQL",
-        config="drl_cli.algorithms.iql:IQLConfig",
-        nets="drl_cli.algorithms.iql_nets",
-        graph="drl_cli.algorithms.iql_graph",
-        actions=("Box", "Discrete"),
-        **_RECORDED,
-    ),
-    Algorithm(
-        name="TD3BC",
-        config="drl_cli.algorithms.td3bc:TD3BCConfig",
-        nets="drl_cli.algorithms.ddpg_nets",
-        graph="drl_cli.algorithms.td3bc_graph",
-        actions=("Box",),
-        **_RECORDED,
-    ),
-    Algorithm(name="PG", config="drl_cli.algorithms.pg:PGConfig", graph="drl_cli.algorithms.a2c_graph", **_ON_POLICY),
-    Algorithm(
-        name="A2C", config="drl_cli.algorithms.a2c:A2CConfig", graph="drl_cli.algorithms.a2c_graph", **_ON_POLICY
-    ),
-    Algorithm(
-        name="A3C", config="drl_cli.algorithms.a3c:A3CConfig", graph="drl_cli.algorithms.a3c_graph", **_GRADIENTS
-    ),
-    Algorithm(
-        name="PPO", config="drl_cli.algorithms.ppo:PPOConfig", graph="drl_cli.algorithms.ppo_graph", **_ON_POLICY
-    ),
-    Algorithm(
-        name="TRPO", config="drl_cli.algorithms.trpo:TRPOConfig", graph="drl_cli.algorithms.trpo_graph", **_ON_POLICY
-    ),
-    Algorithm(
-        name="IMPALA",
-        config="drl_cli.algorithms.impala:IMPALAConfig",
-        graph="drl_cli.algorithms.impala_graph",
-        **_STREAM,
-    ),
-    Algorithm(
-        name="APPO",
-        config="drl_cli.algorithms.impala:APPOConfig",
-        graph="drl_cli.algorithms.appo_graph",
-        **(_STREAM | {"nets": "drl_cli.algorithms.appo_nets"}),
-    ),
-    Algorithm(
-        name="MARWIL",
-        config="drl_cli.algorithms.marwil:MARWILConfig",
-        graph="drl_cli.algorithms.marwil_graph",
-        **_IMITATION,
-    ),
-    Algorithm(
-        name="BC", config="drl_cli.algorithms.marwil:BCConfig", graph="drl_cli.algorithms.marwil_graph", **_IMITATION
-    ),
-    Algorithm(name="ES", config="drl_cli.evolution.keys:ESConfig", graph="drl_cli.evolution.es_update", **_EVOLUTION),
-    Algorithm(
-        name="ARS", config="drl_cli.evolution.keys:ARSConfig", graph="drl_cli.evolution.ars_update", **_EVOLUTION
-    ),
-)
+"""Name of an algorithm → its row, by the dotted name of what ``row.Algorithm`` describes."""
 
 _SEVERAL = "it trains several agents, and an environment has one agent here"
 _ARMS = "it is for bandits, whose episodes are one step"
@@ -271,35 +79,74 @@ NOT_BUILT = {
 """RLlib's other algorithms: the nearest that runs here, when or how, and why they do not; names without "contrib/"."""
 
 
-def rows():
-    """Return the rows of all algorithms that this process knows: those above, then registered ones."""
-    return (*ALGORITHMS, *plugins.ALGORITHMS.known().values())
+class Rows:
+    """The rows of all algorithms that this process knows: those of the table, then registered ones.
+
+    Each is imported when the loop over them arrives at it: a run that has no need for advice loads one.
+    """
+
+    def __iter__(self) -> Iterator[Algorithm]:
+        """Yield every row."""
+        for name in ROWS:
+            yield _own(name)
+        yield from plugins.ALGORITHMS.known().values()
 
 
-def names():
+class Fitting(Mapping[str, str]):
+    """{kind of space: the names of the algorithms that take it, as a string}, for the kinds that the rows name.
+
+    Made when it is read, as that imports every row.
+    """
+
+    def __getitem__(self, kind: str) -> str:
+        """Return the names, in the order of the table."""
+        found = ", ".join(row.name for row in rows() if kind in row.actions + row.observations)
+        if not found:
+            raise KeyError(kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the kinds."""
+        return iter(dict.fromkeys(kind for row in rows() for kind in row.actions + row.observations))
+
+    def __len__(self) -> int:
+        """Return how many kinds there are."""
+        return len(list(iter(self)))
+
+
+def rows() -> Rows:
+    """Return the rows of all algorithms that this process knows, as often as they are wanted."""
+    return Rows()
+
+
+def built_in() -> tuple[Algorithm, ...]:
+    """Return the rows of the table, without registered ones."""
+    return tuple(_own(name) for name in ROWS)
+
+
+def names() -> tuple[str, ...]:
     """Return the names that ``--run`` takes, those of installed packages included."""
     plugins.discover()
-    return tuple(row.name for row in rows())
+    return (*ROWS, *(row.name for row in plugins.ALGORITHMS.known().values()))
 
 
-def learns_from_replay(row):
-    """Whether an algorithm learns from what a replay holds; the others learn from what comes, as it comes."""
+def learns_from_replay(row: Algorithm) -> bool:
+    """Whether an algorithm learns from samples of a replay buffer; the others learn from what arrives, as it arrives."""
     return isinstance(row.postprocess, str) and row.postprocess not in ("trajectory", "fitness")
 
 
-def loop_name(row):
+def loop_name(row: Algorithm) -> str:
     """Return the short name of the loop of a row: that of its module, or of the object."""
     loop = row.loop if isinstance(row.loop, str) else getattr(row.loop, "__name__", type(row.loop).__name__)
     return loop.rpartition(".")[2]
 
 
-def fitting():
-    """Return {kind of space: the names of the algorithms that take it, as text} for the kinds that the rows name."""
-    kinds = dict.fromkeys(kind for row in rows() for kind in row.actions + row.observations)
-    return {kind: ", ".join(r.name for r in rows() if kind in r.actions + r.observations) for kind in kinds}
+def fitting() -> Fitting:
+    """Return {kind of space: the names of the algorithms that take it, as a string}, see ``Fitting``."""
+    return Fitting()
 
 
-def find(name):
+def find(name: str) -> Algorithm:
     """Return the row of the algorithm ``name``, in any case, with or without ``-``, ``_`` and ``+``.
 
     Raises InputError with the nearest name; of RLlib's other algorithms with why, and what is nearest to them.
@@ -320,10 +167,17 @@ def find(name):
     )
 
 
-def _named(name):
-    return next((row for row in rows() if spelt(row.name) == spelt(name)), None)
-
-
-def spelt(name):
+def spelt(name: str) -> str:
     """Return a name without what may differ in how it is typed."""
     return str(name).casefold().translate(dict.fromkeys(map(ord, "-_+")))
+
+
+def _named(name: str) -> Algorithm | None:
+    own = next((known for known in ROWS if spelt(known) == spelt(name)), None)
+    if own is not None:
+        return _own(own)
+    return next((row for row in plugins.ALGORITHMS.known().values() if spelt(row.name) == spelt(name)), None)
+
+
+def _own(name: str) -> Algorithm:
+    return load(ROWS[name])

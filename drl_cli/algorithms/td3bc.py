@@ -1,9 +1,9 @@
-"""The config of TD3+BC: every key with its default, meaning, unit and bounds.
+"""TD3+BC: its keys and its row; the nets are TD3's. The update is ``td3bc_graph``.
 
 RLlib has no such algorithm (Fujimoto & Gu 2021, arXiv:2106.06860); keys that TD3 has too mean what they mean there.
 """
 
-from drl_cli.algorithms.ddpg import TD3Config
+from drl_cli.algorithms.ddpg import TD3, TD3Config
 from drl_cli.config.schema import default, key
 from drl_cli.config.sections.off_policy import LearnersPriorities
 from drl_cli.config.sections.recorded import RECORDED
@@ -27,3 +27,6 @@ class TD3BCConfig(
         ge=0,
         le=1e6,
     )
+
+
+TD3BC = TD3._replace(name="TD3BC", config=TD3BCConfig, graph="drl_cli.algorithms.td3bc_graph", reads=True)

@@ -1,12 +1,16 @@
-"""The config of TRPO: every key with its default, meaning, unit and bounds.
+"""TRPO: its keys and its row; the nets are ``actor_critic_nets``. The update is ``trpo_graph``.
 
-Read by everything that runs TRPO, as attributes. RLlib never had TRPO: its names are taken where it has the thing for other
+RLlib never had TRPO: its names are taken where it has the thing for other
 algorithms, the others are those of the published implementations. Source of defaults: Schulman et al. 2015 (arXiv
 1502.05477), appendix D and E, OpenAI's Spinning Up, and the recipes of rl-baselines3-zoo.
 """
 
+from __future__ import annotations
+
 from pydantic import model_validator
 
+from drl_cli.algorithms.actor_critic_nets import NETS
+from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
 
@@ -51,7 +55,7 @@ class TRPOConfig(
     )
     fisher_fraction: float = key(
         0.25,
-        "Share of the batch over which Fisher products are taken; gradient and line search see all of it.",
+        "Share of the batch over which Fisher products are taken; gradient and line search take all of it.",
         "share",
         gt=0,
         le=1,
@@ -73,8 +77,8 @@ class TRPOConfig(
     )
 
     @model_validator(mode="after")
-    def _keeps_policy_and_value_apart(self):
-        """Refuse layers that two masters train, and what has no effect for that reason."""
+    def _keeps_policy_and_value_apart(self) -> TRPOConfig:
+        """Refuse layers that two updates would train, and keys that have no effect for that reason."""
         if self.vf_share_layers:
             raise MisfitError(
                 "vf_share_layers",
@@ -88,9 +92,7 @@ class TRPOConfig(
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
             raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
         if self.num_gpus > 1:
-            raise MisfitError(
-                "num_gpus", f"{self.num_gpus:g} asks for towers, which TRPO does not have; take 1 or less"
-            )
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; take 1 or less")
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size",
@@ -102,3 +104,15 @@ class TRPOConfig(
                 f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
             )
         return self
+
+
+TRPO = Algorithm(
+    name="TRPO",
+    config=TRPOConfig,
+    nets=NETS,
+    graph="drl_cli.algorithms.trpo_graph",
+    postprocess="trajectory",
+    loop="sync",
+    actions=ALL_ACTIONS,
+    observations=ALL_OBSERVATIONS,
+)

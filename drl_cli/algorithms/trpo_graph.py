@@ -17,44 +17,49 @@ Deviations:
 """
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from drl_cli.algorithms.advantages_graph import OLD, estimates, looked
+from drl_cli.algorithms.learner_graph import counter
 from drl_cli.algorithms.losses.policy_gradient import clipped_value_loss, surrogate_loss
+from drl_cli.algorithms.on_policy_graph import OLD, Rows, estimates, evaluated
+from drl_cli.algorithms.trpo import TRPOConfig
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.policies.forward_tf import Tensors
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.adam import Adam, clipped
-from drl_cli.tf1.epochs import Plan, epochs
-from drl_cli.tf1.graph import BatchGraph, Learnt, trajectory_columns
-from drl_cli.tf1.natural_gradient import fisher_product, flat, full_step, line_search, shaped
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.epochs import Passed, Plan, epochs
+from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
+from drl_cli.tf1.natural_gradient import LineSearchResult, Step, fisher_product, flat, full_step, line_search, shaped
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr", "entropy_coeff", "max_kl")
 FIT = ("vf_loss", "grad_norm_value")  # what the steps of the value's fit report
 _FIT_COLUMNS = ("obs", "mask", "target", "begins", "state_")
 
 
-def build(config, spec, initial, seed, scope):
+def build(config: TRPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str) -> BatchGraph:
     """Build the variables in the current graph and return the BatchGraph.
 
-    ``config``: TRPOConfig; ``spec``: PolicySpec; ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
+    ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    net = ActorCritic(spec, initial, scope, looped=config.xla)
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
     value_head = f"{spec.nets[0].name}/value/"  # of a net that both share
     policy = [name for name in net.policy_names if not name.startswith(value_head)]
     region = _TrustRegion(config, net, policy)
     fit = _ValueFit(config, net, [name for name in net.trained if name not in policy], seed, scope)
-    number = tf.Variable(np.int64(0), name=scope + "num_updates", use_resource=True, trainable=False)
+    number = counter(scope)
 
-    def learn(batch, rates, present):
-        judged = estimates(config, net, batch, standardize=True, heads=True)
-        found, moved, finite = region.improve(judged.rows, rates, present)
-        stats = judged.stats | moved | {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
+    def learn(batch: Batch, rates: Rates, present: Tensor) -> Learnt:
+        estimated = estimates(config, net, batch, standardize=True, heads=True)
+        found, moved, finite = region.improve(estimated.rows, rates, present)
+        stats = estimated.stats | moved | {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
         updates = tf.cast(found.accepted, tf.int32)
         if config.use_critic:
-            fitted = fit.fit(judged.rows, finite, rates["lr"], present)
+            fitted = fit.fit(estimated.rows, finite, rates["lr"], present)
             stats |= fitted.last
             updates, finite = updates + fitted.updates, tf.logical_and(finite, fitted.finite)
         number.assign_add(tf.cast(updates, tf.int64))
@@ -68,15 +73,15 @@ def build(config, spec, initial, seed, scope):
 class _TrustRegion:
     """The step of the policy."""
 
-    def __init__(self, config, net, names):
+    def __init__(self, config: TRPOConfig, net: ActorCritic, names: Sequence[str]) -> None:
         """``names``: the weights that it moves."""
         self._config, self._net, self._names = config, net, names
 
-    def improve(self, rows, rates, number):
+    def improve(self, rows: Rows, rates: Rates, number: Tensor) -> tuple[LineSearchResult, dict[str, Tensor], Tensor]:
         """Take the step, or leave every bit of the policy as it was.
 
         ``rows``: of ``estimates``; ``rates``: {name: scalar}; ``number``: int64 scalar that moves the subsample on. Returns
-        (Found, {name: scalar}, whether all was finite, bool scalar).
+        (LineSearchResult, {name: scalar}, whether all was finite, bool scalar).
         """
         config, values, max_kl = self._config, self._net.values(), rates["max_kl"]
         entropy_coeff = rates["entropy_coeff"]
@@ -89,12 +94,12 @@ class _TrustRegion:
         before, entropy = tf.stop_gradient(surrogate), tf.stop_gradient(entropy)
         finite = tf.math.is_finite(tf.reduce_sum(gradient) + tf.reduce_sum(step.full) + before)
 
-        def measured(vector):
+        def measured(vector: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
             after, kl, entropy = self._measures(values, shaped(vector, weights), rows, entropy_coeff)
             inside = tf.logical_and(kl <= max_kl, tf.math.is_finite(after))
             return tf.logical_and(after > before, inside), (kl, after - before, entropy)
 
-        # Where nothing was learnt from, nothing is looked at.
+        # An empty batch tries no step.
         ready = tf.logical_and(finite, tf.reduce_sum(rows["mask"]) > 0.0)
         ladder = (tf.where_v2(ready, config.line_search_steps, 0), config.line_search_shrink)
         found = line_search(measured, flat(weights), step.full, ladder, (tf.zeros([]), tf.zeros([]), entropy))
@@ -102,12 +107,14 @@ class _TrustRegion:
             self._net.variables[name].assign(value)
         return found, _stats(step, found, gradient), finite
 
-    def _measures(self, values, weights, rows, entropy_coeff):
-        """Return, for a policy of ``weights``, (surrogate that is to grow, mean KL from the old one, mean entropy)."""
+    def _measures(
+        self, values: Tensors, weights: Sequence[Tensor], rows: Rows, entropy_coeff: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return, for a policy of ``weights``, (surrogate to be maximised, mean KL from the old one, mean entropy)."""
         distribution = self._net.distribution
-        seen, steps = looked(self._net, values | dict(zip(self._names, weights, strict=True)), rows)  # [B, …]
+        seen, steps = evaluated(self._net, {**values, **dict(zip(self._names, weights, strict=True))}, rows)  # [B, …]
         mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
-        # Of padding nothing is known: without the mask its ratio may be infinite, and 0 times that is not a number.
+        # Padding holds anything: without the mask its ratio may be infinite, and 0 times that is not a number.
         ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
         surrogate = -_mean(surrogate_loss(ratio, steps["advantage"], None), mask)
         entropy = _mean(distribution.entropy(seen.heads), mask)
@@ -117,30 +124,30 @@ class _TrustRegion:
 class _ValueFit:
     """Regression of the value on its targets."""
 
-    def __init__(self, config, net, names, seed, scope):
+    def __init__(self, config: TRPOConfig, net: ActorCritic, names: Sequence[str], seed: int, scope: str) -> None:
         """``names``: the weights that it moves."""
         self._config, self._net, self._seed = config, net, seed
         self._weights = {name: net.variables[name] for name in names}
         self._adam = Adam(scope + "value", self._weights, config.adam_epsilon)
         self._size = config.sgd_minibatch_size // sequence_length(config)
 
-    def variables(self):
-        """The optimiser's."""
+    def variables(self) -> Iterable[Variable]:
+        """Return the optimiser's."""
         return self._adam.variables.values()
 
-    def fit(self, rows, ready, rate, number):
+    def fit(self, rows: Rows, ready: Tensor, rate: Tensor, number: Tensor) -> Passed:
         """Go over ``rows`` of ``estimates`` in minibatches; returns Passed. Nothing happens unless ``ready``, bool scalar."""
         config, net = self._config, self._net
         rows = {name: column for name, column in rows.items() if name.startswith(_FIT_COLUMNS)}
         rows["mask"] *= tf.cast(ready, tf.float32)
 
-        def step(minibatch, _):
+        def step(minibatch: Rows, _: Tensor) -> tuple[dict[str, Tensor], Tensor]:
             weights = {name: variable.read_value() for name, variable in self._weights.items()}
-            seen, steps = looked(net, net.values() | weights, minibatch)  # [B, …]
+            seen, steps = evaluated(net, net.values() | weights, minibatch)  # [B, …]
             loss = _mean(clipped_value_loss(seen.value, seen.value, steps["target"], None), steps["mask"])
             gradients, norm = clipped(tf.gradients(loss, list(weights.values())), config.grad_clip)
 
-            def apply():
+            def apply() -> Tensor:
                 self._adam.apply(gradients, rate)
                 return tf.constant(True)
 
@@ -151,7 +158,7 @@ class _ValueFit:
         return epochs(rows, plan, (self._seed, number), FIT, step)
 
 
-def _spread(rows, fraction, number):
+def _spread(rows: Rows, fraction: float, number: Tensor) -> Rows:
     """Return ``fraction`` of the rows, at equal distances; ``number`` (int64 scalar) moves them on."""
     count = rows["mask"].shape[0]
     size = math.ceil(count * fraction)
@@ -161,12 +168,12 @@ def _spread(rows, fraction, number):
     return {name: tf.gather(column, at) for name, column in rows.items()}
 
 
-def _mean(steps, mask):
-    """The mean over the real steps; ``steps`` and ``mask`` [B]."""
+def _mean(steps: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean over the real steps; ``steps`` and ``mask`` [B]."""
     return tf.reduce_sum(steps * mask) / tf.maximum(tf.reduce_sum(mask), 1.0)
 
 
-def _stats(step, found, gradient):
+def _stats(step: Step, found: LineSearchResult, gradient: Tensor) -> dict[str, Tensor]:
     kl, gain, entropy = found.measures
     return {
         "kl": kl,
@@ -174,7 +181,7 @@ def _stats(step, found, gradient):
         "surrogate_improvement": gain,
         "expected_improvement": step.expected * found.fraction,
         "step_fraction": found.fraction,
-        "line_search_steps": tf.cast(found.looked, tf.float32),
+        "line_search_steps": tf.cast(found.tried, tf.float32),
         "cg_residual": step.residual,
         "cg_iterations": tf.cast(step.iterations, tf.float32),
         "grad_norm": tf.norm(gradient),

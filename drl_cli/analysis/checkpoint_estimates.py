@@ -13,7 +13,7 @@ from drl_cli.errors import CheckpointError, ConfigError, ExperienceError, InputE
 from drl_cli.experience.action_likelihood import Drawing, drawing_of, refusal
 from drl_cli.experience.off_policy_estimates import LEAST_EFFECTIVE
 from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
 
 KEYS = ("actions_in_input_normalized",)
 """Keys of --config that speak of recorded files."""
@@ -83,7 +83,7 @@ class Candidate:
             source = Source(self._asked.data, layout, passes=1)
         except ExperienceError as error:  # which speaks of the key ``input``
             raise ExperienceError(f"--data: {str(error).removeprefix('input: ')}") from error
-        recollection, notes = Recollection(self._policy, self._drawing), []
+        recollection, notes = EpisodeCollector(self._policy, self._drawing), []
         try:
             for piece in source:
                 recollection.add(piece)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from drl_cli.envs.actions import as_action
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
+from drl_cli.envs.steps import as_action
 from drl_cli.errors import InputError, RunFailed, failure
 
 EPISODES_FORMAT = "drl-episodes-1"

@@ -1,9 +1,12 @@
-"""A policy asked for one action at a time, by a program that steps an environment of its own. User: the Python door.
+"""A policy that computes one action at a time, for a program that steps an environment of its own. User: ``api.trainer``.
 
 Observations are taken as an environment gives them, before the wrappers of ``envs.preprocessors`` (dictionaries, numbers,
-images of any size), or as these make them. What a policy remembers, its recurrent state and the frames that it has seen, goes
-in and out as a list, as in RLlib's ``compute_action``: the caller keeps one for each of its episodes.
+images of any size), or as these make them. The state of a policy, recurrent state and stacked frames, goes in and out as a
+list, as in RLlib's ``compute_action``: the caller keeps one for each of its episodes.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -11,12 +14,15 @@ import numpy as np
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preparing
 from drl_cli.errors import InputError
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 
-class OneByOne:
+class ActionComputer:
     """Acts with a NumpyPolicy in an environment's units."""
 
-    def __init__(self, policy, env_id, env_config, plan):
+    def __init__(
+        self, policy: NumpyPolicy, env_id: str, env_config: Mapping[str, Any], plan: Mapping[str, Any] | None
+    ) -> None:
         """``plan``: of ``envs.preprocessors``, or None. An environment is made, to know its spaces; ``close`` ends it."""
         self._policy = policy
         raw = make.make_raw(env_id, env_config)
@@ -30,49 +36,51 @@ class OneByOne:
         self._frames = policy.spec.frames
 
     @property
-    def remembers(self):
-        """Whether the next action depends on more than the next observation."""
+    def has_state(self) -> bool:
+        """Whether an action depends on more than the newest observation."""
         return bool(self._policy.spec.state) or self._frames > 1
 
-    def initial_state(self):
-        """Return the state before an episode's first observation, a list; an empty one of a policy that remembers nothing."""
+    def initial_state(self) -> list[Any]:
+        """Return the state before an episode's first observation, a list; an empty one of a policy without state."""
         state = [part[0] for part in self._policy.initial_state(1)]
         return [*state, None] if self._frames > 1 else state
 
-    def act(self, obs, state, rng=None, reward=None):
+    def act(
+        self, obs: Any, state: list[Any], rng: np.random.Generator | None = None, reward: float | None = None
+    ) -> tuple[Any, list[Any]]:
         """Return (action, next state) for one observation.
 
-        ``state``: a list as ``initial_state`` returns it, or empty where nothing is remembered, or ``obs`` is a whole stack of
-        frames. ``rng``: generator to explore with, None for the greedy action. ``reward``: what the last action brought, for
-        policies that see it. Raises InputError where one of these does not fit.
+        ``state``: a list as ``initial_state`` returns it, or empty of a policy without state, or where ``obs`` is a whole stack
+        of frames. ``rng``: generator to explore with, None for the greedy action. ``reward``: of the last action, for policies
+        that see it. Raises InputError where one of these does not fit.
         """
         seen = self._seen(obs)
         stack = None
         if self._frames > 1:
             state, stack = self._stacked(seen, state)
             seen = stack
-        state = self._batched(state)
+        before = self._batched(state)
         if reward is not None:
-            self._policy.rewarded(state, float(reward))
-        chosen, state, _ = self._policy.act(seen[None], state, rng, rng is not None)
+            self._policy.rewarded(before, float(reward))
+        chosen, next_state, _ = self._policy.act(seen[None], before, rng, rng is not None)
         action = np.asarray(self._policy.to_env(chosen)[0], self._space.dtype).reshape(self._space.shape)
-        after = [part[0] for part in state]
+        after = [part[0] for part in next_state]
         return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after)
 
-    def close(self):
+    def close(self) -> None:
         """Close the environment."""
         self._env.close()
 
-    def _batched(self, state):
+    def _batched(self, state: list[Any]) -> tuple[np.ndarray, ...]:
         shapes = [np.shape(part) for part in state]
         if shapes != [tuple(shape) for shape in self._policy.spec.state]:
             raise InputError(
-                f"compute_action: a state of shapes {shapes}, this policy's are {list(self._policy.spec.state)}. It remembers: "
-                "begin each episode with state=trainer.get_initial_state(), and hand in what the last call returned."
+                f"compute_action: a state of shapes {shapes}, this policy's are {list(self._policy.spec.state)}. Begin each "
+                "episode with state=trainer.get_initial_state(), and then pass the state that the last call returned."
             )
         return tuple(np.array(part, np.float32)[None] for part in state)
 
-    def _stacked(self, seen, state):
+    def _stacked(self, seen: np.ndarray, state: list[Any]) -> tuple[list[Any], np.ndarray]:
         """Return (the rest of the state, the stack) with the newest frame ``seen``, which may be a whole stack already."""
         shape, frames = tuple(self._policy.spec.obs_shape), self._frames
         if seen.shape != shape:
@@ -80,14 +88,14 @@ class OneByOne:
         if not state:
             raise InputError(
                 f"compute_action: this policy sees the last {frames} observations: begin each episode with "
-                f"state=trainer.get_initial_state(), or hand in a stack of shape {(*shape[:-1], shape[-1] * frames)}."
+                f"state=trainer.get_initial_state(), or pass a stack of shape {(*shape[:-1], shape[-1] * frames)}."
             )
         before = state[-1]
         if before is None:
             return state[:-1], np.tile(seen, frames)
         return state[:-1], np.concatenate([before[..., shape[-1] :], seen], axis=-1)
 
-    def _seen(self, obs):
+    def _seen(self, obs: Any) -> np.ndarray:
         """Return ``obs`` as the policy takes it, one frame or a whole stack."""
         spec = self._policy.spec
         fitting = [tuple(spec.obs_shape), (*spec.obs_shape[:-1], spec.obs_shape[-1] * spec.frames)]
@@ -103,24 +111,25 @@ class OneByOne:
             seen = np.zeros(0)
         if seen.shape not in fitting:
             raise InputError(
-                f"compute_action: {_told(obs)} is no observation of this environment, which gives {str(self._raw_space)[:200]}."
+                f"compute_action: {_shown(obs)} is no observation of this environment, which gives "
+                f"{str(self._raw_space)[:200]}."
             )
         return seen
 
 
-def _between(env, raw):
+def _between(env: gymnasium.Env, raw: gymnasium.Env) -> tuple[gymnasium.ObservationWrapper, ...]:
     """Return the wrappers around ``raw``, the innermost first; () where one of them keeps a state of its own."""
     found = []
     while env is not raw:
+        if not isinstance(env, gymnasium.ObservationWrapper):
+            return ()  # Atari games: a program that plays them has what comes out of their wrappers
         found.append(env)
         env = env.env
-    if not all(isinstance(each, gymnasium.ObservationWrapper) for each in found):
-        return ()  # Atari games: what they give behind their wrappers is what a program that plays them has
     return tuple(reversed(found))
 
 
-def _cast(space, obs):
-    """Return ``obs`` in the dtype of a Box where that loses nothing but digits: lists and float64 are fine."""
+def _cast(space: gymnasium.Space, obs: Any) -> Any:
+    """Return ``obs`` in the dtype of a Box where that loses no more than precision: lists and float64 are accepted."""
     if not isinstance(space, gymnasium.spaces.Box):
         return obs
     try:
@@ -129,5 +138,5 @@ def _cast(space, obs):
         return obs
 
 
-def _told(obs):
+def _shown(obs: Any) -> str:
     return f"an array of shape {obs.shape}" if isinstance(obs, np.ndarray) else f"{str(obs)[:60]!r}"

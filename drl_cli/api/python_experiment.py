@@ -1,30 +1,34 @@
-"""What a Python program asks for, as an ExperimentSpec: the same checks and messages as for flags and files.
+"""The arguments of the Python Trainer as an ExperimentSpec: the same checks and messages as for flags and files.
 
 User: ``api.trainer``.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 from drl_cli.actors import custom_evaluation
 from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.layers import Layers
-from drl_cli.config.parse import refuse
 from drl_cli.config.where import Where
 from drl_cli.envs import callbacks
 from drl_cli.envs.custom_envs import name_of, register_env
 from drl_cli.errors import ConfigError, InputError, suggestion
-from drl_cli.experiments.spec import Draft
+from drl_cli.experiments.config_tree import ConfigTree
+from drl_cli.experiments.spec import ExperimentSpec, from_trees
 from drl_cli.policies.custom_models import register_model
 
 WHERE = Where("Trainer", overlay={("config",): "config"})
 OWN = {"callbacks": callbacks.name_of, "custom_eval_function": custom_evaluation.name_of}
-"""Keys that are names of what a program may hand in itself: what registers it, and returns its name."""
+"""Keys that are names of what a program may pass as a class or function: what registers it, and returns its name."""
 RAY = ("ray_address", "ray_num_cpus", "ray_num_gpus", "ray_object_store_memory")
 SETTINGS = tuple(name for name in ExperimentKeys.model_fields if name not in ("run", "env", "config"))
 
 
-def spec_of(algorithm, env, config, name, settings):
+def spec_of(
+    algorithm: str, env: Any, config: Mapping[str, Any] | None, name: str, settings: Mapping[str, Any]
+) -> ExperimentSpec:
     """Return the ExperimentSpec of ``algorithm`` on ``env`` with ``config``; no stop rules unless ``settings`` has some.
 
     ``env``: an id, a registered name, or a class or function that makes environments, which is registered here; so are a class
@@ -38,11 +42,10 @@ def spec_of(algorithm, env, config, name, settings):
             raise ConfigError(
                 f"Trainer: unknown argument {key!r}.{suggestion(key, known)} Keys of the algorithm: config={{…}}."
             )
-    config = {} if config is None else config
-    if not isinstance(config, dict):
+    if config is not None and not isinstance(config, dict):
         raise ConfigError(f"Trainer: config {str(config)[:60]!r} is not a mapping of keys to values.")
-    config, inside = dict(config), config.get("env")
-    config.pop("env", None)
+    config = dict(config or {})
+    inside = config.pop("env", None)
     if env is not None and inside is not None and inside != env:
         raise ConfigError(f"Trainer: two environments, env={env!r} and config['env'] = {inside!r}. Keep one of them.")
     env = _named(inside if env is None else env)
@@ -52,26 +55,25 @@ def spec_of(algorithm, env, config, name, settings):
     mapping = {"stop": {}, **given, "run": algorithm, "config": _with_names(config)}
     if env is not None:
         mapping["env"] = env
-    draft = Draft(name, Layers(_plain(mapping), WHERE), flags)
-    refuse(draft.problems(), "what Trainer was given")
-    draft.note_what_only_searches_read()
-    return draft.finish()
+    tree = ConfigTree(name, Layers(_plain(mapping), WHERE))
+    (spec,) = from_trees([tree], flags, "what Trainer was given")
+    return spec
 
 
-def _named(env):
-    """Return the id of an environment, that of a class or function after it has been registered."""
+def _named(env: Any) -> str | None:
+    """Return the id of an environment; a class or function is registered, and its id returned."""
     if env is None or isinstance(env, str):
         return env
     if not callable(env):
         raise InputError(
             f"Trainer: env {str(env)[:60]!r} is neither the id of an environment nor a class or function that makes one. A run "
-            "makes environments of its own, several of them: hand in what makes them."
+            "makes environments of its own, several of them: pass what makes them."
         )
     return register_env(name_of(env), env)
 
 
-def _with_names(config):
-    """Return ``config`` with names for the classes and functions in it, which are registered: RLlib's configs hold such."""
+def _with_names(config: dict[str, Any]) -> dict[str, Any]:
+    """Return ``config`` with names for the classes and functions in it, which are registered, as in RLlib's configs."""
     named = {key: name_for(config[key]) for key, name_for in OWN.items() if callable(config.get(key))}
     model = config.get("model")
     if isinstance(model, dict) and callable(model.get("custom_model")):
@@ -81,8 +83,8 @@ def _with_names(config):
     return config | named
 
 
-def _plain(value):
-    """Return ``value`` as a file would hold it: lists for tuples, Python's numbers for NumPy's, texts for paths."""
+def _plain(value: Any) -> Any:
+    """Return ``value`` as in a file: lists for tuples, Python's numbers for NumPy's, strings for paths."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

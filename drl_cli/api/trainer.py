@@ -1,4 +1,4 @@
-"""The Python door: ``Trainer``, as RLlib's tutorials use theirs, over the run that ``drl train`` drives.
+"""The Python API: ``Trainer``, as RLlib's tutorials use theirs, over the same runs as ``drl train``.
 
     from drl_cli import Trainer
 
@@ -8,139 +8,151 @@
         path = trainer.save()
         action = trainer.compute_action(obs)
 
-A run begins with the first ``train`` (or whatever else needs its parts) and leaves the folder of any other run: drl rollout,
-evaluate, runs, train --resume work on it. Errors are those of ``drl_cli.errors``. Nothing is printed, and no signal handler
-changed; variables of the environment that TensorFlow and Ray read are set where they are not set yet (``process``).
+A run begins with the first ``train`` and leaves the folder of any other run: drl rollout, evaluate, runs, train --resume work
+on it. Errors are those of ``drl_cli.errors``. Nothing is printed, and no signal handler changed; variables of the environment
+that TensorFlow and Ray read are set where they are not set yet (``process``).
 
-Deviations from RLlib's Trainer: the constructor checks everything and starts nothing; what is trained behind a ``restore`` goes
-into a run folder of its own; ``compute_action`` is greedy unless told otherwise.
+Deviations from RLlib's Trainer: the constructor checks everything and starts nothing; what is trained after a ``restore`` goes
+into a run folder of its own; ``compute_action`` is greedy by default.
 """
 
 import atexit
 import contextlib
 import dataclasses
-import signal
-import threading
 import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
 
 from drl_cli import checkpoints, process
 from drl_cli.algorithms import table
-from drl_cli.api.compute_action import OneByOne
-from drl_cli.api.log_listener import Passing
+from drl_cli.api.compute_action import ActionComputer
+from drl_cli.api.log_listener import LogForwarder
 from drl_cli.api.python_experiment import spec_of
+from drl_cli.api.run_session import RunSession, RunState
 from drl_cli.config.episode_metrics import summary
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs.preprocessors import for_scoring, frames_of
 from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted, RunFailed
-from drl_cli.experiments.run import stepwise
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.randomness import generator, number
 from drl_cli.runs import retention
 from drl_cli.runtime import assembly, run_restore, weight_access
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
+from drl_cli.runtime.driver import Driver
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_running = None  # a weak reference to the Trainer whose run is open: events, and a Ray of our own, are the process's
+Weights = dict[str, np.ndarray]
 
 
 class Trainer:
     """One run of one algorithm on one environment, an iteration at a time. Close it with ``stop``, or use ``with``."""
 
-    def __init__(self, algorithm, env=None, config=None, *, experiment_name="default", verbose=False, **settings):
+    def __init__(
+        self,
+        algorithm: str,
+        env: Any = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        experiment_name: str = "default",
+        verbose: bool = False,
+        **settings: Any,
+    ) -> None:
         """Check everything; nothing is started or written yet.
 
         ``algorithm``: a name that --run takes. ``env``: an id, a name of ``register_env``, or a class or function that makes
         environments (as ``register_env`` takes it); ``config`` may hold it instead. ``config``: keys of the algorithm, as in
-        RLlib's tutorials; numbers of NumPy and tuples are fine, and so are classes for callbacks and model.custom_model, and a
-        function for custom_eval_function: they are registered under their names. ``verbose``: print what happens, one line
-        each, on stderr. ``settings``: keys of an experiment file, such as local_dir (default ~/ray_results), stop (default:
-        none, the program decides), checkpoint_freq, keep_checkpoints_num, restore; and ray_address, ray_num_cpus, ….
+        RLlib's tutorials; NumPy's numbers and tuples are accepted, and so are classes for callbacks and model.custom_model, and
+        a function for custom_eval_function: they are registered under their names. ``verbose``: print the lines of drl.log on
+        stderr. ``settings``: keys of an experiment file, such as local_dir (default ~/ray_results), stop (default: none, the
+        program decides), checkpoint_freq, keep_checkpoints_num, restore; and ray_address, ray_num_cpus, ….
 
         Raises ConfigError, EnvError or another InputError with everything that is wrong.
         """
         process.prepare()
-        self._passing = Passing(verbose)
-        weakref.finalize(self, self._passing.stop)  # for a program that lets go of it without stop()
-        self._passing.start()
+        self._log = LogForwarder(verbose)
+        weakref.finalize(self, self._log.stop)  # for a program that drops it without stop()
+        self._log.start()
         try:
             restore = settings.pop("restore", None)
             self._spec = spec_of(algorithm, env, config, experiment_name, settings)
             self._row = table.find(self._spec.run)
-            self._steps = self._moment = self._request = self._outcome = None
             facts = self._spec.env_facts
             spaces = facts["spaces"] | {"frames": frames_of(facts["preprocessing"])}
             self._policy_spec = load(self._row.nets).policy_spec(self._spec.config, spaces)
-            self._first = weight_access.first(self._row, self._spec.config, self._policy_spec)
-            self._weights, self._own = (
-                self._first,
-                False,
-            )  # what acts while no run is open; whether a run begins with it
-            self._acting = None
+            self._first: Weights = weight_access.first(self._row, self._spec.config, self._policy_spec)
+            self._session = RunSession(self._spec, self._log)
+            # The weights while no run is open, and whether a run that is opened takes them over.
+            self._weights, self._were_set = self._first, False
+            self._acting: ActionComputer | None = None
             self._evaluations = 0
             self._rng = generator(self._spec.seed, "door")
             if restore is not None:
                 self.restore(restore)
         finally:
-            self._passing.stop()
+            self._log.stop()
 
     def __repr__(self) -> str:
         """Name the algorithm, the environment, how far it is, and the run's folder once there is one."""
+        session = self._session
         where = f", {self.run_folder}" if self.run_folder else ""
-        state = "over" if self._outcome is not None else f"iteration {self.iteration}" if self._moment else "not begun"
+        has_trained = session.moment is not None and session.state is not RunState.OVER
+        state = f"iteration {self.iteration}" if has_trained else session.state.value
         return f"<Trainer {self._spec.run} on {self._spec.env}, {state}{where}>"
 
     # -- what a run is -----------------------------------------------------------------------------------------------
 
     @property
-    def config(self):
+    def config(self) -> CommonKeys:
         """The frozen config, complete: every key of the algorithm is an attribute."""
         return self._spec.config
 
     @property
-    def run_folder(self):
-        """The folder of the run as a Path, None before it has begun."""
-        if self._outcome is not None:
-            return self._outcome.run_folder
-        return self._moment.run_folder if self._moment else None
+    def run_folder(self) -> Path | None:
+        """The folder of the run, None before it has begun."""
+        return self._session.run_folder
 
     @property
-    def iteration(self):
-        """Iterations trained so far, those before a restored checkpoint counted; 0 before the run has begun."""
-        return self._moment.trainer.iteration if self._moment else 0
+    def iteration(self) -> int:
+        """Iterations trained so far, those before a restored checkpoint included; 0 before the run has begun."""
+        return self._session.iteration
 
     # -- training ----------------------------------------------------------------------------------------------------
 
-    def train(self):
+    def train(self) -> dict[str, Any]:
         """Train one iteration and return its result: nested plain data with RLlib's field names.
 
         Its ``done`` is true when a rule of ``stop`` was met: the run is closed then. Raises what ends a run (Diverged,
         WorkersFailed, ResourcesExhausted, …), and InputError when it is over.
         """
         self._begin()
-        self._moment = self._next()
+        result = self._session.step()
         self._acting = None
-        result = self._moment.result
         if result["done"]:
             self._end(None)
         return result
 
-    def save(self):
-        """Write a checkpoint of the present moment, and return its path; behind the end of a run, that of its last one.
+    def save(self) -> str:
+        """Write a checkpoint of the present state, and return its path; after the end of a run, that of its last one.
 
         It is kept, whatever ``keep_checkpoints_num`` says.
         Raises InputError when nothing has been trained, ResourcesExhausted when the disk refuses.
         """
-        if self._outcome is not None and self._outcome.final is not None:
-            return str(self._outcome.final)
-        if self._steps is None or self._moment.result is None:
+        session = self._session
+        if session.outcome is not None and session.outcome.final is not None:
+            return str(session.outcome.final)
+        if not session.is_open or session.moment is None or session.moment.result is None:
             raise InputError("save: nothing has been trained yet. Call train() first.")
-        path = self._moment.save(for_good=True)
+        path = session.moment.save(for_good=True)
         if path is None:
             raise ResourcesExhausted(f"The checkpoint could not be written; {self.run_folder}/drl.log says why.")
         return str(path)
 
-    def restore(self, path):
+    def restore(self, path: Path | str) -> None:
         """Go on from a checkpoint, or from the best one of a run folder: act with it at once, train in a new run.
 
         A run that is open is ended first. Raises CheckpointError when it is damaged or of something else.
@@ -155,34 +167,38 @@ class Trainer:
             raise CheckpointError(f"{found.path}: it is of other nets than this config's. {error}") from error
         self._end(("finished", f"ended to go on from {found.path}"))
         self._spec = dataclasses.replace(self._spec, restore=found.path)
-        self._weights, self._own, self._acting = held, False, None
-        self._outcome = self._moment = None
+        self._session = RunSession(self._spec, self._log)
+        self._weights, self._were_set, self._acting = held, False, None
 
-    def stop(self):
+    def stop(self) -> None:
         """End the run: the last state is saved, all parts and a Ray of our own are closed. Safe to call at any time."""
         self._end(("finished", "stopped by the program"))
         self._close_acting()
 
-    def __enter__(self):
+    def __enter__(self) -> "Trainer":
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.stop()
             return
-        with contextlib.suppress(ResourcesExhausted, RunFailed):  # what is under way tells more
+        with contextlib.suppress(ResourcesExhausted, RunFailed):  # the exception of the block says more
             self._end(("interrupted", f"ended by {kind.__name__}"))
         self._close_acting()
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
-    def compute_action(self, obs, state=None, explore=False, prev_reward=None):
+    def compute_action(
+        self, obs: Any, state: Sequence[Any] | None = None, explore: bool = False, prev_reward: float | None = None
+    ) -> Any:
         """Return the action for one observation, in the environment's units; with ``state`` (action, next state, {}).
 
-        ``obs``: as the environment gives it, or as its wrappers make it (images of Atari games). ``explore``: draw from the
-        policy, where it has a distribution, instead of taking the best action. ``state``: of policies that remember, recurrent
-        ones and those that see several frames: a list, ``get_initial_state()`` at the beginning of an episode and what the
-        last call returned afterwards. ``prev_reward``: what the last action brought, for lstm_use_prev_action_reward.
+        ``obs``: as the environment gives it, or as its wrappers make it (images of Atari games). ``explore``: sample from the
+        policy, where it has a distribution, instead of taking the greedy action. ``state``: of recurrent policies and those
+        with stacked frames: a list, ``get_initial_state()`` at the beginning of an episode and what the last call returned
+        afterwards. ``prev_reward``: the reward of the last action, for lstm_use_prev_action_reward.
 
         Raises InputError for an observation of another shape, and for a state that is missing or does not fit.
         """
@@ -190,11 +206,11 @@ class Trainer:
         action, after = acting.act(obs, list(state or []), self._rng if explore else None, prev_reward)
         return (action, after, {}) if state else action
 
-    def get_initial_state(self):
-        """Return the state of an episode that begins, for ``compute_action``; an empty list where nothing is remembered."""
+    def get_initial_state(self) -> list[Any]:
+        """Return the state at the beginning of an episode, for ``compute_action``; an empty list of a policy without one."""
         return self._acting_policy().initial_state()
 
-    def evaluate(self, episodes=None):
+    def evaluate(self, episodes: int | None = None) -> dict[str, Any]:
         """Play ``episodes`` (default: evaluation_num_episodes) greedy episodes with the present weights, in this process.
 
         Returns {"evaluation": {episode_reward_mean, …}}, the fields of a result; with ``custom_eval_function`` those of that
@@ -217,142 +233,69 @@ class Trainer:
         finally:
             cluster.close()
 
-    def get_weights(self):
+    def get_weights(self) -> dict[str, Weights]:
         """Return {"default_policy": {name: array}}: the nets, their targets and filters, copies."""
         return {DEFAULT_POLICY: {name: array.copy() for name, array in self._present().items()}}
 
-    def set_weights(self, given):
-        """Go on with other weights, as ``get_weights`` returns them; what is left out stays as it is.
+    def set_weights(self, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace weights by those ``given`` as ``get_weights`` returns them; what is left out stays as it is.
 
-        What the optimiser remembers stays too. Raises InputError for names or shapes that are not there.
+        The state of the optimiser stays too. Raises InputError for names or shapes that are not there.
         """
         if not isinstance(given, dict) or list(given) != [DEFAULT_POLICY]:
             raise InputError(
                 f'set_weights: it takes {{"{DEFAULT_POLICY}": {{name: array}}}}, as get_weights returns it.'
             )
-        mine, present = given[DEFAULT_POLICY], self._present()
+        mine, present = dict(given[DEFAULT_POLICY]), self._present()
         weight_access.fit(mine, present)
-        if self._steps is not None:
-            weight_access.write(self._moment.trainer, mine)
+        if self._session.is_open:
+            weight_access.write(self._session.driver, mine)
         else:
-            self._weights, self._own = present | mine, True
+            self._weights, self._were_set = present | mine, True
         self._acting = None
 
-    def _present(self):
-        if self._steps is not None:
-            return weight_access.read(self._moment.trainer, self._first)
+    def _present(self) -> Weights:
+        if self._session.is_open:
+            return weight_access.read(self._session.driver, self._first)
         return self._weights
 
-    def _policy_weights(self):
+    def _policy_weights(self) -> Weights:
         present = self._present()
         return {name: present[name] for name in self._policy_spec.weight_names()}
 
-    def _acting_policy(self):
+    def _acting_policy(self) -> ActionComputer:
         if self._acting is None:
             facts = self._spec.env_facts
             policy = NumpyPolicy(self._policy_spec, self._policy_weights())
-            self._acting = OneByOne(policy, facts["id"], facts["env_config"], for_scoring(facts["preprocessing"]))
+            self._acting = ActionComputer(policy, facts["id"], facts["env_config"], for_scoring(facts["preprocessing"]))
         return self._acting
 
-    def _close_acting(self):
+    def _close_acting(self) -> None:
         if self._acting is not None:
             self._acting.close()
         self._acting = None
 
     # -- the run underneath ------------------------------------------------------------------------------------------
 
-    def _begin(self):
-        """Open the run and make its parts, unless it is open."""
-        global _running
-        if self._steps is not None:
-            return
-        if self._outcome is not None:
-            raise InputError(
-                f"This run is over ({self._outcome.text.splitlines()[0]}). restore(CHECKPOINT) goes on from there in a new "
-                f"run; its folder is {self._outcome.run_folder}."
-            )
-        other = _running() if _running else None
-        if other is not None:
-            raise InputError(
-                f"Another Trainer of this process is training ({other.run_folder}). A process runs one at a time: call its "
-                "stop() first."
-            )
-        self._passing.start()
-        self._request, _running = _Request(), weakref.ref(self)
-        self._steps = stepwise(self._spec, self._request, at_start=True)
-        with _signals_kept():
-            self._moment = self._next()
-        atexit.register(_stop_at_exit, _running)  # behind Ray's own, so that it comes before
-        if self._own:
-            weight_access.write(self._moment.trainer, self._weights)
+    def _begin(self) -> Driver:
+        """Open the run and start its parts, unless it is open; returns its driver."""
+        session = self._session
+        if not session.is_open:
+            session.begin()
+            atexit.register(_stop_at_exit, weakref.ref(self))  # registered after Ray's own, so that it runs before
+            if self._were_set:
+                weight_access.write(session.driver, self._weights)
+        return session.driver
 
-    def _next(self):
-        """Go on to the next Moment; when the run ends instead, close it and raise why."""
-        try:
-            return next(self._steps)
-        except StopIteration as end:
-            self._over(end.value)
-        except BaseException:
-            self._over(None)
-            raise
-        if self._outcome.error is not None:
-            raise self._outcome.error
-        raise KeyboardInterrupt
-
-    def _end(self, ending):
-        """Let the open run, if there is one, come to its end; ``ending``: (state, text), None where a rule was met."""
-        if self._steps is None:
-            return
-        self._weights, self._own = self._present(), False
-        self._request.ending = ending
-        outcome = None
-        try:
-            while True:
-                self._moment = next(self._steps)
-        except StopIteration as end:
-            outcome = end.value
-        finally:
-            self._over(outcome)
-        if outcome.error is not None:
-            raise outcome.error
-        if outcome.exit_code == ResourcesExhausted.exit_code:
-            raise ResourcesExhausted(outcome.text)
-
-    def _over(self, outcome):
-        global _running
-        self._steps, self._outcome, _running = None, outcome, None
-        self._passing.stop()
+    def _end(self, ending: tuple[str, str] | None) -> None:
+        """End the run, if it is open; ``ending``: (state, text), None where a rule was met."""
+        if self._session.is_open:
+            self._weights, self._were_set = self._present(), False
+            self._session.end(ending)
 
 
-class _Request:
-    """Becomes true when the program ends its run."""
-
-    exit_code = 0
-
-    def __init__(self):
-        self.ending = None
-
-    def __bool__(self):
-        return self.ending is not None
-
-
-@contextlib.contextmanager
-def _signals_kept():
-    """Give signals back to whoever had them: Ray takes SIGTERM when it starts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _HANDLED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                signal.signal(number, handler)
-
-
-def _stop_at_exit(reference):
-    """End the run of a program that ends without having done so."""
+def _stop_at_exit(reference: "weakref.ref[Trainer]") -> None:
+    """End the run of a program that exits without having called ``stop``."""
     trainer = reference()
     if trainer is not None:
         trainer.stop()

@@ -50,21 +50,21 @@ def measure(trainer, seconds, clock=time.perf_counter):
     while True:
         loop.step()
         now = clock()
-        if ready is None and loop.ledger.meters.has_learnt:
-            ready = (now, loop.sampled, loop.updates, dict(loop.ledger.meters.spent))
+        if ready is None and loop.meters.has_learnt:
+            ready = (now, loop.sampled, loop.updates, dict(loop.meters.spent))
         if ready is not None and now - ready[0] >= seconds and loop.updates - ready[2] >= LEAST_UPDATES:
             break
         if now - began >= LONGEST_S or (ready is not None and now - ready[0] >= 2 * seconds):
             break
     loop.quiesce()
     spent, first = (
-        loop.ledger.meters.spent,
-        ready or (clock(), loop.sampled, loop.updates, dict(loop.ledger.meters.spent)),
+        loop.meters.spent,
+        ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent)),
     )
     updates, learn_s = loop.updates - first[2], spent["learn"] - first[3]["learn"]
     if not updates:  # the first batch took all of the time
         updates, learn_s = loop.updates, spent["learn"]
-    closed = loop.ledger.meters.close_iteration()
+    closed = loop.meters.close_iteration()
     return {
         "start_s": first[0] - began,
         "env_steps": loop.sampled,

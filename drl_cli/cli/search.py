@@ -16,7 +16,6 @@ from drl_cli.cli.train import command, json_line, word_of
 from drl_cli.errors import ConfigError, RunFolderError
 from drl_cli.extras import load
 
-MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 COMPARING = ("HyperBand", "PopulationBasedTraining")  # their state is more than the rows of their trials
 BEST = 5  # trials that the end names
 
@@ -32,19 +31,14 @@ KEPT = (
 )  # flags that may stand beside --resume
 
 
-def run(session, config_file, flags, wishes, output):
-    """Run what was asked for if it is a search, and return its exit code; None for a single run.
+def resume(session, flags, wishes, output):
+    """Go on with the search that ``--resume`` means, and return its exit code; None where it means a run, or is not given.
 
-    ``flags`` as ``experiments.spec`` lists them, ``wishes`` as ``experiments.search_spec`` does; ``output``: (json,
+    ``flags`` as ``experiments.config_tree`` lists them, ``wishes`` as ``experiments.search_choices`` does; ``output``: (json,
     quiet, verbose).
     """
     record = to_resume(flags, wishes)
-    if record:
-        return Search(session, *output).resume(record)
-    if flags.get("resume"):
-        return None
-    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
-    return None if found is None else Search(session, *output).start(found)
+    return Search(session, *output).resume(record) if record else None
 
 
 def to_resume(flags, wishes):
@@ -89,7 +83,7 @@ class Search:
         self._diversion = terminal.Diversion()
 
     def start(self, found):
-        """Run a new search (``experiments.search_spec.Search``); returns the exit code."""
+        """Run a new search (``experiments.search_spec.SearchSpec``); returns the exit code."""
         return self._run(load("drl_cli.search.search_record:Record").new(found.data), found.notices)
 
     def resume(self, path):
@@ -115,7 +109,7 @@ class Search:
                 events.report("trial", trial=number, **trial)
             typed = shlex.join(load("drl_cli.config.secrets:redact_command")(["drl", *self._session.arguments]))
             with contextlib.redirect_stdout(sys.stderr):  # where Ray says that a process died
-                outcome = load("drl_cli.search.run_search").run(record, request, MAKERS, typed)
+                outcome = load("drl_cli.search.run_search").run(record, request, typed)
         finally:
             self._diversion.end()
             for stop in unsubscribe:

@@ -19,7 +19,7 @@ NAMES = (
 
 SCHEDULERS = ("FIFO", "MedianStoppingRule", "AsyncHyperBand", "HyperBand", "PopulationBasedTraining", "ASHA", "PBT")
 SEARCHES = ("grid", "random", "tpe")
-"""What a shell completes; the names are those of ``config.sections.schedulers`` and ``experiments.scheduler_choice``."""
+"""What a shell completes; the names are those of ``config.sections.schedulers`` and ``experiments.search_choices``."""
 
 _OPTIONS = [
     group.option(

@@ -41,7 +41,7 @@ def environments(context, _option, begun):
 
 def tuned_files(_context, _option, begun):
     """Names of tuned files."""
-    return [name for name in load("drl_cli.experiments.tuned_folder:shipped")() if name.startswith(begun)]
+    return [name for name in load("drl_cli.experiments.tuned_files:shipped")() if name.startswith(begun)]
 
 
 def runs_and_files(context, option, begun):
@@ -85,7 +85,7 @@ def _keys(context: click.Context, name: str | None) -> list:
 
 
 def _run_of_tuned_file(name: str | None) -> str | None:
-    path = load("drl_cli.experiments.tuned_folder:shipped")().get(str(name).removesuffix(".yaml"))
+    path = load("drl_cli.experiments.tuned_files:shipped")().get(str(name).removesuffix(".yaml"))
     return load("drl_cli.experiments.tuned_files:run_and_env")(_text(path))[0] if path else None
 
 
@@ -104,7 +104,7 @@ def searches(context, _option, begun):
 
 def experiment_files(_context, _option, begun):
     """Names of tuned files for -f, and files."""
-    names = [name for name in load("drl_cli.experiments.tuned_folder:shipped")() if name.startswith(begun)]
+    names = [name for name in load("drl_cli.experiments.tuned_files:shipped")() if name.startswith(begun)]
     return names or [CompletionItem(begun, type="file")]
 
 

@@ -1,6 +1,6 @@
 """``drl train``: from what was typed to a run, or to a search of many (``cli.search``), and what to type next.
 
-Reads nothing of configs itself: ``experiments.spec`` turns flags and files into a spec, ``experiments.run`` runs it,
+Reads nothing of configs itself: ``experiments.search_spec`` turns flags and files into a spec, ``experiments.run`` runs it,
 ``console`` shows the events. Results go to stdout (the summary, or JSON lines), all else to stderr. When the reader of
 stdout leaves, training goes on.
 """
@@ -70,21 +70,24 @@ def train(session, config_file, imports, as_json, **flags):
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if is_plan:
         return _plan(session, config_file, flags, wishes, (as_json, quiet))
-    many = load("drl_cli.cli.search:run")(session, config_file, flags, wishes, (as_json, quiet, verbose))
-    if many is not None:
-        return many
-    spec, told = _spec(config_file, flags)
-    return Show(session, as_json, quiet, verbose, imports).run(spec, told)
+    search, output = load("drl_cli.cli.search"), (as_json, quiet, verbose)
+    code = search.resume(session, flags, wishes, output)
+    if code is not None:
+        return code
+    found, told = _read(config_file, flags, wishes)
+    if isinstance(found, load("drl_cli.experiments.search_spec").SearchSpec):
+        return search.Search(session, *output).start(found)
+    return Show(session, *output, imports).run(found, told)
 
 
 def _plan(session, config_file, flags, wishes, output):
     """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
-    found = load("drl_cli.experiments.search_spec:asked")(config_file, flags, wishes)
-    if found is not None:
+    found, told = _read(config_file, flags, wishes)
+    if isinstance(found, load("drl_cli.experiments.search_spec").SearchSpec):
         spec, trials = load("drl_cli.checks.search_plan:largest")(found)
         notices = found.notices
     else:
-        (spec, told), trials = _spec(config_file, flags), None
+        spec, trials = found, None
         notices = [fields["text"] for kind, fields in told if kind in ("notice", "warning")]
     for text in notices:
         terminal.say(text)
@@ -92,7 +95,7 @@ def _plan(session, config_file, flags, wishes, output):
 
 
 def _typed(flags):
-    """Return the flags as ``experiments.spec`` lists them."""
+    """Return the flags as ``experiments.config_tree`` lists them."""
     seed = flags.pop("seed")
     if seed is not None:
         flags["set"] = [*(flags["set"] or []), f"seed={seed}"]
@@ -106,13 +109,12 @@ def _resumed(word, local_dirs):
     return str(record) if record else run_options.place(word, local_dirs)
 
 
-def _spec(config_file, flags):
-    """Return the spec that was asked for, and the events that came up while it was read. Several would be a search."""
+def _read(config_file, flags, wishes):
+    """Return the ExperimentSpec or the SearchSpec of what was typed, and the events that were reported while it was read."""
     told = []
     unsubscribe = events.subscribe(lambda kind, fields: told.append((kind, fields)))
     try:
-        specs = load("drl_cli.experiments.spec")
-        return (specs.from_file(config_file, flags)[0] if config_file else specs.from_flags(flags)), told
+        return load("drl_cli.experiments.search_spec").read(config_file, flags, wishes), told
     finally:
         unsubscribe()
 

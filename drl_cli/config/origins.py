@@ -4,21 +4,16 @@ Used by ``experiment``, which records it with a run, and through it by ``drl exp
 """
 
 from drl_cli.config.key_description import leaves
-from drl_cli.config.parse import Moved
-from drl_cli.config.rllib.aliases import renamed
-from drl_cli.config.where import origin
+from drl_cli.config.parse import ReadConfig
 
 
-def origins(schema, mapping, where):
-    """Return {dotted key: place} of the keys of ``schema`` that ``mapping`` (as it was read, from ``where``) gives.
+def origins(schema: type, read: ReadConfig) -> dict[str, str]:
+    """Return {dotted key: place} of the keys of ``schema`` that the mapping of which ``read`` was made gives.
 
     A place is ``"tuned.yaml:12"`` or ``"--config"``, with ``", as sample_batch_size"`` behind it where the key was written
     in a spelling of RLlib's that is not ours. What is missing is at its default.
     """
-    where = origin(where)
-    mapping, moved, _, _ = renamed(mapping, where, schema)
-    where = Moved(where, moved)
-    return {".".join(path): where.place(path) for path, _ in leaves(schema) if _is_given(mapping, path)}
+    return {".".join(path): read.where.place(path) for path, _ in leaves(schema) if _is_given(read.given, path)}
 
 
 def _is_given(mapping, path):

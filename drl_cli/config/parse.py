@@ -5,6 +5,8 @@ is one line: the key's path, what was given, what is allowed, the nearest valid 
 flag.
 """
 
+from typing import Any, NamedTuple
+
 from pydantic import ValidationError
 
 from drl_cli.config.environment_variables import read_too_late
@@ -15,7 +17,7 @@ from drl_cli.config.schema import MisfitError
 from drl_cli.config.search_space import FORMS, name_of
 from drl_cli.config.sections import evaluation_overrides
 from drl_cli.config.sections.model import REPLACED
-from drl_cli.config.where import origin
+from drl_cli.config.where import Where, origin
 from drl_cli.errors import ConfigError, nearest, suggestion
 from drl_cli.events import report
 from drl_cli.extras import load
@@ -54,23 +56,42 @@ def refuse(problems, what):
     raise ConfigError("\n".join(lines))
 
 
+class ReadConfig(NamedTuple):
+    """What ``read_given`` returns: the config or None, ``problems`` and ``notices``.
+
+    ``given``: the mapping in this program's spelling; ``where.place(path)`` says where a key of it was given, and in which
+    spelling.
+    """
+
+    config: Any
+    problems: list[str]
+    notices: list[str]
+    given: dict[str, Any]
+    where: "Where | Moved"
+
+
 def read(algorithm, mapping, where, rows=()):
     """Return (config or None, problems, notices); as ``parse``, for callers that have more problems to tell."""
+    return read_given(algorithm, mapping, where, rows)[:3]
+
+
+def read_given(algorithm, mapping, where, rows=()) -> ReadConfig:
+    """Return a ReadConfig; as ``read``, for callers that record where each key was given."""
     where = origin(where)
     if not isinstance(mapping, dict):
         problem = f"config: {shown(mapping)} is not a mapping of keys to values{_at(where, ())}."
-        return None, [problem], []
+        return ReadConfig(None, [problem], [], {}, where)
     schema = load(algorithm.config)
-    mapping, moved, problems, notices = renamed(mapping, where, schema)
-    mapping, of_evaluation, more_notices = evaluation_overrides.settled(mapping, schema, where)
+    given, moved, problems, notices = renamed(mapping, where, schema)
+    mapping, of_evaluation, more_notices = evaluation_overrides.settled(given, schema, where)
     problems, notices = problems + of_evaluation, notices + more_notices
     where = Moved(where, moved)
     reader = _Reader(schema, where, lambda path: refusal(path, algorithm.name, schema, rows))
     config, more = _validated(mapping, reader)
     problems += more
     if problems:
-        return None, problems, notices
-    return config, problems, notices + _idle(config, mapping, where)
+        return ReadConfig(None, problems, notices, given, where)
+    return ReadConfig(config, problems, notices + _idle(config, mapping, where), given, where)
 
 
 def _idle(config, mapping, where):

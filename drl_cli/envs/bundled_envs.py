@@ -1,7 +1,12 @@
-"""Environments that come with this program, for what no registered one asks of a policy.
+"""Environments that come with this program, and those of RLlib's examples, which its files name by the path of a class.
 
-Registered by ``envs.make`` and imported when one is made. Source: RLlib's StatelessCartPole example.
+Registered here, for ``envs.make``. Source: the examples of RLlib 0.8 to 2.4.
 """
+
+from __future__ import annotations
+
+import re
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -10,17 +15,57 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 SEEN = (0, 2)  # of (position, velocity, angle, angular velocity)
 
 
+_CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_EXAMPLES = ("ray.rllib.examples.", "rllib.examples.")
+HERE = {"StatelessCartPole": "drl/StatelessCartPole-v1", "CartPole": "CartPole-v1"}
+"""Class of RLlib's examples → the id of the same environment."""
+SEVERAL = re.compile(r"multi_?agent|two_step|rock_paper|unity3d|parametric_rock|pettingzoo", re.IGNORECASE)
+
+
 class StatelessCartPole(gymnasium.ObservationWrapper):
     """CartPole whose observation is position and angle: the velocities have to be remembered from step to step."""
 
-    metadata = CartPoleEnv.metadata  # gymnasium reads the class's, and a wrapper has it only once it is made
+    metadata: dict[str, Any] = CartPoleEnv.metadata  # type: ignore[assignment]  # a property there; gymnasium reads the class's, and a wrapper has it only once it is made
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         """Arguments are CartPole's."""
-        super().__init__(CartPoleEnv(**kwargs))
-        low, high = (bound[list(SEEN)] for bound in (self.env.observation_space.low, self.env.observation_space.high))
+        env = CartPoleEnv(**kwargs)
+        super().__init__(env)
+        space: Any = env.observation_space  # a Box
+        low, high = (bound[list(SEEN)] for bound in (space.low, space.high))
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
 
-    def observation(self, observation):
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Return [position, angle], float32."""
         return observation[list(SEEN)]
+
+
+gymnasium.register(
+    id="drl/StatelessCartPole-v1",
+    entry_point="drl_cli.envs.bundled_envs:StatelessCartPole",
+    max_episode_steps=500,
+    reward_threshold=475.0,
+)
+
+
+def stands_for(env_id: str) -> str | None:
+    """Return the id of the environment that a class path of RLlib's examples means, or None."""
+    return HERE.get(env_id.rpartition(".")[2]) if env_id.startswith(_EXAMPLES) else None
+
+
+def refusal(env_id: str) -> str | None:
+    """Return why the path of a class is no environment here and what to do, or None where it is no such path."""
+    if not _CLASS_PATH.fullmatch(env_id):
+        return None
+    name = env_id.rpartition(".")[2][:60]
+    if env_id.startswith(_EXAMPLES) and SEVERAL.search(env_id):
+        return f"{env_id[:120]} has several agents; here one policy acts in an environment."
+    what = (
+        "a class of RLlib's examples, which drl does not contain"
+        if env_id.startswith("ray.")
+        else "the path of a class"
+    )
+    return (
+        f"{env_id[:120]} is {what}; environments go by registered names. In a module of yours write "
+        f"drl_cli.register_env('{name}', {name}), then type: --import MODULE --env {name}"
+    )

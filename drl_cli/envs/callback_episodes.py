@@ -1,19 +1,33 @@
 """The episodes of a batch of environments as callbacks see them, and the parts of episodes in a fragment.
 
-Used by who steps environments (``env_batch``, ``episodes``, ``actors.tester``), which say what happens, and by the workers,
-which hand their fragments over. Without callbacks there is no Watch, and nobody is told anything.
+``env_batch``, ``actors.whole_episodes`` and ``actors.tester``, which step environments, call it for every event; workers
+call it with their fragments. Without callbacks there is no CallbackEpisodes, and none of this is called.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from drl_cli.envs.plugin_calls import number
 from drl_cli.errors import PluginFailed, suggestion
 
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.envs.callbacks import Hooks
+
+EpisodeMetrics: TypeAlias = "tuple[dict[str, float], dict[str, list[float]]]"
+"""(custom_metrics, hist_data) of an episode that has ended."""
+
+
 OWN_HISTS = ("episode_reward", "episode_lengths")  # names in hist_stats that are taken
 FIXED = ("terminated", "truncated", "cut", "length")  # columns that say how a fragment hangs together
 
 
-class WatchedEpisode:
+class CallbackEpisode:
     """One episode, from its reset to its end; what hooks are given as ``episode``.
 
     ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's (0 of a
@@ -21,10 +35,10 @@ class WatchedEpisode:
     ``total_reward``: their raw rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the
     last step, None before it.
     ``custom_metrics``: {name: number}, ``hist_data``: {name: list of numbers}: filled by hooks, reported when the episode ends.
-    ``user_data``: a dict for whatever hooks want to remember.
+    ``user_data``: a dict for the hooks' own use.
     """
 
-    def __init__(self, watch, index, env, look):
+    def __init__(self, watch: CallbackEpisodes, index: int, env: gymnasium.Env, look: Callable[[], np.ndarray]) -> None:
         self.env, self.worker_index, self.env_index = env, watch.worker_index, index
         self.in_evaluation = watch.in_evaluation
         self.length, self.total_reward = 0, 0.0
@@ -33,39 +47,39 @@ class WatchedEpisode:
         self._watch, self._look = watch, look
 
     @property
-    def last_obs(self):
+    def last_obs(self) -> np.ndarray:
         """The newest observation, as the policy gets it (without stacks of frames): float32 or uint8 of its shape."""
         return self._look()
 
     @property
-    def is_replayed(self):
+    def is_replayed(self) -> bool:
         """Whether this call repeats what was there before the run was stopped and resumed."""
         return self._watch.is_replaying
 
-    def over(self):
+    def over(self) -> None:
         """Keep the last observation, since the environment goes on to others."""
         obs = self._look()
         self._look = lambda: obs
 
 
-class Watch:
+class CallbackEpisodes:
     """Calls the hooks of one object of callbacks for the episodes of one batch of environments."""
 
-    def __init__(self, hooks, worker_index=0, in_evaluation=False):
+    def __init__(self, hooks: Hooks, worker_index: int = 0, in_evaluation: bool = False) -> None:
         """``hooks``: a ``callbacks.Hooks``."""
         self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
         self.is_replaying = False
-        self._running = {}  # environment's index -> WatchedEpisode
-        self._told = []  # (custom_metrics, hist_data) of the episodes that have ended
+        self._running = {}  # environment's index -> CallbackEpisode
+        self._ended: list[EpisodeMetrics] = []  # (custom_metrics, hist_data) of the episodes that have ended
         self._rows = {}  # environment's index -> the episode of each of its steps in the fragment that is being made
         self._keeps_rows = hooks.has("on_postprocess") and not in_evaluation
 
-    def began(self, index, env, look):
+    def began(self, index: int, env: gymnasium.Env, look: Callable[[], np.ndarray]) -> None:
         """An episode has begun in ``env``; ``look()`` returns its newest observation."""
-        self._running[index] = episode = WatchedEpisode(self, index, env, look)
+        self._running[index] = episode = CallbackEpisode(self, index, env, look)
         self.hooks.call("on_episode_start", episode=episode)
 
-    def stepped(self, index, action, reward, info):
+    def stepped(self, index: int, action: Any, reward: float, info: dict[str, Any]) -> None:
         """Environment ``index`` has taken a step that counts."""
         episode = self._running[index]
         episode.length += 1
@@ -75,39 +89,39 @@ class Watch:
             self._rows.setdefault(index, []).append(episode)
         self.hooks.call("on_episode_step", episode=episode)
 
-    def ended(self, index):
+    def ended(self, index: int) -> EpisodeMetrics:
         """The episode of environment ``index`` is over; returns (custom_metrics, hist_data) as plain data."""
         episode = self._running[index]
         episode.over()
         self.hooks.call("on_episode_end", episode=episode)
-        told = self._metrics(episode), self._hist(episode)
-        if any(told) and not self.is_replaying:
-            self._told.append(told)
-        return told
+        metrics = self._metrics(episode), self._hist(episode)
+        if any(metrics) and not self.is_replaying:
+            self._ended.append(metrics)
+        return metrics
 
-    def take(self):
-        """Return what the episodes that have ended since the last time were said to be, and forget it."""
-        told, self._told = tuple(self._told), []
-        return told
+    def take(self) -> tuple[EpisodeMetrics, ...]:
+        """Return the metrics of the episodes that have ended since the last call."""
+        metrics, self._ended = tuple(self._ended), []
+        return metrics
 
-    def _metrics(self, episode):
+    def _metrics(self, episode: CallbackEpisode) -> dict[str, float]:
         what = f"callbacks {self.hooks.name!r}: custom_metrics"
         return {str(name): number(value, f"{what}[{name!r}]") for name, value in episode.custom_metrics.items()}
 
-    def _hist(self, episode):
+    def _hist(self, episode: CallbackEpisode) -> dict[str, list[float]]:
         found = {}
         for name, values in episode.hist_data.items():
             what = f"callbacks {self.hooks.name!r}: hist_data[{name!r}]"
             if name in OWN_HISTS:
                 raise PluginFailed(f"{what}: a name that hist_stats has already. Choose another one.")
             if isinstance(values, str) or not hasattr(values, "__iter__"):
-                raise PluginFailed(f"{what} is {str(values)[:60]!r}; a list of numbers is wanted.")
+                raise PluginFailed(f"{what} is {str(values)[:60]!r}; a list of numbers is needed.")
             found[str(name)] = [number(value, f"{what}: an element") for value in values]
         return found
 
     # -- fragments ----------------------------------------------------------------------------------------------
 
-    def postprocess(self, columns, gamma):
+    def postprocess(self, columns: dict[str, np.ndarray], gamma: float) -> None:
         """Call ``on_postprocess`` for every part of an episode in the fragment ``columns`` (``experience.columns``)."""
         rows, self._rows = self._rows, {}
         if not self._keeps_rows:
@@ -123,7 +137,7 @@ class Watch:
         if not np.isfinite(columns["reward"]).all():
             raise PluginFailed(f"{what} left a reward that is not finite.")
 
-    def sampled(self, columns):
+    def sampled(self, columns: dict[str, np.ndarray]) -> None:
         """Call ``on_sample_end`` with the finished fragment."""
         if not self.hooks.has("on_sample_end"):
             return
@@ -144,8 +158,8 @@ class Watch:
 
     # -- going on exactly ---------------------------------------------------------------------------------------
 
-    def replaying(self, state, replay):
-        """Call ``replay()``, which plays the running episodes again; the object has ``state`` before and behind that."""
+    def replaying(self, state: Any, replay: Callable[[], object]) -> None:
+        """Call ``replay()``, which plays the running episodes again; the object has ``state`` before and after that."""
         self.hooks.load(state)
         self.is_replaying = True
         replay()
@@ -154,8 +168,8 @@ class Watch:
         self.hooks.load(state)
 
 
-def parts(columns):
-    """Yield (env, first step, step behind the last, observation behind it) of each part of an episode in a fragment."""
+def parts(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int, np.ndarray]]:
+    """Yield (env, first step, step after the last, observation after it) of each part of an episode in a fragment."""
     ended = columns["terminated"] | columns["truncated"]
     order = {(int(step), int(env)): row for row, (step, env) in enumerate(np.argwhere(ended))}
     for env in range(ended.shape[1]):
@@ -167,7 +181,7 @@ def parts(columns):
             start = stop
 
 
-def _steps(columns, env, start, stop):
+def _steps(columns: dict[str, np.ndarray], env: int, start: int, stop: int) -> dict[str, np.ndarray]:
     """Return views [L, …] of the columns that have a row for each step."""
     shape, views = columns["reward"].shape, {}
     for name, array in columns.items():
@@ -178,7 +192,7 @@ def _steps(columns, env, start, stop):
     return views
 
 
-def _write_back(given, views, what):
+def _write_back(given: dict[str, np.ndarray], views: dict[str, np.ndarray], what: str) -> None:
     """Take over the arrays that stand in ``given`` in the place of ``views``."""
     for name, array in given.items():
         if name not in views:
@@ -191,6 +205,6 @@ def _write_back(given, views, what):
         views[name][...] = array
 
 
-def _set_writeable(arrays, wanted):
+def _set_writeable(arrays: Iterable[np.ndarray], wanted: bool) -> None:
     for array in arrays:
         array.flags.writeable = wanted

@@ -1,40 +1,50 @@
-"""Callbacks: code of one's own that looks at episodes, steps and results while a run goes on.
+"""Callbacks: user code that is called for episodes, steps and results during a run.
 
 Subclass ``Callbacks``, override what is needed, ``register_callbacks("mine", Mine)`` in a module, and train with
 ``--import MODULE -s callbacks=mine``. Every part of a run has an object of its own: each rollout worker, the tester, and the
 driver, which alone calls ``on_train_result``; without workers too. What a worker's object finds out reaches the driver as
 ``episode.custom_metrics`` and ``episode.hist_data``, not as attributes of the object.
 
-A hook that raises ends the run with one line that names it, its file and its line (exit code 3): a callback that fails in
-silence would be worse. Users: ``envs.callback_episodes``, ``runtime.driver``. Names are RLlib's (``DefaultCallbacks``, 1.0);
+A hook that raises ends the run with one line that names it, its file and its line (exit code 3): a callback that fails
+silently would be worse. Users: ``envs.callback_episodes``, ``runtime.driver``. Names are RLlib's (``DefaultCallbacks``, 1.0);
 ``on_postprocess`` is its ``on_postprocess_trajectory``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from drl_cli import plugins
 from drl_cli.envs.plugin_calls import called, plain_data
 from drl_cli.errors import ConfigError, InputError, PluginFailed, suggestion
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from drl_cli.config.sections.common import CommonKeys
+
 
 class Callbacks:
     """The hooks. All arguments come by name; take ``**more`` as well, so that a hook may be given more one day."""
 
-    def on_episode_start(self, *, episode, **more):
+    def on_episode_start(self, *, episode: Any, **more: Any) -> None:
         """An episode has begun: ``episode.env`` has been reset, nothing has been done yet.
 
-        ``episode``: a ``watching.WatchedEpisode``, the same object in all hooks of an episode; ``episode.in_evaluation`` says
-        whether the tester plays it. A life that is lost is no end: lives that training takes for episodes are one here.
+        ``episode``: a ``callback_episodes.CallbackEpisode``, the same object in all hooks of an episode;
+        ``episode.in_evaluation`` says whether the tester plays it. A life that is lost is no end: lives that training takes
+        for episodes are one here.
         """
 
-    def on_episode_step(self, *, episode, **more):
+    def on_episode_step(self, *, episode: Any, **more: Any) -> None:
         """``episode.env`` has taken a step; ``episode.last_obs``, ``last_action``, ``last_reward``, ``last_info`` are of it."""
 
-    def on_episode_end(self, *, episode, **more):
+    def on_episode_end(self, *, episode: Any, **more: Any) -> None:
         """The episode is over, and its environment not reset yet; numbers in ``episode.custom_metrics`` count from now on.
 
         Not called for an episode that its environment broke.
         """
 
-    def on_postprocess(self, *, episode, steps, gamma, **more):
+    def on_postprocess(self, *, episode: Any, steps: dict[str, np.ndarray], gamma: float, **more: Any) -> None:
         """The steps of one episode within a fragment, just before they are sent away. Changes to them are what is learnt from.
 
         ``steps``: {column of ``experience.columns``: array [L, …]}: ``obs``, ``action``, ``reward``, what else the
@@ -42,31 +52,31 @@ class Callbacks:
         ``gamma``: the discount.
         ``episode`` is None where steps are read from files.
 
-        It runs once for each step, in the worker, behind ``clip_rewards`` and before ``reward_scaling``, first priorities,
+        It runs once for each step, in the worker, after ``clip_rewards`` and before ``reward_scaling``, first priorities,
         n-step sums and advantages, all of which see what is left here. A replay stores what is left here: a row that is drawn
         again and again does not come by again. Files that ``output`` records, and reported rewards, are the environment's.
         An episode that goes on over several fragments comes in as many parts; a lost life ends a part.
         """
 
-    def on_sample_end(self, *, samples, worker_index, **more):
+    def on_sample_end(self, *, samples: dict[str, np.ndarray], worker_index: int, **more: Any) -> None:
         """A fragment is about to be sent: ``samples`` {column of ``experience.columns``: array [T, N, …]}, to be
         changed in place."""
 
-    def on_train_result(self, *, result, **more):
+    def on_train_result(self, *, result: dict[str, Any], **more: Any) -> None:
         """An iteration is over. In the driver, and nowhere else.
 
-        ``result``: the nested dict that is about to be written; what is added (numbers, texts, lists, dicts) is written too,
+        ``result``: the nested dict that is about to be written; what is added (numbers, strings, lists, dicts) is written too,
         and ``result["done"] = True`` ends the run.
         """
 
-    def state(self):
-        """Return plain data that a checkpoint shall keep of this object, or None. Testers' objects are not asked."""
+    def state(self) -> None:
+        """Return plain data to keep of this object in checkpoints, or None. Not called for a tester's object."""
 
-    def load(self, state):
+    def load(self, state: Any) -> None:
         """Go on from ``state``, with ``--resume`` of a run that goes on exactly (without workers).
 
         The running episodes are played again then, and call their hooks again (``episode.is_replayed``): that brings
-        ``user_data`` back, and what hooks do to environments. ``load`` is called before and once more behind that.
+        ``user_data`` back, and what hooks do to environments. ``load`` is called before and once more after that.
         """
 
 
@@ -75,7 +85,7 @@ OF_STEPS = ("on_postprocess", "on_sample_end")
 HOOKS = (*OF_EPISODES, *OF_STEPS, "on_train_result")
 
 
-def register_callbacks(name, callbacks):
+def register_callbacks(name: str, callbacks: type[Callbacks]) -> type[Callbacks]:
     """Make the class ``callbacks`` known as ``name``, for the config key ``callbacks``; returns the class.
 
     Raises InputError for what is no subclass of Callbacks, and for a method that looks like a hook and is none.
@@ -93,7 +103,7 @@ def register_callbacks(name, callbacks):
     return callbacks
 
 
-def name_of(callbacks):
+def name_of(callbacks: type[Callbacks] | str | None) -> str | None:
     """Return the name for the config key ``callbacks`` of a class, registering it where that is needed, or of a name."""
     if isinstance(callbacks, str) or callbacks is None:
         return callbacks
@@ -102,7 +112,7 @@ def name_of(callbacks):
     return name
 
 
-def problems(config, row):
+def problems(config: CommonKeys, row: Any) -> list[str]:
     """Return one line for what ``config.callbacks`` names and a run of the algorithm ``row`` could not call, [] for none."""
     if config.callbacks is None:
         return []
@@ -119,15 +129,15 @@ def problems(config, row):
     return []
 
 
-def is_overridden(callbacks, hook):
+def is_overridden(callbacks: type[Callbacks], hook: str) -> bool:
     """Whether the class ``callbacks`` has a ``hook`` of its own."""
     return getattr(callbacks, hook) is not getattr(Callbacks, hook)
 
 
 class Hooks:
-    """One object of callbacks, called in the way that ``brought.called`` says."""
+    """One object of callbacks, called by ``plugin_calls.called``."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         """Make an object of the class that is registered as ``name``. Raises ConfigError, PluginFailed."""
         try:
             found = plugins.CALLBACKS.find(name)
@@ -137,33 +147,33 @@ class Hooks:
         self._object = called(f"callbacks {name!r}", found)
         self._has = {hook for hook in HOOKS if is_overridden(found, hook)}
 
-    def has(self, *hooks):
+    def has(self, *hooks: str) -> bool:
         """Whether any of ``hooks`` does something."""
         return not self._has.isdisjoint(hooks)
 
-    def call(self, hook, **arguments):
+    def call(self, hook: str, **arguments: Any) -> None:
         """Call ``hook`` if it does something. Raises PluginFailed."""
         if hook in self._has:
             called(f"callbacks {self.name!r}: {hook}", getattr(self._object, hook), **arguments)
 
-    def train_result(self, result):
+    def train_result(self, result: dict[str, Any]) -> None:
         """Call ``on_train_result`` with ``result``, to which it may add. Raises PluginFailed if something is missing then."""
         before = set(result)
         self.call("on_train_result", result=result)
         if gone := sorted(before.difference(result)):
             raise PluginFailed(f"callbacks {self.name!r}: on_train_result took {', '.join(gone)} out of the result.")
 
-    def state(self):
-        """Return what the object wants to be kept, plain data or None. Raises PluginFailed."""
+    def state(self) -> Any:
+        """Return what the object keeps in checkpoints, plain data or None. Raises PluginFailed."""
         what = f"callbacks {self.name!r}: state"
         return plain_data(called(what, self._object.state), what)
 
-    def load(self, state):
+    def load(self, state: Any) -> None:
         """Hand ``state`` to the object, unless it is None."""
         if state is not None:
             called(f"callbacks {self.name!r}: load", self._object.load, state)
 
 
-def make(config):
+def make(config: CommonKeys) -> Hooks | None:
     """Return the Hooks that ``config`` asks for, None for none."""
     return None if config.callbacks is None else Hooks(config.callbacks)

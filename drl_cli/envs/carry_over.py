@@ -6,20 +6,22 @@ are statistics and counters that show only much later (curricula). A trial can f
 Python's attributes and first matters after more steps than are tried, it cannot.
 """
 
+from __future__ import annotations
+
 import collections
 import hashlib
 import itertools
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
-from drl_cli.envs.actions import as_action
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.spaces import MASK
+from drl_cli.envs.steps import as_action
 
 STEPS, SECONDS = 300, 2.0  # that are compared, and that a resumed run takes for each half
 _DEPTH, _ITEMS = 4, 10_000  # how far attributes of attributes are followed, and how much of a list is read
@@ -72,7 +74,7 @@ def first_difference(one: list[str], other: list[str]) -> str | None:
     return None if at is None else "in the first observation" if at == 0 else f"from step {at} on"
 
 
-def action_for(env, obs):
+def action_for(env: gymnasium.Env, obs: Any) -> Any:
     """Return an action drawn from the action space of ``env``: an allowed one, where ``obs`` says which are."""
     space = env.action_space
     if isinstance(obs, dict) and MASK in obs and type(space).__name__ == "Discrete":
@@ -81,7 +83,7 @@ def action_for(env, obs):
     return space.sample()
 
 
-def stepped(env, action):
+def stepped(env: gymnasium.Env, action: Any) -> tuple[Any, ...]:
     """Step ``env`` with ``action`` as runs do it: a copy, as the interface wants it."""
     return env.step(as_action(action.copy() if hasattr(action, "copy") else action))
 
@@ -94,7 +96,9 @@ def hashes(env: gymnasium.Env, seed: int, steps: int) -> list[str]:
     return _played(env, seed, steps)[0]
 
 
-def _played(env, seed, steps, seconds=float("inf")):
+def _played(
+    env: gymnasium.Env, seed: int, steps: int, seconds: float = float("inf")
+) -> tuple[list[str], dict[str, str]]:
     """Return the ``hashes`` of up to ``seconds``, and the ``attributes`` after the first reset."""
     began = time.perf_counter()
     env.action_space.seed(seed)
@@ -122,7 +126,7 @@ def attributes(env: gymnasium.Env) -> dict[str, str]:
         env = env.env
 
 
-def _feed_attribute(digest, value, depth):
+def _feed_attribute(digest: Any, value: Any, depth: int) -> None:
     """Add to ``digest`` what can be compared in ``value``: numbers, strings, generators; lists, dicts and objects of them."""
     if isinstance(value, np.random.Generator):
         value = value.bit_generator.state
@@ -146,13 +150,13 @@ def _feed_attribute(digest, value, depth):
         _feed_attribute(digest, getattr(value, "__dict__", {}), depth - 1)
 
 
-def _hash(value):
+def _hash(value: Any) -> str:
     digest = hashlib.blake2b(digest_size=6)
     _feed(digest, value)
     return digest.hexdigest()
 
 
-def _feed(digest, value):
+def _feed(digest: Any, value: Any) -> None:
     if isinstance(value, dict):
         for name in sorted(value, key=str):
             digest.update(str(name).encode())

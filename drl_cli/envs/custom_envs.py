@@ -1,14 +1,17 @@
-"""``register_env``: environments of others under names of their own, without gymnasium's registration being typed.
+"""``register_env``: user environments under names of their own, without a call of ``gymnasium.register``.
 
-Used by ``drl_cli`` (the public face), modules of ``--import``, plug-ins, and the Python door for a class that it is given.
-What is registered goes into gymnasium's registry, so that everything that takes an id takes the name; workers hear of it
+Used by ``drl_cli`` (the public face), modules of ``--import``, plug-ins, and ``api`` for a class that it is given.
+What is registered goes into gymnasium's registry, so that everything that takes an id takes the name; workers receive it
 through ``plugins`` (``envs.make.make_ready``). A creator is called as RLlib calls it, with the env_config, or as gymnasium
 does, with what is in it.
 """
 
+from __future__ import annotations
+
 import inspect
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
@@ -24,18 +27,19 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 class Creator:
     """What gymnasium calls to make the environment of a registered name."""
 
-    def __init__(self, name, create):
+    def __init__(self, name: str, create: Callable[..., Any]) -> None:
         """``create``: see ``register_env``."""
         self.name, self.create = name, create
-        if isinstance(getattr(create, "metadata", None), dict):
-            self.metadata = create.metadata  # gymnasium looks there for what can be rendered
+        metadata = getattr(create, "metadata", None)
+        if isinstance(metadata, dict):
+            self.metadata = metadata  # gymnasium looks there for what can be rendered
         try:
             self._parameters = inspect.signature(create).parameters
         except (TypeError, ValueError):  # something compiled: called as RLlib would
             self._parameters = inspect.signature(lambda env_config: None).parameters
         self._first = next((p for p in self._parameters.values() if p.kind in _POSITIONAL), None)
 
-    def __call__(self, render_mode=None, **env_config):
+    def __call__(self, render_mode: str | None = None, **env_config: Any) -> gymnasium.Env:
         """Return a new environment; ``render_mode`` is passed on to a creator that knows it."""
         rendering = {"render_mode": render_mode} if render_mode is not None and self._renders() else {}
         if self._takes_mapping(env_config):
@@ -46,11 +50,11 @@ class Creator:
             raise TypeError(f"{self.name} made {type(made).__name__}, which is no gymnasium.Env")
         return made
 
-    def _renders(self):
+    def _renders(self) -> bool:
         anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters.values())
         return "render_mode" in self._parameters or anything
 
-    def _takes_mapping(self, env_config):
+    def _takes_mapping(self, env_config: Any) -> bool:
         """Whether the first parameter is the env_config itself."""
         first = self._first
         if first is None:
@@ -58,19 +62,19 @@ class Creator:
         return first.name in _MAPPING or (first.default is inspect.Parameter.empty and first.name not in env_config)
 
 
-class Registered(NamedTuple):
+class RegisteredEnv(NamedTuple):
     """A ``creator`` and the ``spec``, the keywords of gymnasium's registration."""
 
     creator: Creator
     spec: dict
 
 
-def register_env(name, creator, **spec):
+def register_env(name: str, creator: Callable[..., Any], **spec: Any) -> str:
     """Let ``--env`` and configs name the environments that ``creator`` makes; returns the name.
 
     ``creator``: a class or function. Where its first parameter is called env_config or config, or has no default, it gets
     the mapping ``env_config``, as RLlib's creators do; others get what is in it as keywords, as gymnasium's do. One with a
-    parameter render_mode is told it. ``spec``: gymnasium's own keywords, ``max_episode_steps`` (env steps after which an
+    parameter render_mode gets it. ``spec``: gymnasium's own keywords, ``max_episode_steps`` (env steps after which an
     episode is truncated), ``reward_threshold`` (mean episode reward that solves it), and those of ``SPEC``.
 
     Raises InputError for a name that gymnasium cannot hold or that belongs to another environment, and for other keywords.
@@ -89,32 +93,32 @@ def register_env(name, creator, **spec):
         raise InputError(
             f"register_env: {name} is the name of another environment ({known.entry_point}); take another one."
         )
-    plugins.ENVIRONMENTS.add(name, Registered(Creator(name, creator), spec))
+    plugins.ENVIRONMENTS.add(name, RegisteredEnv(Creator(name, creator), spec))
     _register(name)
     return name
 
 
-def put_into_gymnasium():
-    """Register with gymnasium what another process has told ``plugins``."""
+def put_into_gymnasium() -> None:
+    """Register with gymnasium what another process has registered (``plugins``)."""
     for name, registered in plugins.ENVIRONMENTS.known().items():
         known = gymnasium.registry.get(name)
         if known is None or known.entry_point is not registered.creator:
             _register(name)
 
 
-def name_of(creator):
+def name_of(creator: Callable[..., Any]) -> str:
     """Return the name under which a class or function is registered that was given without one."""
     word = re.sub(r"\W+", "", getattr(creator, "__name__", type(creator).__name__)) or "Environment"
     return "Environment" if word == "lambda" else word
 
 
-def _register(name):
+def _register(name: str) -> None:
     creator, spec = plugins.ENVIRONMENTS.known()[name]
     gymnasium.registry.pop(name, None)  # without it gymnasium warns that one is replaced
     gymnasium.register(id=name, entry_point=creator, **spec)
 
 
-def _check_name(name):
+def _check_name(name: str) -> None:
     try:
         if ":" in name:
             raise ValueError

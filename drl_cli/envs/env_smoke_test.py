@@ -1,9 +1,14 @@
-"""The first steps of an environment, looked at closely. User: ``envs.make``."""
+"""The first steps of an environment, checked closely. Used by ``envs.make``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
 
-from drl_cli.envs.actions import as_action
+from drl_cli.envs.steps import as_action
 from drl_cli.errors import EnvError, failure
 
 SIGNATURE = (
@@ -11,7 +16,7 @@ SIGNATURE = (
 )
 
 
-def try_out(env, env_id, mask=None):
+def try_out(env: gymnasium.Env, env_id: str, mask: Sequence[int] | None = None) -> None:
     """Reset ``env`` and step it once with a sampled action. Raises EnvError, which names ``env_id``, for what is wrong.
 
     ``mask``: [start, n], where the observation says which actions are allowed, or None.
@@ -38,14 +43,14 @@ def try_out(env, env_id, mask=None):
     _check_outcome(reward, (terminated, truncated), env_id)
 
 
-def _sampled(space, obs, mask):
+def _sampled(space: Any, obs: Any, mask: Sequence[int] | None) -> Any:
     if mask is None:
         return space.sample()
     allowed = np.asarray(obs)[mask[0] : mask[0] + mask[1]] > 0.5
     return space.sample(allowed.astype(np.int8)) if allowed.any() else space.sample()
 
 
-def close(env):
+def close(env: Any) -> str | None:
     """Close an environment; return what went wrong, or None. Whatever failed before it matters more."""
     try:
         env.close()
@@ -54,7 +59,7 @@ def close(env):
     return None
 
 
-def _check_flattened(env, env_id):
+def _check_flattened(env: gymnasium.Env, env_id: str) -> None:
     """After a failed reset: say so where what failed was to flatten an observation that its space does not contain."""
     if not isinstance(env, gymnasium.wrappers.FlattenObservation):
         return
@@ -67,7 +72,7 @@ def _check_flattened(env, env_id):
         raise EnvError(f"{env_id}: reset returned the observation {obs!r:.60}; its space says {str(space)[:200]}.")
 
 
-def _check_obs(obs, env, env_id, method):
+def _check_obs(obs: Any, env: gymnasium.Env, env_id: str, method: str) -> None:
     space = env.observation_space
     try:
         values = np.asarray(obs)
@@ -85,7 +90,7 @@ def _check_obs(obs, env, env_id, method):
         raise EnvError(f"{env_id}: {method} returned an observation whose element {where} is {values.flat[where]}.")
 
 
-def _check_outcome(reward, ends, env_id):
+def _check_outcome(reward: Any, ends: tuple[Any, Any], env_id: str) -> None:
     try:
         value = np.asarray(reward, dtype=np.float64)
     except (TypeError, ValueError):
@@ -97,5 +102,5 @@ def _check_outcome(reward, ends, env_id):
             raise EnvError(f"{env_id}: step returned {end!r:.60} as {name}, which must be True or False; {SIGNATURE}.")
 
 
-def _kind(answer):
+def _kind(answer: Any) -> str:
     return f"a tuple of {len(answer)}" if isinstance(answer, tuple) else f"a {type(answer).__name__}"

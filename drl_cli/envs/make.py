@@ -1,17 +1,19 @@
 """Environments by name: which one is meant, how it is made, what its spaces are, whether it works and fits.
 
-Used by ``experiment`` before a run, by workers and testers to make their environments, and by playback. Only this file,
-``preprocessing``, ``own_creators`` and ``own_envs``, which are registered here, import gymnasium. Every failure is an EnvError
-with one message; what an environment prints is its own affair. Atari games are registered when one is asked for. Source:
-gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
+Used by ``experiments`` before a run, by workers and testers to make their environments, and by playback. Every failure is
+an EnvError with one message; what an environment prints is not captured. Atari games are registered when one is asked for.
+Source: gymnasium's registry (its ids are ``[namespace/]name[-vN]``).
 """
+
+from __future__ import annotations
 
 import os
 import re
 import sys
 import warnings
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
@@ -19,19 +21,16 @@ from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
-from drl_cli.envs import custom_envs, rllib_envs
-from drl_cli.envs import preprocessors as preparing
+from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.extras import load
 
-gymnasium.register(
-    id="drl/StatelessCartPole-v1",
-    entry_point="drl_cli.envs.bundled_envs:StatelessCartPole",
-    max_episode_steps=500,
-    reward_threshold=475.0,
-)
+if TYPE_CHECKING:
+    from drl_cli.envs.env_spec import EnvSpec, Preprocessing
+    from drl_cli.envs.spaces import Needs
+
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 _OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
 _FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
@@ -47,13 +46,13 @@ class EnvName(NamedTuple):
     notice: str | None
 
 
-def import_module(name):
+def import_module(name: str) -> None:
     """Import a module that registers environments, also from the current folder. Only for names from the command line.
 
     Raises EnvError where it is missing or fails, InputError where a package that it needs is missing.
     """
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # behind everything else, so that it replaces nothing
+        sys.path.append(os.getcwd())  # after everything else, so that it replaces nothing
     try:
         load(name)
     except DrlError as error:
@@ -71,7 +70,7 @@ def import_module(name):
         raise EnvError(f"Importing {name} failed: {failure(error)}") from error
 
 
-def make_ready(env):
+def make_ready(env: Mapping[str, Any]) -> None:
     """Know in this process what another one of the run knows: plug-ins, and the modules that register environments.
 
     ``env``: dict(imports: names of modules, plugins: of ``plugins.registered``), both optional. Raises as ``import_module``.
@@ -82,7 +81,7 @@ def make_ready(env):
         import_module(module)
 
 
-def resolve(env_id, strict=False, trusted=False):
+def resolve(env_id: str, strict: bool = False, trusted: bool = False) -> EnvName:
     """Return the EnvName of what runs when ``env_id`` is asked for; builds nothing.
 
     A retired or missing version becomes the newest registered one of the same name (``strict``: is refused).
@@ -102,12 +101,12 @@ def resolve(env_id, strict=False, trusted=False):
         plugins.discover()
     if _is_known(bare) and not _is_stub(bare):
         return EnvName(env_id, env_id, _RESTORED.get(bare))
-    same = rllib_envs.stands_for(bare)
+    same = bundled_envs.stands_for(bare)
     if same:
         return EnvName(same, env_id, f"{bare} is {same} here.")
     namespace, name, version = _parsed(bare)
-    if version is None and rllib_envs.refusal(bare):
-        raise EnvError(rllib_envs.refusal(bare))
+    if version is None and bundled_envs.refusal(bare):
+        raise EnvError(bundled_envs.refusal(bare))
     newest = max((v for n, b, v in _registered() if (n, b) == (namespace, name) and v is not None), default=None)
     if newest is None or (version is not None and version > newest):
         raise EnvError(_unknown(bare, namespace, name))
@@ -119,7 +118,7 @@ def resolve(env_id, strict=False, trusted=False):
     return EnvName(whole, env_id, f"{what} and runs as {found}.")
 
 
-def registered_ids(with_games=False):
+def registered_ids(with_games: bool = False) -> list[str]:
     """Return the ids of all registered environments; Atari games are among them ``with_games`` or if one was asked for.
 
     Raises EnvError where ale_py is installed and broken.
@@ -130,12 +129,12 @@ def registered_ids(with_games=False):
     return [env_id for env_id in gymnasium.registry if not _is_stub(env_id)]
 
 
-def is_game(env_id):
+def is_game(env_id: str) -> bool:
     """Whether a registered id is that of an Atari game."""
-    return preparing.is_atari(_spec(env_id))
+    return preprocessors.is_atari(_spec(env_id))
 
 
-def make_raw(env_id, env_config, render_mode=None):
+def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None = None) -> gymnasium.Env:
     """Return a new gymnasium environment as its package made it.
 
     ``env_config``: keyword arguments of its constructor. Raises EnvError.
@@ -157,7 +156,12 @@ def make_raw(env_id, env_config, render_mode=None):
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
 
 
-def make(env_id, env_config, render_mode=None, preprocessing=None):
+def make(
+    env_id: str,
+    env_config: Mapping[str, Any],
+    render_mode: str | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> gymnasium.Env:
     """Return a new gymnasium environment whose observations are a vector or an image.
 
     ``env_config``: keyword arguments of its constructor. ``preprocessing``: a plan of ``envs.preprocessors``, or None.
@@ -165,7 +169,7 @@ def make(env_id, env_config, render_mode=None, preprocessing=None):
     """
     env = make_raw(env_id, env_config, render_mode)
     try:
-        return preparing.wrap(env, preprocessing)
+        return preprocessors.wrap(env, preprocessing)
     except Exception as error:
         close(env)
         if isinstance(error, EnvError):
@@ -175,23 +179,30 @@ def make(env_id, env_config, render_mode=None, preprocessing=None):
         raise EnvError(f"{env_id}: its observations cannot be prepared: {failure(error)}") from error
 
 
-def describe(env):
+def describe(env: gymnasium.Env) -> EnvSpec:
     """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``.
 
     Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is. Raises EnvError for a
     mask that does not fit the actions.
     """
-    spaces = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    spaces: EnvSpec = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
     if isinstance(env, gymnasium.wrappers.FlattenObservation):
         try:
             mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
         except ValueError as error:
             raise EnvError(f"{env.spec.id if env.spec else type(env).__name__}: {error}") from error
-        spaces |= {"mask": mask} if mask else {}
+        if mask:
+            spaces["mask"] = mask
     return spaces
 
 
-def check(env_id, env_config, needs, preprocessing=None, fitting=None):
+def check(
+    env_id: str,
+    env_config: Mapping[str, Any],
+    needs: Needs,
+    preprocessing: Preprocessing | None = None,
+    fitting: Mapping[str, str] | None = None,
+) -> EnvSpec:
     """Make the environment once, reset it, step once with a sampled action, close it; return its spaces.
 
     They are those of ``describe``, and ``frames``, the length of the frame stack that ``preprocessing`` asks for.
@@ -201,7 +212,8 @@ def check(env_id, env_config, needs, preprocessing=None, fitting=None):
     """
     env = make(env_id, env_config, preprocessing=preprocessing)
     try:
-        spaces = describe(env) | {"frames": preparing.frames_of(preprocessing)}
+        spaces = describe(env)
+        spaces["frames"] = preprocessors.frames_of(preprocessing)
         problem = misfit(spaces, needs, fitting)
         if problem:
             raise EnvError(f"{env_id}: {problem}")
@@ -213,17 +225,17 @@ def check(env_id, env_config, needs, preprocessing=None, fitting=None):
     return spaces
 
 
-def reward_threshold(env_id):
+def reward_threshold(env_id: str) -> float | None:
     """Return the mean episode reward at which the registry calls the environment solved, or None."""
     return _spec(env_id).reward_threshold
 
 
-def time_limit(env_id):
+def time_limit(env_id: str) -> int | None:
     """Return the env steps after which an episode is truncated, or None."""
     return _spec(env_id).max_episode_steps
 
 
-def bound_of(env, asked):
+def bound_of(env: gymnasium.Env, asked: int | None) -> int | None:
     """Return the env steps after which an evaluation cuts an episode of ``env``, None: never.
 
     ``asked``: the config's or the command line's, None: only an environment without a limit of its own gets one.
@@ -238,11 +250,11 @@ def bound_of(env, asked):
     return asked or (None if own else UNBOUNDED_STEPS)
 
 
-def _spec(env_id):
+def _spec(env_id: str) -> Any:
     return gymnasium.spec(env_id.rpartition(":")[2])
 
 
-def _is_known(bare):
+def _is_known(bare: str) -> bool:
     """Whether an id is registered; one that is not may be a game of ale_py, which registers its own when imported."""
     if bare not in gymnasium.registry and find_spec("ale_py"):
         try:
@@ -260,16 +272,16 @@ def _is_known(bare):
 def _restore_older_game(bare: str) -> None:
     """Register an id such as PongDeterministic-v4, which ale_py no longer does, as the game that it was."""
     match = _OLDER_GAME.fullmatch(bare)
-    base = match and gymnasium.registry.get(f"{match[1]}NoFrameskip-v{match[4]}")
-    if not base:
+    base = gymnasium.registry.get(f"{match[1]}NoFrameskip-v{match[4]}") if match else None
+    if match is None or base is None:
         return
     changed = {"frameskip": _FRAMESKIP[match[3]]} | ({"obs_type": "ram"} if match[2] else {})
     kwargs = {**base.kwargs, **changed}
     gymnasium.register(id=bare, entry_point=base.entry_point, kwargs=kwargs, max_episode_steps=base.max_episode_steps)
     sticky = f"repeat_action_probability {kwargs['repeat_action_probability']:g}"
-    told = ", ".join([*(f"{name} {value}" for name, value in changed.items()), sticky])
+    described = ", ".join([*(f"{name} {value}" for name, value in changed.items()), sticky])
     _RESTORED[bare] = (
-        f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {told}."
+        f"{bare} is no longer registered by ale_py, and runs as what it was: ALE/{match[1]}-v5 with {described}."
     )
 
 
@@ -278,7 +290,7 @@ def _is_stub(env_id: str) -> bool:
     return "mujoco_py" in getattr(gymnasium.registry[env_id].entry_point, "__name__", "")
 
 
-def _missing(env_id, error):
+def _missing(env_id: str, error: BaseException) -> str:
     """Say what to install; the advice of gymnasium is to install extras of its own, one of which fails to build."""
     text, lower = " ".join(str(error).split()), str(error).lower()
     if any(name in lower for name in _MUJOCO_NEEDS):
@@ -290,7 +302,7 @@ def _missing(env_id, error):
     return f"{env_id} needs a package that is not installed: {text}"
 
 
-def _parsed(env_id):
+def _parsed(env_id: str) -> tuple[str | None, str, int | None]:
     try:
         return parse_env_id(env_id)
     except gymnasium.error.Error as error:
@@ -299,21 +311,21 @@ def _parsed(env_id):
         ) from error
 
 
-def _registered():
+def _registered() -> list[tuple[str | None, str, int | None]]:
     there = [spec for env_id, spec in gymnasium.registry.items() if not _is_stub(env_id)]
     return [(spec.namespace, spec.name, spec.version) for spec in there]
 
 
-def _unknown(env_id, namespace, name):
+def _unknown(env_id: str, namespace: str | None, name: str) -> str:
     text = f"There is no environment {env_id[:120]!r}."
-    games = {spec.name.lower() for spec in gymnasium.registry.values() if preparing.is_atari(spec)}
+    games = {spec.name.lower() for spec in gymnasium.registry.values() if preprocessors.is_atari(spec)}
     looks_atari = namespace == "ALE" or name.endswith(_ATARI_ENDINGS) or name.lower() in games
     if looks_atari and not find_spec("ale_py"):
         return f"{text} It looks like an Atari game. These come with: pip install 'drl-cli[atari]'"
-    # Hundreds of games resemble anything, so they are proposed to nobody else.
+    # Hundreds of games resemble anything, so they are proposed for Atari-like ids only.
     known = gymnasium.registry.items()
     real = [(known_id, spec) for known_id, spec in known if not _is_stub(known_id)]
-    candidates = [known_id for known_id, spec in real if looks_atari or not preparing.is_atari(spec)]
+    candidates = [known_id for known_id, spec in real if looks_atari or not preprocessors.is_atari(spec)]
     close = nearest(env_id, candidates)
     for ending in _ATARI_ENDINGS if looks_atari else ():
         close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)

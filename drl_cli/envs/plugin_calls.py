@@ -1,17 +1,21 @@
-"""Code that others bring is called in one way: what it raises ends the run with one line that says where in it.
+"""Calls of plug-in code: what it raises ends the run with one line that names its file and line.
 
-Users: ``callbacks``, ``evaluations``, ``exploration.registering``, the learners.
+Used by ``callbacks``, ``actors.custom_evaluation``, ``policies.exploration.custom_exploration`` and the learners.
 """
+
+from __future__ import annotations
 
 import inspect
 import json
 import os
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 from drl_cli.errors import PluginFailed
 
 
-def called(what, function, *args, **kwargs):
+def called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return ``function(*args, **kwargs)``. Raises PluginFailed: ``what`` failed, and the file and line of theirs."""
     try:
         return function(*args, **kwargs)
@@ -22,7 +26,7 @@ def called(what, function, *args, **kwargs):
         raise PluginFailed(f"{what} failed: {text} ({place(function, error)}).") from error
 
 
-def place(function, error=None):
+def place(function: Callable[..., Any], error: BaseException | None = None) -> str:
     """Return ``FILE:LINE`` of the innermost line in the file of ``function`` that ``error`` came through.
 
     Without an error, and where the call alone was wrong (an argument that it does not take), of the line where it begins.
@@ -36,19 +40,19 @@ def place(function, error=None):
     return f"{os.path.abspath(code.co_filename)}:{inside[-1] if inside else code.co_firstlineno}"
 
 
-def number(value, what):
+def number(value: Any, what: str) -> float:
     """Return ``value`` as a float. Raises PluginFailed, which begins with ``what``, unless it is one number."""
     try:
         if isinstance(value, str) or value is None:
             raise TypeError
         return float(value.item() if hasattr(value, "item") else value)
     except (TypeError, ValueError):
-        raise PluginFailed(f"{what} is {str(value)[:60]!r}; one number is wanted.") from None
+        raise PluginFailed(f"{what} is {str(value)[:60]!r}; one number is needed.") from None
 
 
-def plain_data(value, what):
+def plain_data(value: Any, what: str) -> Any:
     """Return ``value`` as JSON gives it back. Raises PluginFailed, which begins with ``what``, for what is no plain data."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
-        raise PluginFailed(f"{what} is no plain data (numbers, texts, lists, dicts with names): {error}.") from None
+        raise PluginFailed(f"{what} is no plain data (numbers, strings, lists, dicts with names): {error}.") from None

@@ -1,7 +1,7 @@
 """What stands between an environment and its policy: observations made a vector or an image, Atari games made playable.
 
 ``plan`` says what is done, as plain data for workers and the manifest; ``wrap`` does it with gymnasium's wrappers. Used
-by ``envs.make`` and whoever makes environments. Sources: RLlib 1.0.1 (keys, order of wrappers), OpenAI's baselines
+by ``envs.make`` and all that make environments. Sources: RLlib 1.0.1 (keys, order of wrappers), OpenAI's baselines
 (EpisodicLifeEnv, FireResetEnv), Mnih et al. 2015 (doi:10.1038/nature14236), Machado et al. 2018 (arXiv:1709.06009).
 
 Deviations
@@ -12,24 +12,31 @@ Deviations
 - RLlib maps the 128 bytes of an Atari game's memory to (x - 128)/128, gymnasium's RescaleObservation to (x - 127.5)/127.5.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from drl_cli.envs.remote_env import RemoteEnv
 from drl_cli.envs.spaces import is_image
 from drl_cli.errors import CheckpointError, EnvError
-from drl_cli.extras import load
 
-NOTHING = {"frames": 1, "dim": None, "grayscale": False, "atari": None, "scale_bytes": False, "fresh_after": 0}
-"""The plan that leaves images and vectors as they are.
+if TYPE_CHECKING:
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.envs.env_spec import AtariPreprocessing, Preprocessing
 
-frames: observations in a stack. dim: height and width that images are resized to, or None. grayscale: whether they lose
-their colours. atari: None, or {"noop_max": most no-ops at the start of a game, "frame_skip": frames per action where the
-game skips none itself, "fire": press FIRE where a game waits for it, "lives": a lost life ends the episode}.
-scale_bytes: vectors of bytes are stretched to [-1, 1]. fresh_after: steps after which the next game begins from a
-seed of its own, 0 where every episode does.
-"""
+NOTHING: Preprocessing = {
+    "frames": 1,
+    "dim": None,
+    "grayscale": False,
+    "atari": None,
+    "scale_bytes": False,
+    "fresh_after": 0,
+}
+"""The plan that leaves images and vectors as they are; ``envs.env_spec.Preprocessing`` says what its keys are."""
 _BOUNDS = {
     "frames": (1, 16),
     "dim": (8, 1024),
@@ -41,11 +48,9 @@ _ATARI_KEYS = {"noop_max", "frame_skip", "fire", "lives"}
 _FRESH_AFTER = 5000  # seeding a game loads its ROM: 0.1 s, as long as 250 steps; a resume replays these
 
 
-def plan(config, env_id):
+def plan(config: CommonKeys, env_id: str) -> Preprocessing:
     """Return what is done for an algorithm's ``config`` and the registered environment ``env_id``, as ``NOTHING``."""
-    # An algorithm without the section sees no images, but may play an Atari game from its memory. Loaded by name, since
-    # playing a checkpoint needs this file and no schema.
-    model = getattr(config, "model", None) or load("drl_cli.config.sections.model:Vision")()
+    model = config.model
     atari = is_atari(gymnasium.spec(env_id.rpartition(":")[2]))
     pixels = atari and config.env_config.get("obs_type") != "ram" and not config.env_config.get("sound_obs")
     deepmind = pixels and config.preprocessor_pref == "deepmind"
@@ -62,24 +67,24 @@ def plan(config, env_id):
     }
 
 
-def for_scoring(given):
+def for_scoring(given: Preprocessing | None) -> Preprocessing | None:
     """Return the plan for scores and rollouts: whole games instead of lives. None, no plan, stays None."""
     if not given or not given["atari"]:
         return given
-    return given | {"atari": given["atari"] | {"lives": False}}
+    return {**given, "atari": {**given["atari"], "lives": False}}
 
 
-def reward_rule(clip_rewards, given):
+def reward_rule(clip_rewards: Any, given: Preprocessing | None) -> Any:
     """Return the rule of ``clip_rewards`` that holds under a plan: null means signs for deepmind's Atari games."""
     return True if clip_rewards is None and given and given["atari"] else clip_rewards
 
 
-def frames_of(given):
+def frames_of(given: Preprocessing | None) -> int:
     """Return the length of the frame stack of a plan, 1 without one."""
     return given["frames"] if given else 1
 
 
-def from_facts(data):
+def from_facts(data: Any) -> Preprocessing | None:
     """Return the plan that a manifest's facts hold, None where they hold none (older ones). Raises CheckpointError."""
     if data is None:
         return None
@@ -98,23 +103,23 @@ def from_facts(data):
             raise ValueError("Atari games without a dim")
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"The preprocessing in the manifest cannot be read ({error}).") from error
-    return data
+    return cast("Preprocessing", data)
 
 
-def is_atari(spec):
+def is_atari(spec: Any) -> bool:
     """Whether a gymnasium EnvSpec is that of a game of ale_py."""
     return spec is not None and (spec.namespace == "ALE" or str(spec.entry_point).startswith("ale_py"))
 
 
-def wrap(env, given=None):
+def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.Env:
     """Return ``env`` in the wrappers of a plan; without one, observations are only made a vector or [H, W, C].
 
     Raises EnvError where the plan does not fit the observations, and what gymnasium's wrappers raise.
     """
-    given, space = given or NOTHING, env.observation_space
+    given, space = (given or NOTHING), env.observation_space
     if isinstance(space, gymnasium.spaces.Box) and is_image(space.shape):
         if given["atari"] and is_atari(env.spec):
-            return _atari(env, given)
+            return _atari(env, given, given["atari"])
         return _image(env, given)
     if given["dim"] or given["grayscale"] or given["frames"] > 1:
         raise EnvError(f"model.dim, grayscale and framestack are for images; its observations are {str(space)[:200]}.")
@@ -127,14 +132,14 @@ def wrap(env, given=None):
     return wrappers.FlattenObservation(env) if space.is_np_flattenable else env
 
 
-def goes_on(env):
+def goes_on(env: Any) -> bool:
     """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
-    return isinstance(env, (AtariGame, RemoteEnv)) and env.goes_on
+    return isinstance(env, AtariGame) and env.goes_on
 
 
-def _image(env, given):
+def _image(env: gymnasium.Env, given: Preprocessing) -> gymnasium.Env:
     """Resize, then remove colour (cheaper on the smaller image), then see to the channel axis."""
-    shape, dim = env.observation_space.shape, given["dim"]
+    shape, dim = _shape_of(env), given["dim"]
     channels = shape[2] if len(shape) == 3 else 1
     resized = dim is not None and shape[:2] != (dim, dim)
     gray = given["grayscale"] and channels != 1
@@ -145,29 +150,34 @@ def _image(env, given):
             "model.dim and model.grayscale are for images of bytes from 0 to 255; its observations are "
             f"{str(env.observation_space)[:200]}."
         )
-    if resized:
+    if dim is not None and resized:
         if channels == 1 and len(shape) == 3:
             env = wrappers.ReshapeObservation(env, shape[:2])  # OpenCV drops an axis of one channel anyhow
         env = wrappers.ResizeObservation(env, (dim, dim))
     if gray:
         env = wrappers.GrayscaleObservation(env, keep_dim=True)
-    shape = env.observation_space.shape
+    shape = _shape_of(env)
     return env if len(shape) == 3 else wrappers.ReshapeObservation(env, (*shape, 1))
 
 
-def _has_bytes(space):
+def _shape_of(env: gymnasium.Env) -> tuple[int, ...]:
+    """Return the shape of an environment's observations, which are a Box."""
+    return tuple(env.observation_space.shape or ())
+
+
+def _has_bytes(space: Any) -> bool:
     return space.dtype == np.uint8 and bool((space.low == 0).all() and (space.high == 255).all())
 
 
-def _atari(env, given):
+def _atari(env: gymnasium.Env, given: Preprocessing, atari: AtariPreprocessing) -> gymnasium.Env:
     """Return a game in gymnasium's wrapper (no-ops, max over two frames of four, resize, gray) and ours."""
-    atari, own = given["atari"], getattr(env.unwrapped, "_frameskip", None)
+    own = getattr(env.unwrapped, "_frameskip", None)
     can_wait = isinstance(env.action_space, gymnasium.spaces.Discrete)  # the wrapper's no-op is the number 0
     env = wrappers.AtariPreprocessing(
         env,
         noop_max=atari["noop_max"] if can_wait else 0,
         frame_skip=atari["frame_skip"] if own == 1 else 1,  # ALE/*-v5 skips four frames itself
-        screen_size=given["dim"],
+        screen_size=given["dim"] or 84,
         grayscale_obs=given["grayscale"],
         grayscale_newaxis=True,
     )
@@ -180,18 +190,19 @@ class AtariGame(gymnasium.Wrapper):
     With ``lives`` a lost life terminates the episode, and the next ``reset`` without a seed goes on with the game.
     """
 
-    def __init__(self, env, lives, fire):
+    def __init__(self, env: gymnasium.Env, lives: bool, fire: bool) -> None:
         super().__init__(env)
-        meanings = env.unwrapped.get_action_meanings()
+        game: Any = env.unwrapped  # of ale_py
+        meanings = game.get_action_meanings()
         discrete = isinstance(env.action_space, gymnasium.spaces.Discrete)
         self.goes_on = False
         self._lives_end = lives
-        self._noop = 0 if discrete else np.zeros(env.action_space.shape, np.float32)
-        # FIRE, then the action behind it: some games wait for both (baselines' FireResetEnv).
+        self._noop = 0 if discrete else np.zeros(env.action_space.shape or (), np.float32)
+        # FIRE, then the action after it: some games wait for both (baselines' FireResetEnv).
         self._opening = (1, 2) if fire and discrete and len(meanings) > 2 and meanings[1] == "FIRE" else ()
         self._lives = 0
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a life of the running game, or else a game."""
         if self.goes_on and seed is None:
             obs, info = self._pressed((self._noop, *self._opening))
@@ -202,8 +213,9 @@ class AtariGame(gymnasium.Wrapper):
         self.goes_on, self._lives = False, info["lives"]
         return obs, info
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a step; a life is not over while its counter is at zero (Qbert shows that for some frames)."""
+        reward: Any
         obs, reward, terminated, truncated, info = self.env.step(action)
         lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
         self._lives = info["lives"]
@@ -219,8 +231,10 @@ class AtariGame(gymnasium.Wrapper):
             self._lives = info["lives"]
         return obs, reward, terminated, truncated, info
 
-    def _pressed(self, actions):
-        """Return (obs, info) after ``actions``; where the game ends over them the next one begins."""
+    def _pressed(self, actions: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
+        """Return (obs, info) after ``actions``, at least one; where the game ends over them the next one begins."""
+        obs: Any = None
+        info: dict[str, Any] = {}
         for action in actions:
             obs, _, terminated, truncated, info = self.env.step(action)
             if terminated or truncated:

@@ -7,36 +7,29 @@ here under its own name; a process that dies costs the running episode. The othe
 A message is a letter and bytes, over a socket that only these two hold; nothing is pickled. Arrays go as dtype, shape, bytes.
 """
 
+from __future__ import annotations
+
 import json
-import math
 import os
 import socket
-import struct
 import subprocess
 import sys
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drl_cli.envs import remote_env_process
+from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
 from drl_cli.errors import EnvError
 
-PROCESS = "drl_cli.envs.remote_env_process"
-STEPPED = struct.Struct("<d???")  # reward, terminated, truncated, whether the episode was a life of a game that goes on
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.envs.env_spec import EnvSetup
+
 PATIENCE_S = 5.0  # of an end in good order
-
-
-def pack(array):
-    """Return an array as bytes that say its dtype and shape."""
-    header = f"{array.dtype.str} {','.join(map(str, array.shape))}\n".encode("ascii")
-    return header + np.ascontiguousarray(array).tobytes()
-
-
-def unpack(data):
-    """Return the array of ``pack``, its own copy."""
-    header, _, body = bytes(data).partition(b"\n")
-    kind, _, shape = header.decode("ascii").partition(" ")
-    sizes = [int(size) for size in shape.split(",") if size]
-    return np.frombuffer(body, np.dtype(kind), math.prod(sizes)).reshape(sizes).copy()
 
 
 class RemoteEnv:
@@ -46,14 +39,14 @@ class RemoteEnv:
     episode that has just ended was a life of a game that goes on. is_new: whether it has not been reset yet.
     """
 
-    def __init__(self, name, spaces):
+    def __init__(self, name: EnvSetup, spaces: tuple[gymnasium.Space, gymnasium.Space]) -> None:
         self.observation_space, self.action_space = spaces
         self.goes_on = False
         self._name, self._begun, self._is_made = name, False, False
         ours, theirs = socket.socketpair()
         # The process finds what this one finds: modules of the current folder too.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-m", PROCESS, str(theirs.fileno())]
+        command = [sys.executable, "-m", remote_env_process.__name__, str(theirs.fileno())]
         try:
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=2, env=environ
@@ -64,30 +57,30 @@ class RemoteEnv:
         self.is_new = False
         self.renew()
 
-    def renew(self):
-        """Make the environment anew; nobody waits for it yet."""
-        told = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
+    def renew(self) -> None:
+        """Begin to make the environment anew, without waiting for it."""
+        asked = {name: self._name.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
         self._is_made = False
         self.is_new, self.goes_on = True, False
-        self._send(b"M" + json.dumps(told).encode("utf-8"))
+        self._send(b"M" + json.dumps(asked).encode("utf-8"))
 
-    def is_alive(self):
+    def is_alive(self) -> bool:
         """Whether its process is there."""
         return self._process.poll() is None
 
-    def reset(self, seed=None):
+    def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode; returns (observation, {})."""
         self.await_made()
         self.is_new = False
         self._send(b"R" + json.dumps(seed).encode("ascii"))
         return unpack(self._answer()), {}
 
-    def begin(self, action):
+    def begin(self, action: np.ndarray) -> None:
         """Send an action; the answer is that of the next ``step``."""
         self._send(b"S" + pack(np.asarray(action)))
         self._begun = True
 
-    def step(self, action):
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Return (observation, reward, terminated, truncated, {}) of ``action``, or of the one that was begun."""
         if not self._begun:
             self.begin(action)
@@ -96,7 +89,7 @@ class RemoteEnv:
         reward, terminated, truncated, self.goes_on = STEPPED.unpack_from(answer)
         return unpack(answer[STEPPED.size :]), reward, terminated, truncated, {}
 
-    def close(self):
+    def close(self) -> None:
         """End the environment and its process."""
         self._send(b"C")
         try:
@@ -106,30 +99,30 @@ class RemoteEnv:
             self._process.wait()
         self._line.close()
 
-    def await_made(self):
+    def await_made(self) -> None:
         """Wait until the environment is made. Raises what making it raised."""
         if not self._is_made:
             self.is_new = False  # where it cannot be made, it is to be made again
             self._answer()
             self._is_made = self.is_new = True
 
-    def _send(self, message):
+    def _send(self, message: bytes) -> None:
         try:
             self._line.send_bytes(message)
         except OSError:
-            return  # it has died, which who waits for the answer is told
+            return  # it has died: the next ``_answer`` raises
 
-    def _answer(self):
+    def _answer(self) -> bytes:
         try:
             answer = self._line.recv_bytes()
         except (EOFError, OSError):
             raise EnvError(f"its process died{self._how()}") from None
         if answer[:1] == b"E":
-            told = json.loads(answer[1:])
-            raise type(told["type"], (Exception,), {"drl_place": told["place"]})(told["text"])
+            raised = json.loads(answer[1:])
+            raise type(raised["type"], (Exception,), {"drl_place": raised["place"]})(raised["text"])
         return answer[1:]
 
-    def _how(self):
+    def _how(self) -> str:
         try:
             code = self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -137,26 +130,17 @@ class RemoteEnv:
         return f" by signal {-code}" if code < 0 else f" with code {code}"
 
 
-def renewed(env, name, spaces):
-    """Return a RemoteEnv that has been made anew: ``env`` itself while its process lives, else another one."""
-    if env is not None and env.is_alive():
-        if not env.is_new:
-            env.renew()
-        return env
-    if env is not None:
-        env.close()
-    return RemoteEnv(name, spaces)
-
-
-def misfits(config):
+def misfits(config: CommonKeys) -> list[str]:
     """Return one line for each key that asks for something of an environment that stays in its process."""
-    if not getattr(config, "remote_worker_envs", False) or config.num_envs_per_worker < 2:
+    from drl_cli.config.sections.rollout import RolloutKeys  # playing a checkpoint needs this file and no schema
+
+    if not isinstance(config, RolloutKeys) or not config.remote_worker_envs or config.num_envs_per_worker < 2:
         return []
     film = "Film the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
     kept = {
-        "record_env": f"with remote_worker_envs nobody sees the environments. {film}",
-        "render_env": f"with remote_worker_envs nobody sees the environments. {film}",
+        "record_env": f"with remote_worker_envs the environments cannot be seen. {film}",
+        "render_env": f"with remote_worker_envs the environments cannot be seen. {film}",
         "callbacks": "with remote_worker_envs the infos of a step stay in its process. Leave out one of them; num_workers too "
         "makes environments step at once.",
     }
-    return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name, None)]
+    return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name)]

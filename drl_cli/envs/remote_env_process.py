@@ -1,31 +1,50 @@
 """An environment in a process of its own: the side of the environment. Run as a module by ``envs.remote_env``.
 
 Reads a message, answers it, until the other side hangs up. What the environment prints goes to stderr. The first letter says
-what is wanted: M make, R reset, S step, C close; an answer begins with O, or with E and what was raised.
+what to do: M make, R reset, S step, C close; an answer begins with O, or with E and what was raised.
 """
 
+from __future__ import annotations
+
 import json
+import math
 import signal
+import struct
 import sys
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.actions import as_action
 from drl_cli.envs.env_smoke_test import close
-from drl_cli.envs.numbers import as_number
-from drl_cli.envs.remote_env import STEPPED, pack, unpack
+from drl_cli.envs.steps import as_action, as_number
 from drl_cli.errors import place_of
+
+STEPPED = struct.Struct("<d???")  # reward, terminated, truncated, whether the episode was a life of a game that goes on
+
+
+def pack(array: np.ndarray) -> bytes:
+    """Return an array as bytes that say its dtype and shape."""
+    header = f"{array.dtype.str} {','.join(map(str, array.shape))}\n".encode("ascii")
+    return header + np.ascontiguousarray(array).tobytes()
+
+
+def unpack(data: bytes) -> np.ndarray:
+    """Return the array of ``pack``, its own copy."""
+    header, _, body = bytes(data).partition(b"\n")
+    kind, _, shape = header.decode("ascii").partition(" ")
+    sizes = [int(size) for size in shape.split(",") if size]
+    return np.frombuffer(body, np.dtype(kind), math.prod(sizes)).reshape(sizes).copy()
 
 
 class Host:
     """The environment and the answers to messages about it."""
 
-    def __init__(self):
-        self._env = None
+    def __init__(self) -> None:
+        self._env: Any = None  # a gymnasium.Env, once the first message has asked for it
 
-    def answer(self, message):
+    def answer(self, message: bytes) -> bytes:
         """Return the answer to a message, or raise what the environment raises."""
         kind, rest = message[:1], message[1:]
         if kind == b"M":
@@ -38,19 +57,19 @@ class Host:
         goes_on = bool(terminated or truncated) and preprocessors.goes_on(self._env)
         return STEPPED.pack(as_number(reward), bool(terminated), bool(truncated), goes_on) + pack(np.asarray(obs))
 
-    def _make(self, told):
+    def _make(self, asked: dict[str, Any]) -> None:
         self.close()
-        make.make_ready({"imports": told["imports"] or ()})
-        self._env = make.make(told["id"], told["env_config"], None, told["preprocessing"])
+        make.make_ready({"imports": asked["imports"] or ()})
+        self._env = make.make(asked["id"], asked["env_config"], None, asked["preprocessing"])
 
-    def close(self):
+    def close(self) -> None:
         """Close the environment, if there is one."""
         env, self._env = self._env, None
         if env is not None:
             close(env)
 
 
-def main(number):
+def main(number: int) -> None:
     """Serve the other end of the socket whose file descriptor is ``number``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, to the whole process group: the worker decides
     line, host = Connection(number), Host()
@@ -65,8 +84,8 @@ def main(number):
         try:
             answer = b"O" + host.answer(message)
         except (Exception, SystemExit) as error:
-            told = {"type": type(error).__name__, "text": str(error), "place": place_of(error)}
-            answer = b"E" + json.dumps(told).encode("utf-8")
+            raised = {"type": type(error).__name__, "text": str(error), "place": place_of(error)}
+            answer = b"E" + json.dumps(raised).encode("utf-8")
         line.send_bytes(answer)
 
 

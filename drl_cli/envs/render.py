@@ -1,118 +1,135 @@
-"""Training as it looks: the first environment of the first worker, filmed now and then or drawn in a window.
+"""Training rendered: the first environment of the first worker, filmed now and then or drawn in a window.
 
-Used by ``actors.rollout_worker`` (``record_env``, ``render_env``) and, for what cannot be shown, by ``experiment``. Which
+Used by ``actors.rollout_worker`` (``record_env``, ``render_env``) and, for what cannot be shown, by ``experiments``. Which
 episodes are filmed is gym's old Monitor's choice: the cubes 0, 1, 8, 27, … below 1000, then every thousandth. Drawing changes
 nothing that is learnt from, and a film that fails ends the films, not the run.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from drl_cli.envs import make as envs
-from drl_cli.extras import load
+from drl_cli.envs.make import make as make_env
 
-VIDEO = "drl_cli.envs.video"
+if TYPE_CHECKING:
+    import gymnasium
+
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.config.sections.rollout import RolloutKeys
+    from drl_cli.envs.env_spec import EnvSetup, Preprocessing
+    from drl_cli.envs.video import Video
+
 CUBES_BELOW = 1000
 DEFAULT_FPS = 30.0  # where an environment does not say
 
 
-class Unseen:
-    """Nobody looks."""
+class Viewer:
+    """Shows nothing: what all environments but the first one have."""
 
     render_mode = None
 
-    def began(self, env, number, notes):
-        """Episode ``number`` has begun in ``env``; texts about what goes wrong are appended to ``notes``."""
+    def began(self, env: gymnasium.Env, number: int, notes: list[str]) -> None:
+        """Episode ``number`` has begun in ``env``; strings about what goes wrong are appended to ``notes``."""
 
-    def stepped(self, env, notes):
+    def stepped(self, env: gymnasium.Env, notes: list[str]) -> None:
         """``env`` has taken a step."""
 
-    def ended(self, notes):
+    def ended(self, notes: list[str]) -> None:
         """The episode is over."""
 
-    def spoilt(self):
+    def broken(self) -> None:
         """The episode broke."""
 
 
-class Window(Unseen):
+class LiveWindow(Viewer):
     """A window: the environment draws into it by itself."""
 
     render_mode = "human"
 
 
-class Films(Unseen):
+class EpisodeVideos(Viewer):
     """One mp4 file for each filmed episode, ``episode-000008.mp4``."""
 
     render_mode = "rgb_array"
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path | str) -> None:
         """``folder`` is made when the first film is begun."""
         self._folder = Path(folder).expanduser()
-        self._film = None
+        self._film: Video | None = None
         self._given_up = False
 
-    def began(self, env, number, notes):
-        """See ``Unseen``."""
+    def began(self, env: gymnasium.Env, number: int, notes: list[str]) -> None:
+        """See ``Viewer``."""
         if self._given_up or not is_filmed(number):
             return
-        video, fps = load(VIDEO), (env.metadata or {}).get("render_fps") or DEFAULT_FPS
+        from drl_cli.envs import video  # its ffmpeg takes time to find, and only films need it
 
-        def begin():
+        fps = (env.metadata or {}).get("render_fps") or DEFAULT_FPS
+
+        def begin() -> None:
             folder = video.video_folder(self._folder)
-            self._film = video.Video(folder / f"episode-{number:06d}.mp4", fps)
-            self._film.add(env.render())
+            self._film = film = video.Video(folder / f"episode-{number:06d}.mp4", fps)
+            film.add(env.render())
 
         self._guarded(begin, notes)
 
-    def stepped(self, env, notes):
-        """See ``Unseen``."""
-        if self._film is not None:
-            self._guarded(lambda: self._film.add(env.render()), notes)
+    def stepped(self, env: gymnasium.Env, notes: list[str]) -> None:
+        """See ``Viewer``."""
+        film = self._film
+        if film is not None:
+            self._guarded(lambda: film.add(env.render()), notes)
 
-    def ended(self, notes):
-        """See ``Unseen``."""
+    def ended(self, notes: list[str]) -> None:
+        """See ``Viewer``."""
         if self._film is not None:
             self._guarded(self._film.close, notes)
             self._film = None
 
-    def spoilt(self):
-        """See ``Unseen``; nothing is left of the film."""
+    def broken(self) -> None:
+        """See ``Viewer``; nothing is left of the film."""
         film, self._film = self._film, None
         if film is not None:
             film.abort()
 
-    def _guarded(self, call, notes):
+    def _guarded(self, call: Callable[[], object], notes: list[str]) -> None:
         try:
             call()
         except Exception as error:  # an environment draws by foreign code, and a film is not worth a run
             self._given_up = True
             notes.append(f"record_env: no more films of this run: {error}")
-            self.spoilt()
+            self.broken()
 
 
-def make(config, env, index):
+def make(config: RolloutKeys, env: EnvSetup, index: int) -> Viewer:
     """Return who looks at the environments of worker ``index``; ``env``: dict(videos: folder for films, or None)."""
     if index:
-        return Unseen()
+        return Viewer()
     if config.render_env:
-        return Window()
+        return LiveWindow()
     folder = config.record_env if isinstance(config.record_env, str) else env.get("videos")
-    return Films(folder) if config.record_env and folder else Unseen()
+    return EpisodeVideos(folder) if config.record_env and folder else Viewer()
 
 
-def is_filmed(number):
+def is_filmed(number: int) -> bool:
     """Return whether episode ``number``, counted from 0, is filmed."""
     return round(number ** (1 / 3)) ** 3 == number if number < CUBES_BELOW else number % CUBES_BELOW == 0
 
 
-def misfits(config, env_id, preprocessing=None):
+def misfits(config: CommonKeys, env_id: str, preprocessing: Preprocessing | None = None) -> list[str]:
     """Return one line for each wish to see the training that cannot be met here; makes the environment if there is one."""
-    wishes = (("record_env", "rgb_array"), ("render_env", "human"))
-    wishes = [(name, mode) for name, mode in wishes if getattr(config, name, None)]
+    from drl_cli.config.sections.rollout import RolloutKeys  # playing a checkpoint needs this file and no schema
+
+    if not isinstance(config, RolloutKeys):
+        return []
+    keys = (("record_env", "rgb_array", config.record_env), ("render_env", "human", config.render_env))
+    wishes = [(name, mode) for name, mode, is_set in keys if is_set]
     if not wishes:
         return []
-    env = envs.make(env_id, config.env_config, preprocessing=preprocessing)
+    env = make_env(env_id, config.env_config, preprocessing=preprocessing)
     modes = tuple((env.metadata or {}).get("render_modes") or ())
     env.close()
     has = ", ".join(modes) or "nothing"
@@ -122,6 +139,6 @@ def misfits(config, env_id, preprocessing=None):
         if mode not in modes
     ]
     has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if getattr(config, "render_env", False) and sys.platform.startswith("linux") and not has_display:
+    if config.render_env and sys.platform.startswith("linux") and not has_display:
         found.append("render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for films.")
     return found

@@ -10,7 +10,29 @@ none. What ``envs.preprocessors`` makes of observations is a Box of one dimensio
     {"kind": "Dict", "text": "Dict('a': Discrete(2))"}                                 what is not described further
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
+
+
+class Needs(Protocol):
+    """What an algorithm can use: its name, kinds of action spaces, and "Box1d" and "Image" of observations."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def actions(self) -> Sequence[str]: ...
+
+    @property
+    def observations(self) -> Sequence[str]: ...
+
 
 IMAGE_SIDE = 8  # a Box with height and width of at least this many pixels is taken for an image
 
@@ -25,33 +47,35 @@ MASK = "action_mask"  # the key of a Dict observation that says which actions ar
 _OBSERVATIONS = {"Box1d": "vectors (a Box of one dimension)", "Image": "images [height, width, channels]"}
 
 
-def describe_space(space):
+def describe_space(space: Any) -> SpaceSpec:
     """Return a space as plain data that strict JSON can hold."""
     kind = type(space).__name__
     if kind == "Box":
-        return {
-            "kind": "Box",
-            "shape": [int(size) for size in space.shape],
-            "dtype": str(space.dtype),
-            "low": _bounds(space.low),
-            "high": _bounds(space.high),
-        }
+        bounds = {"low": _bounds(space.low), "high": _bounds(space.high)}
+        return _spec(kind=kind, shape=[int(size) for size in space.shape], dtype=str(space.dtype), **bounds)
     if kind == "Discrete":
-        return {"kind": kind, "n": int(space.n), "start": int(space.start), "shape": [], "dtype": str(space.dtype)}
+        return _spec(kind=kind, n=int(space.n), start=int(space.start), shape=[], dtype=str(space.dtype))
     if kind in ("MultiDiscrete", "MultiBinary") and len(space.shape) == 1:
         counts = {"n": int(space.n)} if kind == "MultiBinary" else {"nvec": space.nvec.tolist()}
         starts = {"start": space.start.tolist()} if kind == "MultiDiscrete" else {}
-        return {"kind": kind, **counts, **starts, "shape": list(space.shape), "dtype": str(space.dtype)}
-    return {"kind": kind, "text": str(space)[:200]}
+        return _spec(kind=kind, **counts, **starts, shape=list(space.shape), dtype=str(space.dtype))
+    return _spec(kind=kind, text=str(space)[:200])
 
 
-def describe_obs(space):
+def _spec(**known: Any) -> SpaceSpec:
+    """Return what is ``known`` of a space of some kind: that kind has no other keys."""
+    return cast("SpaceSpec", known)
+
+
+def describe_obs(space: Any) -> SpaceSpec:
     """Return an observation space as plain data, with the dtype in which observations are kept (``seen_dtype``)."""
     described = describe_space(space)
-    return described | {"dtype": seen_dtype(space)} if described["kind"] == "Box" else described
+    if described["kind"] == "Box":
+        described["dtype"] = seen_dtype(space)
+    return described
 
 
-def find_mask(obs_space, action_space, size_of):
+def find_mask(obs_space: Any, action_space: Any, size_of: Callable[[Any], int]) -> list[int] | None:
     """Return [start, n]: where a flattened Dict ``obs_space`` holds its action mask; None where it has none.
 
     ``size_of``: gives the numbers that a space becomes when it is flattened. Raises ValueError for a mask that does not fit.
@@ -77,40 +101,40 @@ def find_mask(obs_space, action_space, size_of):
     return None
 
 
-def is_image(shape):
+def is_image(shape: Sequence[int]) -> bool:
     """Whether a Box of this ``shape`` is an image: [H, W] or [H, W, C] with at least 8 pixels each way."""
     return len(shape) in (2, 3) and min(shape[:2]) >= IMAGE_SIDE
 
 
-def seen_dtype(space):
+def seen_dtype(space: Any) -> str:
     """Return the dtype in which observations of ``space`` are kept: images of bytes as "uint8", all else "float32"."""
     return "uint8" if is_image(space.shape) and space.dtype == np.uint8 else "float32"
 
 
-def misfit(spaces, needs, fitting=None):
+def misfit(spaces: EnvSpec, needs: Needs, fitting: Mapping[str, str] | None = None) -> str | None:
     """Return what keeps an algorithm from these spaces, or None.
 
     ``needs``: name, actions, observations (a row of ``algorithms.table``). ``fitting``: {kind: names of the algorithms
-    that take it, as text} for the kinds Box, Discrete, Box1d and Image, for the advice.
+    that take it, as string} for the kinds Box, Discrete, Box1d and Image, for the advice.
     """
-    fitting = fitting or {}
+    fitting = {} if fitting is None else fitting
     return _action_misfit(spaces["action"], needs, fitting) or _obs_misfit(spaces["obs"], needs, fitting)
 
 
-def _bounds(values):
+def _bounds(values: np.ndarray) -> Any:
     """Return nested lists with null for no bound; one number, or null, where all are equal and there are many."""
     finite = np.isfinite(values)
     if values.size > 64 and (values == values.flat[0]).all():
         return values.flat[0].item() if finite.flat[0] else None
-    return np.where(finite, values.astype(object), None).tolist()
+    return np.where(finite, values.astype(object), np.array(None, object)).tolist()
 
 
-def _each(bounds, size):
+def _each(bounds: Any, size: int) -> list:
     """Undo the shortening of ``_bounds`` for a vector of ``size`` elements."""
     return bounds if isinstance(bounds, list) else [bounds] * size
 
 
-def _action_misfit(action, needs, fitting):
+def _action_misfit(action: SpaceSpec, needs: Needs, fitting: Mapping[str, str]) -> str | None:
     kind = action["kind"]
     wants = f"{needs.name} needs {_ACTIONS.get(tuple(needs.actions), _ANY_ACTIONS)}"
     if kind not in needs.actions:
@@ -125,7 +149,7 @@ def _action_misfit(action, needs, fitting):
     return _bounds_misfit(action, wants)
 
 
-def _bounds_misfit(action, wants):
+def _bounds_misfit(action: SpaceSpec, wants: str) -> str | None:
     if len(action["shape"]) != 1 or action["shape"][0] < 1:
         return f"{wants}; its actions are a Box of shape {tuple(action['shape'])}. Reshape them in a wrapper."
     if not action["dtype"].startswith("float"):
@@ -143,7 +167,7 @@ def _bounds_misfit(action, wants):
     return None
 
 
-def _obs_misfit(obs, needs, fitting):
+def _obs_misfit(obs: SpaceSpec, needs: Needs, fitting: Mapping[str, str]) -> str | None:
     wants = (
         f"{needs.name} needs observations that are {' or '.join(_OBSERVATIONS[kind] for kind in needs.observations)}"
     )
@@ -160,7 +184,7 @@ def _obs_misfit(obs, needs, fitting):
     return f"{wants}; its observations are {what} of shape {tuple(shape)}.{advice}"
 
 
-def _text(space):
+def _text(space: SpaceSpec) -> str:
     if space["kind"] == "MultiDiscrete" and "nvec" in space:
         return f"MultiDiscrete([{' '.join(map(str, space['nvec']))}])"[:200]
     if space["kind"] in ("Discrete", "MultiBinary") and "n" in space:
@@ -168,5 +192,5 @@ def _text(space):
     return space.get("text") or f"a Box of {space['shape']}"
 
 
-def _side(bound, sign):
+def _side(bound: float | None, sign: str) -> Any:
     return f"{sign}infinity" if bound is None else bound

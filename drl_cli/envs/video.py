@@ -4,8 +4,12 @@ Used by ``drl rollout --video-dir`` and ``envs.render``. H.264 in yuv420p, which
 odd last row or column is repeated. A file carries its name only when it is complete.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -15,7 +19,7 @@ from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed
 QUALITY = 7  # of 10; at 600 by 400 about 0.3 MB for a lander's episode
 
 
-def video_folder(path):
+def video_folder(path: Path | str) -> Path:
     """Make the folder for videos and return it as a Path. Raises InputError when it cannot be written."""
     folder = Path(path).expanduser()
     try:
@@ -30,16 +34,18 @@ def video_folder(path):
 class Video:
     """One mp4 file. ``add`` frames, then ``close``; ``abort`` leaves nothing behind."""
 
-    def __init__(self, path, frames_per_second, on_done=None):
+    def __init__(
+        self, path: Path | str, frames_per_second: float, on_done: Callable[[Path], object] | None = None
+    ) -> None:
         """``on_done(path)`` is called when the file is complete."""
         self.path = Path(path)
         self._on_done = on_done
         self._partial = self.path.with_name(f".{self.path.stem}.partial{self.path.suffix}")
         self._fps = float(frames_per_second)
-        self._size = None
-        self._writer = None
+        self._size: tuple[int, ...] = ()
+        self._writer: Any = None  # imageio_ffmpeg's generator
 
-    def add(self, frame):
+    def add(self, frame: Any) -> None:
         """Append ``frame`` [H, W, 3] uint8. Raises EnvError for anything else, RunFailed when ffmpeg gives up."""
         frame = np.asarray(frame)
         if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
@@ -55,7 +61,7 @@ class Video:
             )
         self._guarded(lambda: self._writer.send(np.ascontiguousarray(frame)))
 
-    def close(self):
+    def close(self) -> None:
         """Finish the file and give it its name; without frames there is none."""
         if self._writer is None:
             return
@@ -67,7 +73,7 @@ class Video:
         if self._on_done:
             self._on_done(self.path)
 
-    def abort(self):
+    def abort(self) -> None:
         """Give up and remove what was written."""
         writer, self._writer = self._writer, None
         try:
@@ -78,14 +84,14 @@ class Video:
         finally:
             self._partial.unlink(missing_ok=True)
 
-    def _open(self, frame):
+    def _open(self, frame: np.ndarray) -> None:
         self._size = frame.shape
         height, width = frame.shape[:2]
         try:
             self._writer = imageio_ffmpeg.write_frames(
                 str(self._partial),
                 (width, height),
-                fps=self._fps,
+                fps=self._fps,  # type: ignore[arg-type]  # ffmpeg takes fractions
                 quality=QUALITY,
                 macro_block_size=1,
                 ffmpeg_log_level="error",
@@ -94,7 +100,7 @@ class Video:
         except (OSError, RuntimeError) as error:
             raise InputError(f"ffmpeg cannot be started: {error}") from error
 
-    def _guarded(self, call):
+    def _guarded(self, call: Callable[[], object]) -> None:
         try:
             call()
         except OSError as error:
@@ -103,7 +109,7 @@ class Video:
             ) from error
 
 
-def _even(frame):
+def _even(frame: np.ndarray) -> np.ndarray:
     """Repeat the last row or column of an odd height or width."""
     height, width = frame.shape[:2]
     return np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge") if height % 2 or width % 2 else frame

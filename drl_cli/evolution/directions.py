@@ -6,7 +6,9 @@ as in the usual rank statistics; RLlib and OpenAI's code give them different ran
 step of nothing.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,7 @@ class Block(NamedTuple):
 
     round: int
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name, which nothing calls here
 
 
 class Evaluated(NamedTuple):
@@ -26,20 +28,20 @@ class Evaluated(NamedTuple):
 
     meta: Meta
     steps: int
-    episodes: tuple  # (return, length) of each episode that ended, raw rewards
+    episodes: tuple[tuple[float, int], ...]  # (return, length) of each episode that ended, raw rewards
     bad_transitions: int
-    notes: tuple
-    seconds: dict
-    exploration: dict
-    seen: dict | None
+    notes: tuple[str, ...]
+    seconds: dict[str, float]
+    exploration: dict[str, float]
+    seen: dict[str, Any] | None
     block: Block
     whole: bool  # whether all of the block's episodes have ended, else the next call goes on with them
-    unperturbed: tuple  # returns of those that were played with the weights as they are
+    unperturbed: tuple[float, ...]  # returns of those that were played with the weights as they are
     reading: None = None  # as in a Token: nothing of it was read from files
-    told: tuple = ()  # as in a Token
+    told: tuple[Any, ...] = ()  # as in a Token
 
 
-def centered_ranks(values):
+def centered_ranks(values: np.ndarray) -> np.ndarray:
     """Return the ranks of ``values`` (any shape, finite), evenly from -0.5 to 0.5, float64; equal ones get their mean."""
     flat = values.ravel()
     if flat.size < 2:
@@ -50,7 +52,7 @@ def centered_ranks(values):
     return ranks / (flat.size - 1) - 0.5
 
 
-def rank_weights(returns):
+def rank_weights(returns: np.ndarray) -> np.ndarray | None:
     """Return by how much each direction counts for ES, float64 [K], for ``returns`` [K, 2] of θ + σε and θ − σε.
 
     None where all returns are equal: they say nothing.
@@ -59,7 +61,7 @@ def rank_weights(returns):
     return (ranks[:, 0] - ranks[:, 1]) / returns.size if ranks.any() else None
 
 
-def top_weights(returns, used):
+def top_weights(returns: np.ndarray, used: int) -> np.ndarray | None:
     """Return by how much each direction counts for ARS, float64 [K], for ``returns`` [K, 2]; 0 for all but ``used``.
 
     Those with the best return on either side are used, of equal ones the first; they count by (R⁺ − R⁻) / (used·σ_R), σ_R the
@@ -68,7 +70,7 @@ def top_weights(returns, used):
     best = np.sort(np.argsort(-returns.max(axis=1), kind="stable")[:used])
     chosen = returns[best]
     deviation = chosen.std()
-    # What is left of equal returns behind the rounding of their mean is no deviation.
+    # What is left of equal returns after the rounding of their mean is no deviation.
     if deviation <= 8 * np.finfo(np.float64).eps * np.abs(chosen).max():
         return None
     weights = np.zeros(len(returns))

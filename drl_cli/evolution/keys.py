@@ -106,7 +106,7 @@ class EvolutionKeys(
     )
 
     @model_validator(mode="after")
-    def _needs_no_graph(self):
+    def _needs_no_graph(self) -> "EvolutionKeys":
         """Refuse what has no effect without a graph and without a value of states."""
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
@@ -190,17 +190,21 @@ class ARSConfig(EvolutionKeys, defaults={"num_workers": default(2)}):
     )
 
     @model_validator(mode="after")
-    def _uses_what_it_tries(self):
+    def _uses_what_it_tries(self) -> "ARSConfig":
         if self.rollouts_used > self.num_rollouts:
             raise MisfitError("rollouts_used", f"{self.rollouts_used} is more than num_rollouts {self.num_rollouts}")
         return self
 
 
-def pairs(config):
+def pairs(config: EvolutionKeys) -> int:
     """Return the directions that one step is made of at least."""
-    return config.num_rollouts if isinstance(config, ARSConfig) else -(-config.episodes_per_batch // 2)
+    if isinstance(config, ARSConfig):
+        return config.num_rollouts
+    if isinstance(config, ESConfig):
+        return -(-config.episodes_per_batch // 2)
+    raise TypeError(f"{type(config).__name__} is a config of neither ES nor ARS")
 
 
-def pairs_side_by_side(config):
+def pairs_side_by_side(config: EvolutionKeys) -> int:
     """Return the directions that a worker tries side by side: their episodes are its environments."""
     return -(-config.num_envs_per_worker // 2)

@@ -24,30 +24,30 @@ and where trajectories are learnt from:
     stack       [N, …, C·frames]    where the policy looks at several frames: what it saw before the first step
     end_state_<i>  [E, …] float32   of recurrent policies: the state with which end_obs is to be looked at
     tail_state_<i> [N, …] float32   the same for tail_obs
-    length      [N]       int64     of complete episodes: real steps of each environment; behind them come zeros
+    length      [N]       int64     of complete episodes: real steps of each environment; after them come zeros
 
 Batch (what learning gets), from them, once:
 
     obs, action                     of the first step of the window; obs [B, …, C·frames], the oldest frame first
     reward      [B] float32         Σ γ^i r_i over the k real steps of the window
     discount    [B] float32         γ^k · (1 − terminated)
-    next_obs    [B, …]              the real observation behind the window, stacked as obs
+    next_obs    [B, …]              the real observation after the window, stacked as obs
 
 and, with priorities:
 
     weight      [B] float32         importance weight in (0, 1]
     serial      [B] int64           which row it was, for the write-back of its new priority
 
-Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations behind them, S = b + L + n:
+Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations after them, S = b + L + n:
 
-    obs         [B, S, …]           in order; the first of the episode repeated before it, the last one behind it
+    obs         [B, S, …]           in order; the first of the episode repeated before it, the last one after it
     begins      [B, S]    float32   1 at an episode's first step: the state is forgotten before it
     state_<i>   [B, …]    float32   the stored state before the first step; absent where sequences begin with zeros
     action      [B, L]              of the learnt steps
     reward      [B, L]    float32   Σ γ^i r_i over the k real steps from each on, k ≤ n
     discount    [B, L]    float32   γ^k · (1 − terminated)
     ahead       [B, L]    int32     k: how many steps later the observation is that the rest is estimated at
-    mask        [B, L]    float32   1 for steps of the episode, 0 behind its end
+    mask        [B, L]    float32   1 for steps of the episode, 0 after its end
 
 Trajectory batch (``experience.trajectories``): E rows of T steps, M ends, L steps a sequence. A row is what one environment did
 in one fragment; complete episodes are laid end to end in a few rows, each begins at a multiple of L:
@@ -58,8 +58,8 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
     trace       [E, T]    float32   0 where an episode ends either way, and before padding; else 1, also at a fragment's end
     logp        [E, T]    float32   as in the fragments
     mask        [E, T]    float32   1 for real steps, 0 for padding
-    end_obs     [M, …]              observations whose values are bootstraps: behind the last step of every row, then
-                                    behind every truncation inside of one (of complete episodes those alone), then
+    end_obs     [M, …]              observations whose values are bootstraps: after the last step of every row, then
+                                    after every truncation inside of one (of complete episodes those alone), then
                                     padding; M is E·2, E·4, E·8, …, or at least 64
     end_at      [M]       int32     e·T + t of the step before each of them; E·T is padding
     begins      [E, T]    float32   of recurrent policies: 1 at an episode's first step
@@ -68,13 +68,22 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
     end_state_<i>  [M, …] float32   the state with which end_obs is to be looked at
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 FRAGMENT = ("obs", "action", "reward", "terminated", "truncated", "end_obs", "tail_obs", "cut")
 BATCH = ("obs", "action", "reward", "discount", "next_obs")
+Columns: TypeAlias = dict[str, np.ndarray]
+"""The columns of a fragment, by name."""
+Batch: TypeAlias = dict[str, np.ndarray]
+"""The columns of a batch, of a sequence batch or of a trajectory batch, by name."""
 
 
-def expect(name, arrays, shape, dtype):
+def expect(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise ValueError unless ``arrays`` (of a checkpoint) has ``name`` with exactly this shape and dtype."""
     found = (arrays[name].shape, arrays[name].dtype) if name in arrays else "nothing"
     if found != (shape, dtype):
@@ -90,11 +99,11 @@ class Meta(NamedTuple):
     version: int  # weights that acted; 0: none yet, uniform actions
 
 
-class Reading(NamedTuple):
+class ReadProgress(NamedTuple):
     """What the driver learns of a fragment that was read from files."""
 
     pieces: int  # parts of episodes in it, each of which ends in it
-    episodes: tuple  # (return, length) of those that are whole, raw rewards
+    episodes: tuple[tuple[float, int], ...]  # (return, length) of those that are whole, raw rewards
     ended: bool  # whether this worker has read all that it was to read in this pass
 
 
@@ -103,13 +112,11 @@ class Token(NamedTuple):
 
     meta: Meta
     steps: int  # env steps T·N
-    episodes: tuple  # (return, length) of each episode that ended, raw rewards
-    bad_transitions: int  # steps that the environment spoilt; they are not in the fragment
-    notes: tuple  # texts for the user: what broke and how to reproduce it
-    seconds: dict  # "env", "policy", "total": where the time went
-    exploration: dict = {}  # how strongly the worker explores by now: "epsilon", "stddev", … (``Exploration.describe``)
-    seen: dict | None = (
-        None  # what its observations and returns add to the filters' statistics (``actors.running_filters``)
-    )
-    reading: Reading | None = None  # where it was read, not sampled
-    told: tuple = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
+    episodes: tuple[tuple[float, int], ...]  # (return, length) of each episode that ended, raw rewards
+    bad_transitions: int  # steps that the environment broke; they are not in the fragment
+    notes: tuple[str, ...]  # strings for the user: what broke and how to reproduce it
+    seconds: dict[str, float]  # "env", "policy", "total": where the time went
+    exploration: dict[str, float] = {}  # how strongly the worker explores: "epsilon", … (``Exploration.describe``)
+    seen: dict[str, Any] | None = None  # what it adds to the filters' statistics (``actors.running_filters``)
+    reading: ReadProgress | None = None  # where it was read, not sampled
+    told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any

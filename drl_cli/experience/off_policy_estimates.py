@@ -18,7 +18,10 @@ drops out of them, which favours long episodes); estimates are of all episodes t
 they are averaged); all of it in logarithms, so that no product of ratios overflows or vanishes.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +34,7 @@ LEAST_EFFECTIVE = 30  # effective sample size below which intervals are much too
 _LOST = 1e-290  # a sum of weights below it has lost its precision
 
 
-class Episode(NamedTuple):
+class RecordedEpisode(NamedTuple):
     """A whole episode: rewards, and how likely each action was to the policy that took it, and to the one in question."""
 
     reward: np.ndarray  # [T]
@@ -39,7 +42,7 @@ class Episode(NamedTuple):
     logp_target: np.ndarray  # [T], -inf where it would never have been taken
 
 
-def estimate(episodes, gamma):
+def estimate(episodes: Sequence[RecordedEpisode], gamma: float) -> dict[str, Any]:
     """Return what the target policy would earn, discounted with ``gamma``, from a list of Episode, plain data.
 
     episodes, steps: how much there was. effective_sample_size: (Σ ρ_T)² / Σ ρ_T², as many episodes of the target's own would
@@ -58,21 +61,21 @@ def estimate(episodes, gamma):
     for rows in confidence.resamples(len(episodes), number) if len(episodes) > 1 else ():
         for name, values in recorded.statistics(_counts(rows)).items():
             drawn[name].append(values)
-    told = {name: _told(value, drawn[name], recorded.scale(name)) for name, value in found.items()}
+    reported = {name: _interval(value, drawn[name], recorded.scale(name)) for name, value in found.items()}
     return {
         "episodes": len(episodes),
         "steps": recorded.steps,
         "effective_sample_size": recorded.effective_sample_size(),
-        "behaviour": told["behaviour"],
-        "is": {"per_step": told["is_step"], "per_episode": told["is_episode"]},
-        "wis": {"per_step": told["wis_step"], "per_episode": told["wis_episode"]},
+        "behaviour": reported["behaviour"],
+        "is": {"per_step": reported["is_step"], "per_episode": reported["is_episode"]},
+        "wis": {"per_step": reported["wis_step"], "per_episode": reported["wis_episode"]},
     }
 
 
 class _Recorded:
     """Episodes laid end to end, with the logarithms of their ratios."""
 
-    def __init__(self, episodes, gamma):
+    def __init__(self, episodes: Sequence[RecordedEpisode], gamma: float) -> None:
         if not episodes or not all(len(episode.reward) for episode in episodes):
             raise ValueError("nothing can be estimated from no episodes, or empty ones")
         self._lengths = np.array([len(episode.reward) for episode in episodes])
@@ -95,11 +98,11 @@ class _Recorded:
         self._by_episode, episode_scale = _scaled(self._last, self._returns)
         self._scales = {"is_step": step_scale, "is_episode": episode_scale}
 
-    def scale(self, name):
+    def scale(self, name: str) -> float:
         """Return the logarithm of what a statistic is to be multiplied by."""
         return self._scales.get(name, 0.0)
 
-    def effective_sample_size(self):
+    def effective_sample_size(self) -> float:
         """Return (Σ ρ_T)² / Σ ρ_T²; 0 where no episode could have been the target's."""
         largest = self._last.max()
         if largest == -np.inf:
@@ -107,7 +110,7 @@ class _Recorded:
         weights = np.exp(self._last - largest)
         return float(weights.sum() ** 2 / np.square(weights).sum())
 
-    def statistics(self, counts):
+    def statistics(self, counts: np.ndarray) -> dict[str, np.ndarray]:
         """Return {name: [R]} of R samples, ``counts`` float64 [R, n]: how often each has each episode."""
         total = counts.sum(axis=1)
         by_step, block = np.zeros(len(counts)), max(1, BLOCK // len(self._lengths))
@@ -127,7 +130,7 @@ class _Recorded:
         }
 
 
-def _scaled(log_weight, values):
+def _scaled(log_weight: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, float]:
     """Return (e^log_weight · ``values`` / e^scale, scale): the largest of them is ±1, none overflows."""
     with np.errstate(divide="ignore"):
         logs = log_weight + np.log(np.abs(values))
@@ -137,7 +140,7 @@ def _scaled(log_weight, values):
     return np.sign(values) * np.exp(logs - scale), float(scale)
 
 
-def _weighted_means(counts, log_weights, values):
+def _weighted_means(counts: np.ndarray, log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return Σ w·value / Σ w by sample and column, [R, C], NaN where all w are 0; ``counts`` [R, n], the others [n, C]."""
     largest = log_weights.max(axis=0)
     weights = np.exp(log_weights - np.where(np.isfinite(largest), largest, 0.0))
@@ -153,14 +156,14 @@ def _weighted_means(counts, log_weights, values):
         return above / below
 
 
-def _counts(rows):
+def _counts(rows: np.ndarray) -> np.ndarray:
     """How often each of n episodes is in each sample: ``rows`` int [R, n] → float64 [R, n]."""
     number, size = rows.shape
     flat = (rows + np.arange(number)[:, None] * size).ravel()
     return np.bincount(flat, minlength=number * size).reshape(number, size).astype(np.float64)
 
 
-def _told(value, drawn, scale):
+def _interval(value: Any, drawn: list[np.ndarray], scale: float) -> dict[str, float | None]:
     """Return {mean, low, high} of a statistic and its resamples, which are to be multiplied by e^scale."""
     resampled = np.concatenate(drawn) if drawn else np.empty(0)
     resampled = resampled[
@@ -170,7 +173,7 @@ def _told(value, drawn, scale):
     return {name: _number(each, scale) for name, each in (("mean", value), ("low", low), ("high", high))}
 
 
-def _number(value, scale):
+def _number(value: float, scale: float) -> float | None:
     """Return ``value``·e^scale, or None where that is no number of a float64."""
     if value == 0.0:
         return 0.0

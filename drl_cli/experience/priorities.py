@@ -4,8 +4,13 @@ Used by ``actors.replay_buffer``. Source: Schaul et al. 2016, Prioritized Experi
 proportional variant: row i is drawn with probability p_i^α / Σ p_k^α, where p_i = |TD error| + ε. Deviations: new rows
 get the largest *raw* priority seen so far (1 at first), to which ε and α are applied like to any other. A window that
 may not be drawn yet (see ``experience.ring_buffer``) is drawn anew, so that draws are in proportion among those that
-may; the mass by which probabilities are told includes such rows, which are few.
+may; the mass that probabilities are relative to includes such rows, which are few.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +19,16 @@ from drl_cli.experience.columns import expect
 from drl_cli.experience.ring_buffer import MAX_DRAWS
 from drl_cli.experience.sum_tree import SumTree
 
+if TYPE_CHECKING:
+    from drl_cli.experience.columns import Batch
+    from drl_cli.experience.ring_buffer import Ring
+    from drl_cli.experience.sequences import Sequences
+
 
 class Priorities:
     """The priorities of a ring's rows; ``follow`` after everything that writes to the ring."""
 
-    def __init__(self, ring, alpha, eps):
+    def __init__(self, ring: Ring | Sequences, alpha: float, eps: float) -> None:
         """``ring``: Ring or Sequences; ``alpha`` ≥ 0: 0 draws uniformly; ``eps`` > 0 keeps rows without error within reach."""
         self._ring, self._alpha, self._eps = ring, alpha, eps
         self._tree = SumTree(ring.capacity)
@@ -26,11 +36,11 @@ class Priorities:
         self.largest = 1.0  # raw priority seen so far
 
     @property
-    def mass(self):
+    def mass(self) -> float:
         """Σ p^α over the rows present."""
         return self._tree.total
 
-    def masses(self, priority):
+    def masses(self, priority: Any) -> np.ndarray:
         """Return (p + ε)^α for ``priority`` (≥ 0, any shape), float64, and remember the largest.
 
         Raises Diverged when one is not finite, ValueError when one is negative.
@@ -47,8 +57,8 @@ class Priorities:
             self.largest = max(self.largest, float(priority.max()))
         return (priority + self._eps) ** self._alpha
 
-    def follow(self, first=None, masses=None):
-        """Give mass to the steps that the ring has stored since the last call, and none to the rows behind ends.
+    def follow(self, first: int | None = None, masses: np.ndarray | None = None) -> None:
+        """Give mass to the steps that the ring has stored since the last call, and none to the rows after ends.
 
         ``masses`` (float64 [T, N]) are those of the fragment whose first step has the serial number ``first``; without
         them the steps get that of the largest priority.
@@ -57,11 +67,11 @@ class Priorities:
         serials = np.arange(max(self._followed, ring.written - capacity), ring.written)
         rows = serials % capacity
         self._tree.set(rows, np.where(ring.may_begin(rows), self.masses(self.largest), 0.0))
-        if masses is not None:
+        if masses is not None and first is not None:
             self._tree.set((first + np.arange(masses.size)) % capacity, masses.ravel())
         self._followed = ring.written
 
-    def set(self, serial, priority):
+    def set(self, serial: np.ndarray, priority: Any) -> None:
         """Replace the priorities of the rows with these serial numbers (int64 [M], float [M]).
 
         Rows that have been overwritten since are left alone; of a row that stands twice the last one counts. Raises as
@@ -75,7 +85,9 @@ class Priorities:
         present = serial >= written - capacity
         self._tree.set(serial[present] % capacity, self.masses(priority)[present])
 
-    def draw(self, batches, size, n_step, gamma, rng):
+    def draw(
+        self, batches: int, size: int, n_step: int, gamma: float, rng: np.random.Generator
+    ) -> tuple[Batch, np.ndarray, np.ndarray]:
         """Draw ``batches`` × ``size`` transitions, each batch stratified over the mass.
 
         Returns ({column: array [batches · size, …]}, serial int64 [batches · size], share float64: p^α / mass of each).
@@ -101,15 +113,15 @@ class Priorities:
         share = tree.masses[rows] / tree.total
         return ring.read(rows, reward, discount, last), ring.serials(rows), share
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """Return {"priority": the mass of each row present, float64}."""
         return {"priority": self._tree.masses[: len(self._ring)]}
 
-    def facts(self):
+    def facts(self) -> dict[str, float]:
         """Return what ``load`` needs beside the masses, as plain data."""
         return {"largest": self.largest, "alpha": self._alpha, "eps": self._eps}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray] | None, facts: Mapping[str, Any] | None) -> None:
         """Restore after the ring was restored; ValueError when it does not fit.
 
         ``facts`` None, or of another α or ε (masses are not comparable then): every step counts as new. ``arrays`` None:

@@ -4,12 +4,23 @@ Used by ``actors.estimator`` (while learning) and ``analysis.checkpoint_estimate
 observations and actions nothing is kept: an episode is its rewards and two log-probabilities a step.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
 import numpy as np
 
 from drl_cli.errors import ExperienceError
-from drl_cli.experience.action_likelihood import Following
-from drl_cli.experience.off_policy_estimates import Episode, estimate
+from drl_cli.experience.action_likelihood import EpisodeLikelihood
+from drl_cli.experience.off_policy_estimates import RecordedEpisode, estimate
 from drl_cli.experience.recorded.pieces import Layout
+
+if TYPE_CHECKING:
+    from drl_cli.envs.env_spec import SpaceSpec
+    from drl_cli.experience.action_likelihood import Drawing
+    from drl_cli.experience.recorded.pieces import Piece
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+    from drl_cli.policies.policy_spec import PolicySpec
 
 HELP = (
     "Record with output: …, or drl rollout --explore --out FILE.json, a policy that draws its actions anew at every step (on "
@@ -17,19 +28,19 @@ HELP = (
 )
 
 
-def layout_of_policy(spec, normalized=False):
+def layout_of_policy(spec: PolicySpec, normalized: bool = False) -> Layout:
     """Return the Layout of what the policy of ``spec`` (PolicySpec) sees and does; ``normalized``: as Layout's."""
-    action = {"kind": spec.action.kind, "shape": spec.action.shape}
+    action: dict[str, Any] = {"kind": spec.action.kind, "shape": spec.action.shape}
     for name in ("n", "nvec", "start", "low", "high"):
         if hasattr(spec.action, name):
             action[name] = getattr(spec.action, name)
-    return Layout(tuple(spec.obs_shape), spec.obs_dtype, action, (), spec.frames, normalized)
+    return Layout(tuple(spec.obs_shape), spec.obs_dtype, cast("SpaceSpec", action), (), spec.frames, normalized)
 
 
-class Recollection:
+class EpisodeCollector:
     """The whole episodes among the pieces that it is given; the others are counted."""
 
-    def __init__(self, policy, drawing=None):
+    def __init__(self, policy: NumpyPolicy, drawing: Drawing | None = None) -> None:
         """``policy``: NumpyPolicy that ``is_drawn_from``; ``drawing``: the Drawing of one over action values."""
         self._policy, self._drawing = policy, drawing
         self._open = {}  # (file, episode) -> (Following, [Episode], steps): long episodes come in several pieces
@@ -39,18 +50,18 @@ class Recollection:
         self.without_logp = 0  # episodes
 
     @property
-    def incomplete(self):
+    def incomplete(self) -> int:
         """How many episodes are not there from their beginning to their end."""
         return len(self._lost) + len(self._open)
 
-    def add(self, piece):
+    def add(self, piece: Piece) -> None:
         """Take the next Piece of what was recorded. Raises ExperienceError for a log-probability that is no number."""
         key = (piece.source.rpartition(":")[0], piece.episode)
         before = self._open.pop(key, None)
         if piece.start == 0:
             if before:
                 self._lost.add((*key, len(self._lost)))  # the same number, but an episode of its own
-            before = (Following(self._policy, self._drawing), [], 0)
+            before = (EpisodeLikelihood(self._policy, self._drawing), [], 0)
         if before is None or before[2] != piece.start:
             self._lost.add(key)
             return
@@ -61,17 +72,17 @@ class Recollection:
         elif any(part is None for part in parts):
             self.without_logp += 1
         else:
-            self.episodes.append(Episode(*map(np.concatenate, zip(*parts, strict=True))))
+            self.episodes.append(RecordedEpisode(*map(np.concatenate, zip(*parts, strict=True))))
 
-    def _part(self, following, piece):
+    def _part(self, following: EpisodeLikelihood, piece: Piece) -> RecordedEpisode | None:
         if piece.logp is None:
             self._without = self._without or piece.source
             return None
         if not np.isfinite(piece.logp).all():
             raise ExperienceError(f"{piece.source}: holds a log-probability of an action that is not finite.")
-        return Episode(piece.reward, piece.logp, following.logp(piece.obs, piece.action, piece.reward))
+        return RecordedEpisode(piece.reward, piece.logp, following.logp(piece.obs, piece.action, piece.reward))
 
-    def estimate(self, gamma):
+    def estimate(self, gamma: float) -> dict[str, Any]:
         """Return ``experience.off_policy_estimates.estimate`` of the episodes. Raises ExperienceError where nothing can
         be estimated."""
         if not self.episodes:

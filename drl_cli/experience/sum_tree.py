@@ -6,6 +6,8 @@ of its two children and never changed by a difference, so that sums do not drift
 not on the order in which they came.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 WHOLE_LEVEL = (
@@ -16,7 +18,7 @@ WHOLE_LEVEL = (
 class SumTree:
     """Masses of the numbers 0 … size − 1, all 0 at first, float64."""
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         """``size`` ≥ 1."""
         self.size = size
         self._leaves = 1 << max(0, size - 1).bit_length()
@@ -24,16 +26,16 @@ class SumTree:
         self._nodes = np.zeros(2 * self._leaves, np.float64)
 
     @property
-    def total(self):
+    def total(self) -> float:
         """The sum of all masses."""
         return float(self._nodes[1])
 
     @property
-    def masses(self):
+    def masses(self) -> np.ndarray:
         """The masses [size] float64, as a view that is not to be written to."""
         return self._nodes[self._leaves : self._leaves + self.size]
 
-    def set(self, numbers, masses):
+    def set(self, numbers: np.ndarray, masses: np.ndarray) -> None:
         """Give ``numbers`` (int [M]) these ``masses`` (float64 [M]); of a number that stands twice the last one counts."""
         if not len(numbers):
             return
@@ -47,16 +49,16 @@ class SumTree:
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
         self._sum_up(width)
 
-    def fill(self, masses):
+    def fill(self, masses: np.ndarray) -> None:
         """Replace all masses by ``masses`` (float64 [≤ size]); the rest is 0."""
         self._nodes[:] = 0.0
         self._nodes[self._leaves : self._leaves + len(masses)] = masses
         self._sum_up(self._leaves)
 
-    def find(self, points):
+    def find(self, points: np.ndarray) -> np.ndarray:
         """Return for each of ``points`` (float64 [M] in [0, total]) the number in whose interval of mass it lies, int64 [M].
 
-        The intervals lie one behind the other in the order of the numbers. A number without mass is never returned; the
+        The intervals lie one after the other in the order of the numbers. A number without mass is never returned; the
         total must be above 0.
         """
         points = np.asarray(points, np.float64)
@@ -73,7 +75,7 @@ class SumTree:
             nodes[stray] = self._find_with_mass(points[stray])
         return nodes - self._leaves
 
-    def _find_with_mass(self, points):
+    def _find_with_mass(self, points: np.ndarray) -> np.ndarray:
         """Return the nodes that ``find`` wants, never turning to where there is no mass."""
         nodes = np.ones(len(points), np.int64)
         for _ in range(self._leaves.bit_length() - 1):
@@ -83,7 +85,7 @@ class SumTree:
             nodes = 2 * nodes + goes_right
         return nodes
 
-    def stratified(self, batches, size, rng):
+    def stratified(self, batches: int, size: int, rng: np.random.Generator) -> np.ndarray:
         """Draw ``batches`` × ``size`` numbers in proportion to mass, int64 [batches, size].
 
         The mass is cut into ``size`` equal parts and each batch has one number from each of them (appendix B.2.1).
@@ -91,11 +93,11 @@ class SumTree:
         points = (np.arange(size) + rng.random((batches, size))) * (self.total / size)
         return self.find(points.ravel()).reshape(batches, size)
 
-    def independent(self, count, rng):
+    def independent(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Draw ``count`` numbers in proportion to mass, each on its own, int64 [count]."""
         return self.find(rng.random(count) * self.total)
 
-    def _sum_up(self, width):
+    def _sum_up(self, width: int) -> None:
         """Sum every level above the one of ``width`` nodes."""
         while width > 1:
             below = self._nodes[width : 2 * width]

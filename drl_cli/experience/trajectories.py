@@ -1,4 +1,4 @@
-"""From fragments to one batch of trajectories [E, T]: what algorithms learn from that look at whole stretches in order.
+"""From fragments to one batch of trajectories [E, T]: for algorithms that learn from consecutive steps.
 
 Used by ``actors.batch_learner``. ``experience.columns`` says what a fragment and a trajectory batch hold. A stream is what one
 environment did in one fragment. Streams of equal length are the rows of the batch, however many fragments a worker brought;
@@ -11,16 +11,22 @@ wherever an episode ends, so that nothing of the next one flows back. A bootstra
 at the one after a reset.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from drl_cli.experience.columns import Batch, Columns
 
 ROWS = 8  # that complete episodes are laid into
 LEAST_ENDS = 64  # room for their truncations; a shape of its own would cost a compilation
 STATE = "state_"
 
 
-def join(fragments, gamma, sequence=1, stepwise=()):
+def join(fragments: Sequence[Columns], gamma: float, sequence: int = 1, stepwise: Sequence[str] = ()) -> Batch:
     """Return the trajectory batch of ``fragments`` (dicts of fragment columns), {column: array}.
 
     ``gamma``: discount of one step. ``sequence``: L, steps of a recurrent sequence; T becomes a multiple of it, and T = L·2^k
@@ -29,34 +35,35 @@ def join(fragments, gamma, sequence=1, stepwise=()):
     """
     plan = _plan(fragments, sequence)
     stacks = [_stacks(fragment) for fragment in fragments]
+
+    def laid(name: str, every: int = 1) -> np.ndarray:
+        return plan.laid([fragment[name] for fragment in fragments], every)
+
     batch = {"obs": plan.laid(stacks)}
-    for name in ("action", "reward", "logp"):
-        if name in fragments[0]:
-            batch[name] = plan.laid([fragment[name] for fragment in fragments])
-    terminated, truncated, real = (
-        plan.laid(columns)
-        for columns in (
-            [fragment["terminated"] for fragment in fragments],
-            [fragment["truncated"] for fragment in fragments],
-            [np.ones(fragment["reward"].shape, bool) for fragment in fragments],
-        )
-    )
-    # Nothing follows what stands before padding: it must not flow back.
-    follows = np.ones_like(real)
-    follows[:, :-1] = real[:, 1:]
-    batch["discount"] = (gamma * (real & ~terminated)).astype(np.float32)
-    batch["trace"] = (real & follows & ~terminated & ~truncated).astype(np.float32)
-    batch["mask"] = real.astype(np.float32)
+    batch |= {name: laid(name) for name in ("action", "reward", "logp") if name in fragments[0]}
+    real = plan.laid([np.ones(fragment["reward"].shape, bool) for fragment in fragments])
+    batch |= _factors(real, laid("terminated"), laid("truncated"), gamma)
     if STATE + "0" in fragments[0]:
         begins = plan.laid([fragment["position"] == 0 for fragment in fragments])
         batch["begins"] = begins.astype(np.float32)
         for name in _state_names(fragments[0]):
-            every = 1 if name in stepwise else sequence
-            batch[name] = plan.laid([fragment[name] for fragment in fragments], every)
+            batch[name] = laid(name, 1 if name in stepwise else sequence)
     return batch | _ends(fragments, stacks, plan)
 
 
-def padded_shape(streams, steps, sequence, batch_steps=None):
+def _factors(real: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, gamma: float) -> Batch:
+    """Return the columns discount, trace and mask, float32 [E, T], of what is ``real`` (no padding) and where it ends, bool."""
+    # Nothing follows the step before padding: no value flows back from there.
+    follows = np.ones_like(real)
+    follows[:, :-1] = real[:, 1:]
+    return {
+        "discount": (gamma * (real & ~terminated)).astype(np.float32),
+        "trace": (real & follows & ~terminated & ~truncated).astype(np.float32),
+        "mask": real.astype(np.float32),
+    }
+
+
+def padded_shape(streams: int, steps: int, sequence: int, batch_steps: int | None = None) -> tuple[int, int, int]:
     """Return the (E, T, M) of a batch of ``streams`` fragments' environments of ``steps`` steps without inner truncations.
 
     ``batch_steps``: with complete episodes, the env steps of all of them together.
@@ -69,12 +76,14 @@ def padded_shape(streams, steps, sequence, batch_steps=None):
 class _Plan(NamedTuple):
     """Where every step of every stream is laid."""
 
-    shape: tuple  # (E, T)
-    places: list  # of each fragment: flat index of its steps, int64 [T, N]; those behind a stream's length are E·T
-    lengths: list  # of each fragment: int64 [N]
+    shape: tuple[int, int]  # (E, T)
+    places: list[
+        np.ndarray
+    ]  # of each fragment: flat index of its steps, int64 [T, N]; those after a stream's length are E·T
+    lengths: list[np.ndarray]  # of each fragment: int64 [N]
     are_whole: bool  # complete episodes
 
-    def laid(self, columns, every=1):
+    def laid(self, columns: Sequence[np.ndarray], every: int = 1) -> np.ndarray:
         """Return the columns [T, N, …] of all fragments as one [E, T, …], zeros in between; of ``every``-th steps alone."""
         rows, steps = self.shape
         first = columns[0]
@@ -86,7 +95,7 @@ class _Plan(NamedTuple):
         return laid.reshape(rows, steps // every, *first.shape[2:])
 
 
-def _plan(fragments, sequence):
+def _plan(fragments: Sequence[Columns], sequence: int) -> _Plan:
     shapes = [fragment["reward"].shape for fragment in fragments]
     lengths = [f.get("length", np.full(n, t, np.int64)) for f, (t, n) in zip(fragments, shapes, strict=True)]
     every, are_whole = np.concatenate(lengths), "length" in fragments[0]
@@ -103,7 +112,7 @@ def _plan(fragments, sequence):
     return _Plan((rows, steps), places, lengths, are_whole)
 
 
-def _packed(lengths, sequence):
+def _packed(lengths: np.ndarray, sequence: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Lay streams of ``lengths`` into rows, the longest first, each where most room is; return (row, offset, E, T)."""
     row, offset, filled = np.zeros(len(lengths), np.int64), np.zeros(len(lengths), np.int64), np.zeros(ROWS, np.int64)
     for stream in np.argsort(-lengths, kind="stable"):
@@ -113,17 +122,17 @@ def _packed(lengths, sequence):
     return row, offset, ROWS, _bucket(int(filled.max()), sequence)
 
 
-def _whole(steps, sequence):
+def _whole(steps: int, sequence: int) -> int:
     """Return the least multiple of ``sequence`` that holds ``steps``."""
     return -(-steps // sequence) * sequence
 
 
-def _bucket(steps, sequence):
+def _bucket(steps: int, sequence: int) -> int:
     """Return the least ``sequence``·2^k that holds ``steps``."""
     return sequence << (-(-steps // sequence) - 1).bit_length()
 
 
-def _stacks(fragment):
+def _stacks(fragment: Columns) -> np.ndarray:
     """Return what the policy saw, [T, N, …]: the frames themselves, or stacks of them where it looks at several."""
     frames = fragment["obs"]
     if "stack" not in fragment:
@@ -138,22 +147,22 @@ def _stacks(fragment):
     return stacks
 
 
-def _pushed(stacks, frames):
-    """Return ``stacks`` with ``frames`` behind them, the oldest left out."""
+def _pushed(stacks: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """Return ``stacks`` with ``frames`` after them, the oldest left out."""
     return np.concatenate([stacks[..., frames.shape[-1] :], frames], axis=-1)
 
 
-def _ended(fragment):
-    """Return bool [T, N]: the steps behind which an episode ended, either way."""
+def _ended(fragment: Columns) -> np.ndarray:
+    """Return bool [T, N]: the steps after which an episode ended, either way."""
     return fragment["terminated"] | fragment["truncated"]
 
 
-def _state_names(fragment):
+def _state_names(fragment: Columns) -> list[str]:
     return sorted(name for name in fragment if name.startswith(STATE))
 
 
-def _ends(fragments, stacks, plan):
-    """Return what bootstraps look at: behind the last step of every stream, in order, then the cuts inside, then padding.
+def _ends(fragments: Sequence[Columns], stacks: Sequence[np.ndarray], plan: _Plan) -> Batch:
+    """Return what bootstraps look at: after the last step of every stream, in order, then the cuts inside, then padding.
 
     Complete episodes have cuts alone: nothing of them goes on.
     """
@@ -184,13 +193,13 @@ def _ends(fragments, stacks, plan):
     return batch
 
 
-def _end_columns(fragment, stacks):
-    """Return {column of the batch: (values behind the last steps [N, …], values behind each end [E, …])}."""
+def _end_columns(fragment: Columns, stacks: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return {column of the batch: (values after the last steps [N, …], values after each end [E, …])}."""
     frames, ends = fragment["tail_obs"], fragment["end_obs"]
     if "stack" in fragment:
         step, env = np.nonzero(_ended(fragment))
         ends = _pushed(stacks[step, env], ends)
-        # Behind an episode's end stands the first frame of the next; its value is not asked for.
+        # After an episode's end stands the first frame of the next; its value is never used.
         frames = _pushed(stacks[-1], frames)
     columns = {"end_obs": (frames, ends)}
     for name in _state_names(fragment):

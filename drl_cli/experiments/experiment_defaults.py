@@ -1,25 +1,29 @@
-"""What an experiment gets that does not say it: stop rules, a seed, a results folder, an address, a hint.
+"""What an experiment gets where nothing is given: stop rules, a seed, Ray's settings, a hint at a tuned file.
 
 Used by ``experiments.spec``.
 """
 
 import secrets
+from typing import Any
 
 from drl_cli.algorithms import table
+from drl_cli.config.experiment_keys import ExperimentKeys
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import absolute
 from drl_cli.config.sections.resources import compiles
 from drl_cli.envs import make
 from drl_cli.errors import ConfigError, DrlError
-from drl_cli.experiments import experiment_files, tuned_files
+from drl_cli.experiments import tuned_files
+from drl_cli.experiments.config_tree import Flags
 from drl_cli.runs.stop_rules import GOAL
 
 MAX_STEPS = 1_000_000  # env steps after which a run without stop rules ends
 
 
-def stop_rules(keys, config, env_id, notices):
-    """Return the stop rules: the given ones, else the environment's threshold and a limit; and rewards to be passed.
+def stop_rules(keys: ExperimentKeys, config: CommonKeys, env_id: str, notices: list[str]) -> dict[str, Any]:
+    """Return the stop rules: the given ones, else the environment's threshold and a limit; and rewards of the pass criteria.
 
-    ``keys`` are ExperimentKeys. A line about rules that were not asked for is appended to ``notices``.
+    A line about rules that were filled in is appended to ``notices``.
     """
     wanted = {field: value for field, value in keys.pass_criteria.items() if "episode_reward" in field}
     if keys.stop is not None:
@@ -37,40 +41,42 @@ def stop_rules(keys, config, env_id, notices):
     return rules
 
 
-def tuned_file(run, env_id):
+def tuned_file(run: str, env_id: str) -> str | None:
     """Return the name of the tuned file that comes with the program for an algorithm and environment, or None.
 
     Of several the shortest, which is the plain one.
     """
-    found = [name for name, path in experiment_files.shipped().items() if _is_for(path.read_text("utf-8"), run, env_id)]
+    found = [name for name, path in tuned_files.shipped().items() if _is_for(path.read_text("utf-8"), run, env_id)]
     return min(found, key=len, default=None)
 
 
-def _is_for(text, run, env_id):
-    asked_run, asked_env = tuned_files.run_and_env(text)
+def _is_for(text: str, run: str, env_id: str) -> bool:
+    own_run, own_env = tuned_files.run_and_env(text)
     try:
-        return table.find(asked_run).name == run and make.resolve(asked_env or "").id == env_id
+        return table.find(own_run or "").name == run and make.resolve(own_env or "").id == env_id
     except DrlError:
         return False  # an environment whose package is not installed
 
 
-def complete(config, env_id, sees_images):
-    """Return the config with all that was left open: the environment's id, a seed, whether XLA compiles, absolute paths.
+def complete(config: CommonKeys, env_id: str, sees_images: bool) -> tuple[CommonKeys, int]:
+    """Return the config with what was left open filled in, and the seed.
+
+    That is the environment's id, a seed, whether XLA compiles, absolute paths.
 
     ``sees_images``: whether an observation is an image.
     """
     seed = config.seed if config.seed is not None else secrets.randbelow(2**31)
     settled = {"env": env_id, "seed": seed, "xla": compiles(config, sees_images)}
-    return config.model_copy(update=settled | absolute(config))
+    return config.model_copy(update=settled | absolute(config)), seed
 
 
-def ray_settings(flags):
+def ray_settings(flags: Flags) -> dict[str, Any]:
     """Return {address, num_cpus, num_gpus, object_store_memory} of the ``ray_…`` flags, and queue_trials where it is typed.
 
     Raises ConfigError.
     """
     names = ("address", "num_cpus", "num_gpus", "object_store_memory")
-    settings = {name: flags.get(f"ray_{name}") for name in names}
+    settings: dict[str, Any] = {name: flags.get(f"ray_{name}") for name in names}
     given = [f"--ray-{name.replace('_', '-')}" for name in names if settings[name] is not None]
     if flags.get("local_mode") and given:
         raise ConfigError(

@@ -1,25 +1,22 @@
 """Files of experiments: found by path or, for the shipped ones, by name.
 
-Used by ``experiments.spec``. A file is a mapping of experiment names to experiments (RLlib's schema).
+A file is a mapping of experiment names to experiments (RLlib's schema). ``experiments.config_tree`` lays flags over them.
 """
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 from drl_cli.config.assignments import load_file
 from drl_cli.config.key_description import shown
+from drl_cli.config.where import Where
 from drl_cli.errors import ConfigError, suggestion
-from drl_cli.experiments import tuned_folder
+from drl_cli.experiments.tuned_files import shipped
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def shipped():
-    """Return {name: path} of the tuned files that come with the program."""
-    return tuned_folder.shipped()
-
-
-def find(path_or_name):
+def find(path_or_name: Path | str) -> Path:
     """Return the path of an experiment file, given its path or the name of a shipped one. Raises ConfigError."""
     path = Path(path_or_name).expanduser()
     known = shipped()
@@ -37,7 +34,7 @@ def find(path_or_name):
     raise ConfigError(f"{path_or_name}: no file, and no tuned file of that name comes with drl.{hint}")
 
 
-def recording_command(path_or_name: str) -> str | None:
+def recording_command(path_or_name: Path | str) -> str | None:
     """Return the command in the header of a file of experiments that records what it reads (its ``input``), or None."""
     lines = find(path_or_name).read_text("utf-8", errors="replace").splitlines()
     header = "\n".join(line.lstrip("# ") for line in itertools.takewhile(lambda line: line.startswith("#"), lines))
@@ -45,7 +42,7 @@ def recording_command(path_or_name: str) -> str | None:
     return next((" ".join(command.split()) for command in commands if " output=" in command), None)
 
 
-def load(path_or_name):
+def load(path_or_name: Path | str) -> list[tuple[str, dict[str, Any], Where]]:
     """Return [(experiment name, mapping, Where)] of a file, in its order. Raises ConfigError."""
     data, where = load_file(find(path_or_name))
     found = []

@@ -1,7 +1,7 @@
-"""The commands that go on from a run, as they can be pasted: with the modules and the environment that they need.
+"""The commands that continue from a run, as they can be pasted: with the modules and the environment that they need.
 
-Used by ``experiment`` (what a run says when it ends) and ``drl train`` (its last lines). A run's folder may not name a module
-to import: whoever pastes the command does.
+Used by ``experiments.run`` (the text of an outcome) and ``drl train`` (its last lines). A run's folder may not name a module to
+import; the command names it.
 """
 
 import os
@@ -9,20 +9,30 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 
-def needed(imports: Iterable, env: str) -> list:
+def needed(imports: Iterable[str], env: str) -> list[str]:
     """Return the words that a command about a run needs beside it: ``--import`` of its modules, ``--env`` of module:Id."""
     return [*(word for name in imports for word in ("--import", name)), *(["--env", env] if ":" in env else [])]
 
 
-def resume(folder: Any, spec: Any, *words: str) -> str:
-    """Return the command that goes on with the run of ``spec`` in ``folder``."""
+class Started(Protocol):
+    """What a command needs of an ExperimentSpec."""
+
+    @property
+    def imports(self) -> list[str]: ...
+
+    @property
+    def env(self) -> str: ...
+
+
+def resume(folder: Path | str, spec: Started, *words: str) -> str:
+    """Return the command that resumes the run of ``spec`` in ``folder``."""
     return shlex.join(["drl", "train", "--resume", str(folder), *needed(spec.imports, spec.env), *words])
 
 
-def modules_of_this_folder(imports: Iterable, env: str) -> list:
+def modules_of_this_folder(imports: Iterable[str], env: str) -> list[str]:
     """Return the names of those modules that were found in the current folder only because it is the current one."""
     named = [*imports, *([env.partition(":")[0]] if ":" in env else [])]
     here = Path(os.getcwd()).resolve()
@@ -31,7 +41,7 @@ def modules_of_this_folder(imports: Iterable, env: str) -> list:
 
 
 def _folder_of(name: str) -> Path | None:
-    """The folder in which the module or package at the root of ``name`` lies."""
+    """Return the folder of the module or package at the root of ``name``, or None."""
     file = getattr(sys.modules.get(name.partition(".")[0]), "__file__", None)
     if file is None:
         return None

@@ -1,16 +1,33 @@
-"""What must be right about files to learn from before anything heavy is loaded. User: ``experiments.spec``."""
+"""What must be right about recorded experience before anything heavy is loaded: files to learn from, and to estimate by.
+
+User: ``experiments.spec``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from drl_cli.actors.experience_reader import layout
-from drl_cli.config.sections.offline import reads, reads_only, streams
+from drl_cli.algorithms.table import Algorithm
+from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.estimates import methods
+from drl_cli.config.sections.offline import InputKeys, reads, reads_only, streams
+from drl_cli.config.where import Where
 from drl_cli.envs.preprocessors import frames_of
+from drl_cli.errors import ConfigError, ExperienceError
+from drl_cli.experience.action_likelihood import refusal
 from drl_cli.experience.recorded import read
+from drl_cli.experience.recorded_episodes import HELP, layout_of_policy
+from drl_cli.extras import load
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 PLAYED = ("episode_reward_mean", "episode_reward_max", "episode_reward_min", "episode_len_mean", "episodes_total")
-"""Fields of a result that speak of episodes that workers play."""
+"""Fields of a result that describe episodes played by rollout workers."""
+
+PIECES, STEPS = 50, 20_000  # looked at for probabilities: the first episodes of a recording may have none
 
 
-def problems(row, config, mapping, where):
-    """Return one line for each thing that ``config`` of the table's ``row`` asks for and files cannot give.
+def problems(row: Algorithm, config: CommonKeys, mapping: Mapping[str, Any], where: Where) -> list[str]:
+    """Return one line for each thing that ``config`` of the table's ``row`` needs and recorded files cannot give.
 
     ``mapping``: the experiment's, with its rules; ``where``: its Where.
     """
@@ -33,12 +50,48 @@ def problems(row, config, mapping, where):
     return found
 
 
-def check_files(config, env):
+def check_files(config: CommonKeys, env: Mapping[str, Any]) -> None:
     """Read the first steps of every stream of files. Raises ExperienceError for what is missing or does not fit ``env``.
 
-    ``env``: dict(id, env_config, spaces, preprocessing).
+    ``env``: the facts of the environment, as in ``ExperimentSpec``.
     """
     spaces = env["spaces"] | {"frames": frames_of(env["preprocessing"])}
     for stream in streams(config):
         if stream.paths:
-            read.check(stream.paths, layout(config, env | {"spaces": spaces}))
+            read.check(stream.paths, layout(config, {**env, "spaces": spaces}))
+
+
+def check_estimates(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> None:
+    """Refuse ``input_evaluation`` for a policy that it cannot evaluate, or files without probabilities of the actions.
+
+    ``env``: as for ``check_files``. Raises ConfigError, ExperienceError.
+    """
+    estimators = methods(config)
+    if not estimators:
+        return
+    spaces = env["spaces"] | {"frames": frames_of(env["preprocessing"])}
+    policy = NumpyPolicy(load(row.nets).policy_spec(config, spaces))
+    reason = refusal(policy)
+    if reason:
+        raise ConfigError(f"input_evaluation: {estimators[0]} is not for {row.name} here: {reason}. Leave it out.")
+    normalized = isinstance(config, InputKeys) and config.actions_in_input_normalized
+    recorded = layout_of_policy(policy.spec, normalized)
+    for stream in streams(config):
+        if stream.paths:
+            _expect_probabilities(read.Source(stream.paths, recorded, passes=1))
+
+
+def _expect_probabilities(source: read.Source) -> None:
+    first, last, steps = None, None, 0
+    try:
+        for number, last in enumerate(source):
+            if last.logp is not None or number == PIECES or steps >= STEPS:
+                break
+            first, steps = first or last, steps + last.steps
+    finally:
+        source.close()
+    if first is not None and last is not None and last.logp is None:
+        raise ExperienceError(
+            f"{first.source}: the probabilities of its actions are not recorded (action_logp or action_prob), and "
+            f"input_evaluation needs them. Leave it out. {HELP}"
+        )

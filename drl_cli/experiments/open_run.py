@@ -1,4 +1,4 @@
-"""From a spec to an open run folder: a new one, a new one that starts from a checkpoint, or an old one to go on in.
+"""From a spec to an open run folder: a new one, a new one that starts from a checkpoint, or that of a run that is resumed.
 
 User: ``experiments.run``.
 """
@@ -7,49 +7,54 @@ import dataclasses
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from drl_cli import checkpoints, events
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
-from drl_cli.experiments import next_steps, provenance, resume
+from drl_cli.experiments import next_steps, resume
+from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import folder as folders
 from drl_cli.runs import loggers, records, retention
 from drl_cli.runs.stop_rules import Stop
 
+RECORD = "provenance.json"
+"""The file of a run's folder that says where each value was given: {"from": {dotted key: place}}."""
+
 
 @dataclasses.dataclass
 class Opening:
-    """An open run: its locked folder, the checkpoint to start from and how the logs go on.
+    """An open run: its locked folder, the checkpoint to start from and where the logs continue.
 
     ``start``: that checkpoint, or None. ``exact``: the run goes on as if it had not stopped. ``joined_at``:
-    timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines to report
-    once somebody listens. ``over``: why there is nothing left to train, and what to type to train on, or None.
+    timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines for the user.
+    ``over``: why there is nothing left to train, and what to type to train on, or None.
     """
 
     folder: folders.RunFolder
     start: checkpoints.Checkpoint | None = None
     exact: bool = False
     joined_at: int | None = None
-    rows: list = dataclasses.field(default_factory=list)
-    notices: list = dataclasses.field(default_factory=list)
+    rows: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    notices: list[str] = dataclasses.field(default_factory=list)
     over: str | None = None
 
 
-def open_run(spec):
-    """Open the run that ``spec`` (an ExperimentSpec) asks for and write its params.json and versions.json.
+def open_run(spec: ExperimentSpec) -> Opening:
+    """Open the run of ``spec`` and write its params.json and versions.json.
 
     Raises RunFolderError, CheckpointError, ConfigError (settings that a resumed run may not change).
     """
     if spec.resume:
-        return _resume(spec)
+        return _resume(spec, spec.resume)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
     opening = Opening(folders.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
     try:
         _write(opening.folder, "params.json", records.params(spec))
         _write(opening.folder, "versions.json", records.versions(spec))
-        _write(opening.folder, provenance.RECORD, {"from": spec.origins})
+        _write(opening.folder, RECORD, {"from": spec.origins})
     except RunFolderError:
         opening.folder.close()
         raise
@@ -58,17 +63,16 @@ def open_run(spec):
     return opening
 
 
-def _resume(spec):
-    path = folders.find_unfinished(spec.local_dir, spec.name) if spec.resume is True else Path(spec.resume)
+def _resume(spec: ExperimentSpec, path: Path) -> Opening:
     folder = folders.reopen(path)
     try:
-        return _go_on(spec, folder)
+        return _continued(spec, folder)
     except BaseException:
         folder.close()
         raise
 
 
-def _go_on(spec, folder):
+def _continued(spec: ExperimentSpec, folder: folders.RunFolder) -> Opening:
     check_unchanged(folder, spec)
     found, skipped = _newest(folder.path, spec)
     rows = loggers.read_rows(folder.path)
@@ -81,9 +85,9 @@ def _go_on(spec, folder):
     versions = folder.read("versions.json") or records.versions(spec)
     versions["resumed"] = [*versions.get("resumed", []), {**records.versions(spec), "iteration": found.number}]
     _write(folder, "versions.json", versions)
-    before = (folder.read(provenance.RECORD) or {}).get("from")
-    _write(folder, provenance.RECORD, {"from": provenance.joined(before, spec.origins)})
-    # A best without its replay is as it should be; only damage is news.
+    before = (folder.read(RECORD) or {}).get("from")
+    _write(folder, RECORD, {"from": joined_origins(before, spec.origins)})
+    # A best without its replay is expected; only damage is reported.
     damaged = [reason for _, reason in skipped if not reason.endswith(("has no replay", "has no state"))]
     notices = [f"skipped a checkpoint: {reason}" for reason in damaged]
     lost = max((row["training_iteration"] for row in rows), default=found.number) - found.number
@@ -92,7 +96,13 @@ def _go_on(spec, folder):
     return Opening(folder, found, True, (last or {}).get("timesteps_total"), trained, notices)
 
 
-def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
+def joined_origins(before: Mapping[str, str] | None, origins: Mapping[str, str]) -> dict[str, str]:
+    """Return the origins of a resumed run: those that it recorded, and the flags that were typed this time."""
+    typed = {key: place for key, place in origins.items() if place.startswith("-")}
+    return {**(before or {}), **typed}
+
+
+def _over(folder: folders.RunFolder, spec: ExperimentSpec, last: dict[str, Any]) -> str | None:
     """Return why the stop rules of ``spec`` leave nothing to train after the row ``last``, or None."""
     reason = Stop(spec.stop, spec.config.evaluation_confirm_episodes or 0).check(last)
     if reason is None:
@@ -101,14 +111,17 @@ def _over(folder: folders.RunFolder, spec: Any, last: dict) -> str | None:
             return None
         reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
     field = next((name for name in spec.stop if reason.startswith(name)), None)
-    told = f"{reason} already, so nothing was trained. To train on"
+    text = f"{reason} already, so nothing was trained. To train on"
     if field is None:
-        return f"{told}, in a new run: drl train --restore {shlex.quote(str(folder.path))}"
-    return f"{told}, raise it: {next_steps.resume(folder.path, spec, '--stop', f'{field}=N')}"
+        return f"{text}, in a new run: drl train --restore {shlex.quote(str(folder.path))}"
+    return f"{text}, raise it: {next_steps.resume(folder.path, spec, '--stop', f'{field}=N')}"
 
 
-def _newest(path, spec):
-    """The newest checkpoint that holds all there is to go on from; the best may be newer but without its replay."""
+def _newest(path: Path, spec: ExperimentSpec) -> tuple[checkpoints.Checkpoint, list[tuple[Path, str]]]:
+    """Return the newest checkpoint that holds all there is to go on from, and those that were skipped, as (path, reason).
+
+    The best may be newer but without its replay.
+    """
     if getattr(spec.config, "store_buffer_in_checkpoints", False):
         try:
             return retention.newest_valid(path, parts=("state", "replay"))
@@ -118,10 +131,10 @@ def _newest(path, spec):
     return retention.newest_valid(path, parts=("state",))
 
 
-def check_unchanged(folder, spec):
+def check_unchanged(folder: folders.RunFolder, spec: ExperimentSpec) -> None:
     """Raise ConfigError that shows both values unless the run was started with this algorithm, env and config.
 
-    Secrets are compared as they were recorded, that is not at all.
+    Secrets, which are not recorded, are not compared.
     """
     old = folder.read("params.json") or {}
     new = records.params(spec)
@@ -130,7 +143,7 @@ def check_unchanged(folder, spec):
     if not isinstance(was, dict):
         raise RunFolderError(f"{folder.path / 'params.json'}: holds no config")
     # A key that was recorded by neither run, or only by a newer version than the run's, is at its default then.
-    fresh = type(spec.config)().model_dump(mode="json", by_alias=True)
+    fresh = type(spec.config).model_validate({}).model_dump(mode="json", by_alias=True)
     for key in sorted(set(was) | set(now)):
         if key not in resume.CHANGEABLE:
             pairs.append((f"config.{key}", was.get(key, fresh.get(key)), now.get(key)))
@@ -142,25 +155,25 @@ def check_unchanged(folder, spec):
         )
 
 
-def _write(folder, name, data):
+def _write(folder: folders.RunFolder, name: str, data: Mapping[str, Any]) -> None:
     try:
         folder.write(name, loggers.plain(data))
     except OSError as error:
         raise RunFolderError(f"{folder.path / name}: cannot be written ({error.strerror})") from error
 
 
-def report_notices(opening):
+def report_notices(opening: Opening) -> None:
     """Report where the run is and what was found while it was opened."""
     events.report("run", run=str(opening.folder.path))
     for text in opening.notices:
         events.report("notice", text=text)
-    if opening.exact:
-        events.report("history", **_history(opening))
+    if opening.exact and opening.start:
+        events.report("history", **_history(opening, opening.start))
 
 
-def _history(opening: Opening) -> dict:
+def _history(opening: Opening, start: checkpoints.Checkpoint) -> dict[str, Any]:
     """Return the fields of the event ``history`` of a resumed run."""
-    rows, start, now = opening.rows, opening.start, time.time()
+    rows, now = opening.rows, time.time()
     last = rows[-1] if rows else {}
     number = (last.get("evaluation") or {}).get("training_iteration")
     scored = next((row for row in rows if (row.get("evaluation") or {}).get("training_iteration") == number), last)
@@ -171,7 +184,7 @@ def _history(opening: Opening) -> dict:
     try:
         best = opening.folder.read("best.json")
     except RunFolderError:
-        best = None  # what is wrong with it is said by who takes it over
+        best = None  # runs.checkpoint_policy, which takes the best over, reports what is wrong with it
     return {
         "best": best if isinstance(best, dict) and isinstance(best.get("value"), (int, float)) else None,
         "rewards": [[row.get("timesteps_total"), _reward(row)] for row in rows],
@@ -181,7 +194,7 @@ def _history(opening: Opening) -> dict:
     }
 
 
-def _reward(row: dict) -> float | None:
+def _reward(row: Mapping[str, Any]) -> float | None:
     """The mean reward of training episodes of a row, of evaluated ones where none are played but those."""
     trained = row.get("episode_reward_mean")
     return (row.get("evaluation") or {}).get("episode_reward_mean") if trained is None else trained

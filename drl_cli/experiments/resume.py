@@ -1,15 +1,17 @@
 """The run to go on with: found in the results, and what it recorded of its experiment.
 
-Used by ``experiments.spec``. A run folder holds ``params.json`` (what ``experiments.spec`` made of the input, written
-by the driving of the run) and ``status.json`` (its ``state``). A resumed run keeps its settings; what may change is
-listed here.
+Used by ``experiments.config_tree``. A run folder holds ``params.json`` (what ``experiments.spec`` made of the input) and
+``status.json`` (its ``state``). A resumed run keeps its settings; what may change is listed here.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 from drl_cli.config.assignments import load_file
 from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.key_description import shown
+from drl_cli.config.where import Where
 from drl_cli.errors import RunFolderError, suggestion
 from drl_cli.runs.folder import find_unfinished
 from drl_cli.runs.run_folder import is_params
@@ -32,7 +34,7 @@ HIDDEN = "***"
 class Recorded:
     """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         """Read the ``params.json`` of a run folder. Raises ConfigError, RunFolderError."""
         params, self.where = load_file(folder / "params.json")
         if not is_params(params):
@@ -40,20 +42,20 @@ class Recorded:
         self.folder = folder
         self.experiment = str(params.get("experiment") or folder.parent.name)
         self.env_asked = params.get("env_asked")
-        self.mapping = {name: params[name] for name in ExperimentKeys.model_fields if name in params}
+        self.mapping: dict[str, Any] = {name: params[name] for name in ExperimentKeys.model_fields if name in params}
         self.mapping["local_dir"] = str(folder.parent.parent)
         self.mapping.pop("restore", None)  # a resumed run starts from its own newest checkpoint
         if isinstance(self.mapping.get("config"), dict):
             self.mapping["config"] = {name: value for name, value in self.mapping["config"].items() if name != "env"}
 
-    def changes(self, mapping, where):
+    def changes(self, mapping: Mapping[str, Any], where: Where) -> list[str]:
         """Return one line for each setting in ``mapping`` that differs from the recorded one and may not."""
         found = []
         pairs = [(name, (name,)) for name in ("run", "env", "local_dir", "restore")]
         pairs += [(name, ("config", name)) for name in (mapping.get("config") or {}) if name not in CHANGEABLE]
         for name, path in pairs:
             old, new = _at(self.mapping, path), _at(mapping, path)
-            if HIDDEN in _texts(new):
+            if HIDDEN in _strings(new):
                 found.append(
                     f"{name}: a secret in it was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
                 )
@@ -68,11 +70,11 @@ class Recorded:
         return found
 
 
-def find_run(target, local_dir, experiment):
+def find_run(target: Path | str | Literal[True], local_dir: Path, experiment: str) -> Path:
     """Return the folder of the run to go on with.
 
     ``target``: a run folder, something in it, its name under ``local_dir``, or True for the newest run of the
-    experiment that is not finished. Raises RunFolderError that says where was looked.
+    experiment that is not finished. Raises RunFolderError that names the places that were searched.
     """
     home = local_dir / experiment
     if target is True:
@@ -86,27 +88,27 @@ def find_run(target, local_dir, experiment):
     raise RunFolderError(f"{target}: no run there (a run folder holds params.json).{suggestion(path.name, names)}")
 
 
-def _runs(home):
-    """The run folders of an experiment, the one started last first."""
+def _runs(home: Path) -> list[Path]:
+    """Return the run folders of an experiment, the one started last first."""
     found = [params.parent for params in home.glob("*/params.json")]
     return sorted(found, key=lambda folder: (folder / "params.json").stat().st_mtime_ns, reverse=True)
 
 
-def _texts(value):
-    """Return all texts in a value of plain data."""
+def _strings(value: Any) -> list[str]:
+    """Return all strings in a value of plain data."""
     if isinstance(value, dict):
-        return [text for inner in value.values() for text in _texts(inner)]
+        return [text for inner in value.values() for text in _strings(inner)]
     return [value] if isinstance(value, str) else []
 
 
-def _revealed(old, new):
+def _revealed(old: Any, new: Any) -> Any:
     """Return ``old`` with its hidden values taken from ``new``."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {name: _revealed(value, new.get(name, value)) for name, value in old.items()}
     return new if old == HIDDEN else old
 
 
-def _at(mapping, path):
+def _at(mapping: Any, path: Sequence[str]) -> Any:
     for name in path:
         mapping = mapping.get(name) if isinstance(mapping, dict) else None
     return mapping

@@ -1,123 +1,130 @@
-"""From what was typed, and the file it names, to a search: experiments, the points to try, how they are compared.
+"""From what was typed, and the file it names, to an experiment or a search: points to try, how they are compared.
 
-Used by ``drl train`` before ``experiments.spec``: several experiments in a file, a value to search over anywhere in them,
-``num_samples``, ``--seeds`` or an option of a search make one; otherwise a single run follows. Every point is checked as a
-run of its own before anything starts. RLlib's rules: grids multiply, then ``num_samples``; all experiments of a file run side
-by side. Deviations: points that differ in their grids only share a seed; a seed is drawn for each point that has none.
-
-``wishes`` is a dict of what was typed; a missing key or None means that it was not:
-
-    num_samples, max_failures    int            resources_per_trial, scheduler_config   text of an object
-    seeds                        "0..4,7"       scheduler, search                       names
-    write                        path of a file to be made     write_top, write_seeds   int
+Used by ``drl train``. Several experiments in a file, a value to search over anywhere in them, ``num_samples``, ``--seeds`` or
+an option of a search make a search; otherwise it is a single run. Every point is checked as a run of its own before anything
+starts. RLlib's rules: grids multiply, then ``num_samples``; all experiments of a file run side by side. Deviations: points that
+differ in their grids only share a seed; a seed is drawn for each point that has none.
 """
 
 import dataclasses
 import secrets
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from drl_cli import events
 from drl_cli.config import search_space, variants
 from drl_cli.config.key_description import shown
 from drl_cli.config.layers import Layers
 from drl_cli.config.parse import refuse
+from drl_cli.config.search_space import Sampler
 from drl_cli.config.secrets import redact_command
+from drl_cli.config.sections import schedulers
 from drl_cli.config.sections.export_formats import listed
 from drl_cli.config.sections.resources import bundles
 from drl_cli.config.where import Where
 from drl_cli.errors import ConfigError, DrlError
-from drl_cli.experiments import experiment_defaults, experiment_files, scheduler_choice
-from drl_cli.experiments.searched_experiment import Searched
-from drl_cli.experiments.spec import Draft, import_modules
+from drl_cli.experiments import config_tree, experiment_defaults, search_choices
+from drl_cli.experiments.config_tree import ConfigTree, Flags
+from drl_cli.experiments.draft import Draft
+from drl_cli.experiments.search_choices import SearchedExperiment, SearchOptions
+from drl_cli.experiments.search_data import ExperimentData, Point, SearchData, WriteData
+from drl_cli.experiments.spec import ExperimentSpec, finish, from_trees
 from drl_cli.runs.run_folder import results_folder
 
 EVALUATED, TRAINED = "evaluation/episode_reward_mean", "episode_reward_mean"
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
 FLAGS_OF_TRIALS += ("ray_object_store_memory", "log_format")
+MAKE_A_SEARCH = ("scheduler", "scheduler_config", "search", "write", "resources_per_trial", "max_failures", "seeds")
+"""Options that make a search of a single experiment."""
+
 CHECKED = 200  # points that are checked as whole runs; beyond, every listed value and both ends of each range are
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
-    """A search that can run: ``data`` is plain and goes to the trials and into the record, ``specs`` are for the screen.
+class SearchSpec:
+    """A search that can run: ``data`` goes to the trials and into the record, ``specs`` of its points are for the screen."""
 
-    data: id, experiments (see ``config.variants``), points, flags, scheduler (name, config), search ("tpe" or None), samplers
-    of the keys that are drawn while it runs, num_trials, metric, mode, goal, max_failures, seed, write, folder.
+    data: SearchData
+    specs: list[ExperimentSpec]
+    notices: list[str]
+
+
+def read(path_or_name: Path | str | None, flags: Flags, options: SearchOptions) -> ExperimentSpec | SearchSpec:
+    """Return the run or the search that a file and flags describe. Raises InputError with everything that is wrong.
+
+    ``path_or_name``: a file of experiments, or None for those of the flags alone.
     """
-
-    data: dict
-    specs: list
-    notices: list
-
-
-def asked(path_or_name, flags, wishes):
-    """Return the Search that flags and file ask for, or None for a single run. Raises InputError with all that is wrong."""
-    import_modules(flags)
-    sources = experiment_files.load(path_or_name) if path_or_name else [("default", {}, Where("the command"))]
-    flags = {**flags, **{name: wishes.get(name) for name in ("num_samples", "max_failures")}}
-    asked = [Searched(flags.get("experiment_name") or name, m, w, flags, wishes) for name, m, w in sources]
-    options = ("scheduler", "scheduler_config", "search", "write", "resources_per_trial", "max_failures", "seeds")
-    if len(asked) == 1 and not asked[0].is_searched and all(wishes.get(name) is None for name in options):
-        return None
+    laid_over = {name: options.get(name) for name in ("num_samples", "max_failures")}
+    flags = {**flags, **laid_over}
+    trees = config_tree.read(path_or_name, flags)
+    source = str(path_or_name or "the command")
+    if trees[0].recorded:
+        return from_trees(trees, flags, source)[0]
+    searched = [SearchedExperiment(tree, options) for tree in trees]
+    is_search = any(options.get(name) is not None for name in MAKE_A_SEARCH)
+    if not is_search and len(searched) == 1 and not searched[0].is_searched:
+        return from_trees(trees, flags, source)[0]
     if flags.get("local_mode"):
         raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
-    for one in asked:
-        formats = listed(one.layers.data.get("export_formats")) or ()
-        if isinstance(formats, (list, tuple)) and set(map(str, formats)) - {"checkpoint"}:
-            raise ConfigError(
-                f"export_formats: this is a search, and a single run is exported at its end "
-                f"({one.layers.where.place(('export_formats',))}). Leave it out; then: drl checkpoint export RUN -o policy"
-            )
-        one.spread()
-    return _Drawing(asked, flags, wishes, path_or_name).search()
+    for one in searched:
+        _refuse_exports(one.layers)
+        one.run_without_workers()
+    return _Planner(searched, flags, options, source).search()
 
 
-def spec_of(data, point):
+def _refuse_exports(layers: Layers) -> None:
+    formats = listed(layers.data.get("export_formats")) or ()
+    if isinstance(formats, (list, tuple)) and set(map(str, formats)) - {"checkpoint"}:
+        raise ConfigError(
+            f"export_formats: this is a search, and a single run is exported at its end "
+            f"({layers.where.place(('export_formats',))}). Leave it out; then: drl checkpoint export RUN -o policy"
+        )
+
+
+def spec_of(data: SearchData, point: Point) -> ExperimentSpec:
     """Return the ExperimentSpec of one point of a search's ``data``. Raises InputError."""
     experiment = data["experiments"][point["experiment"]]
-    import_modules(data["flags"])
-    draft = Draft(
-        experiment["name"],
-        Layers(variants.filled(experiment, point), Where("the search")),
-        data["flags"],
-        is_from_file=experiment.get("is_from_file", False),
-        is_trial=True,
-    )
+    config_tree.import_modules(data["flags"])
+    layers = Layers(variants.filled(experiment, point), Where("the search"))
+    tree = ConfigTree(experiment["name"], layers, is_from_file=experiment.get("is_from_file", False))
+    draft = Draft(tree, data["flags"], is_trial=True)
     refuse(draft.problems(), f"trial {point['trial']}")
-    return dataclasses.replace(draft.finish(), trial=f"{data['id']}_{point['trial']:05d}")
+    return dataclasses.replace(finish(draft), trial=f"{data['id']}_{point['trial']:05d}")
 
 
-class _Drawing:
+class _Planner:
     """From experiments to points, all of them checked."""
 
-    def __init__(self, asked, flags, wishes, path_or_name):
-        self._asked, self._flags, self._wishes = asked, flags, wishes
-        self._source, self._is_from_file = str(path_or_name or "the command"), path_or_name is not None
-        self._problems = []
-        self._notices = [text for one in asked for text in one.layers.notices]
-        self._scheduler, self._settings, wrong = scheduler_choice.scheduler(wishes)
-        self._algorithm, more = scheduler_choice.algorithm(wishes)
+    def __init__(self, searched: list[SearchedExperiment], flags: Flags, options: SearchOptions, source: str) -> None:
+        self._searched, self._flags, self._options = searched, flags, options
+        self._source, self._is_from_file = source, searched[0].is_from_file
+        self._problems: list[str] = []
+        self._notices = [text for one in searched for text in one.layers.notices]
+        self._scheduler, self._settings, wrong = search_choices.scheduler(options)
+        self._algorithm, more = search_choices.algorithm(options)
         self._problems += [*wrong, *more]
-        self._changing = {}  # keys whose values are drawn while the search runs
-        self._seed = flags_seed(flags)
+        self._changing: dict[str, Sampler] = {}  # keys whose values are drawn while the search runs
+        self._given_seed = _flags_seed(flags)
+        self._seed = secrets.randbelow(2**31) if self._given_seed is None else self._given_seed
 
-    def search(self):
-        """Return the Search. Raises ConfigError with all problems, or what making an environment raises."""
-        if self._scheduler == "PopulationBasedTraining":
-            self._read_mutations()
-        self._problems += [line for one in self._asked for line in one.problems]
-        self._check_wishes()
+    def search(self) -> SearchSpec:
+        """Return the SearchSpec. Raises ConfigError with all problems, or what making an environment raises."""
+        if isinstance(self._settings, schedulers.PopulationBasedTrainingKeys):
+            self._read_mutations(self._settings)
+        self._problems += [line for one in self._searched for line in one.problems]
+        self._check_options()
         points = self._points()
         drafts = self._check(points)
         refuse(list(dict.fromkeys(self._problems)), self._source)
         specs = self._finish(points, drafts)
-        return Search(self._data(points, specs), specs, list(dict.fromkeys(self._notices)))
+        return SearchSpec(self._data(points, specs), specs, list(dict.fromkeys(self._notices)))
 
     # -- options ------------------------------------------------------------------------------------------------
 
-    def _read_mutations(self):
-        mutations = self._settings.hyperparam_mutations
-        for one in self._asked:
+    def _read_mutations(self, settings: schedulers.PopulationBasedTrainingKeys) -> None:
+        mutations = settings.hyperparam_mutations
+        for one in self._searched:
             self._changing = one.mutate(mutations)
         if not mutations and not self._problems:
             self._problems.append(
@@ -128,28 +135,27 @@ class _Drawing:
         if unbounded:
             self._problems.append(f"hyperparam_mutations: {unbounded[0]}: a normal value has no bounds to stay in.")
 
-    def _check_wishes(self):
-        wishes = self._wishes
-        if wishes.get("seeds") is not None and flags_seed(self._flags) is not None:
+    def _check_options(self) -> None:
+        options = self._options
+        if options.get("seeds") is not None and self._given_seed is not None:
             self._problems.append("--seed and --seeds: give one of them.")
-        if wishes.get("write") and Path(wishes["write"]).expanduser().exists():
-            self._problems.append(f"--write: {wishes['write']} exists already. Name another file, or remove it.")
-        elif wishes.get("write") and not Path(wishes["write"]).expanduser().absolute().parent.is_dir():
-            self._problems.append(f"--write: {wishes['write']}: there is no such folder.")
+        if options.get("write") and Path(options["write"]).expanduser().exists():
+            self._problems.append(f"--write: {options['write']} exists already. Name another file, or remove it.")
+        elif options.get("write") and not Path(options["write"]).expanduser().absolute().parent.is_dir():
+            self._problems.append(f"--write: {options['write']}: there is no such folder.")
         if self._algorithm:
-            self._problems += scheduler_choice.misfits(self._algorithm, self._asked, self._scheduler)
-            self._changing = self._asked[0].samplers
+            self._problems += search_choices.misfits(self._algorithm, self._searched, self._scheduler)
+            self._changing = self._searched[0].samplers
 
     # -- points -------------------------------------------------------------------------------------------------
 
-    def _points(self):
-        self._seed = secrets.randbelow(2**31) if self._seed is None else self._seed
-        total = sum(variants.count(one.samplers, one.num_samples) for one in self._asked)
+    def _points(self) -> list[Point]:
+        total = sum(variants.count(one.samplers, one.num_samples) for one in self._searched)
         if total > variants.MAX_POINTS:
             self._problems.append(f"{total:,} trials; at most {variants.MAX_POINTS:,} fit into a search.")
             return []
-        points = []
-        for index, one in enumerate(self._asked):
+        points: list[Point] = []
+        for index, one in enumerate(self._searched):
             if one.has_seed and one.num_samples > 1 and "seed" not in one.samplers and not self._drawn(one):
                 self._notices.append(
                     f"{one.name}: its seed is given, so that all {one.num_samples} samples of a point are the same run. "
@@ -161,19 +167,18 @@ class _Drawing:
                 points.append({"trial": len(points), "experiment": index, "values": values, "seed": seed})
         return points
 
-    def _drawn(self, one):
+    def _drawn(self, one: SearchedExperiment) -> list[str]:
         return [name for name, sampler in one.samplers.items() if sampler.kind != search_space.GRID]
 
-    def _check(self, points):
+    def _check(self, points: Sequence[Point]) -> dict[int, Draft]:
         """Collect the problems of the points; return the drafts of those that are checked as whole runs, by trial."""
-        drafts, extremes = {}, []
-        for index, one in enumerate(self._asked):
+        drafts: dict[int, Draft] = {}
+        extremes: list[Point] = []
+        for index, one in enumerate(self._searched):
             samplers = {**one.samplers, **self._changing}
             seed = None if one.has_seed else 0
-            extremes += [
-                {"trial": -1, "experiment": index, "values": values, "seed": seed}
-                for values in variants.corners(samplers)
-            ]
+            for values in variants.corners(samplers):
+                extremes.append({"trial": -1, "experiment": index, "values": values, "seed": seed})
         for point in [*points[:CHECKED], *extremes]:
             draft = self._draft(point)
             wrong = draft.problems()
@@ -182,48 +187,57 @@ class _Drawing:
                 drafts[point["trial"]] = draft
         return drafts
 
-    def _draft(self, point):
-        one = self._asked[point["experiment"]]
+    def _draft(self, point: Point) -> Draft:
+        one = self._searched[point["experiment"]]
         mapping = variants.filled({"mapping": one.layers.data, "paths": one.paths}, point)
-        layers = Layers(mapping, one.layers.where)
-        return Draft(one.name, layers, self._flags, is_from_file=self._is_from_file, is_trial=True)
+        tree = ConfigTree(one.name, Layers(mapping, one.layers.where), is_from_file=self._is_from_file)
+        return Draft(tree, self._flags, is_trial=True)
 
-    def _finish(self, points, drafts):
-        """Return the specs of the checked points, and give each point what it asks of Ray."""
-        specs, told = [], lambda kind, fields: kind == "notice" and self._notices.append(fields["text"])
-        unsubscribe = events.subscribe(told)
+    def _finish(self, points: Sequence[Point], drafts: Mapping[int, Draft]) -> list[ExperimentSpec]:
+        """Return the specs of the points, and set what each of them reserves of Ray."""
+        specs: list[ExperimentSpec] = []
+
+        def note(kind: str, fields: Mapping[str, Any]) -> None:
+            if kind == "notice":
+                self._notices.append(fields["text"])
+
+        unsubscribe = events.subscribe(note)
         try:
             for point in points:
-                draft = drafts.get(point["trial"]) or self._draft(point)
-                if draft.problems():
-                    raise ConfigError(f"trial {point['trial']}: {draft.problems()[0]}")
-                specs.append(draft.finish())
-                resources = self._asked[point["experiment"]].layers.data.get("resources_per_trial")
+                specs.append(self._finished(point, drafts.get(point["trial"])))
+                resources = self._searched[point["experiment"]].layers.data.get("resources_per_trial")
                 point["bundles"] = bundles(specs[-1].config, resources)
-        except DrlError as error:
-            values = ", ".join(f"{name}={shown(value)}" for name, value in point["values"].items())
-            raise type(error)(f"{error} (trial {point['trial']}: {values})" if values else str(error)) from error
         finally:
             unsubscribe()
         return specs
 
+    def _finished(self, point: Point, draft: Draft | None) -> ExperimentSpec:
+        """Return the spec of a point; ``draft``: None of one that has not been checked."""
+        try:
+            if draft is None:
+                draft = self._draft(point)
+                if problems := draft.problems():
+                    raise ConfigError(f"trial {point['trial']}: {problems[0]}")
+            return finish(draft)
+        except DrlError as error:
+            values = ", ".join(f"{name}={shown(value)}" for name, value in point["values"].items())
+            raise type(error)(f"{error} (trial {point['trial']}: {values})" if values else str(error)) from error
+
     # -- the record ---------------------------------------------------------------------------------------------
 
-    def _data(self, points, specs):
-        if self._wishes.get("write") and len({spec.env for spec in specs}) > 1:
+    def _data(self, points: list[Point], specs: list[ExperimentSpec]) -> SearchData:
+        if self._options.get("write") and len({spec.env for spec in specs}) > 1:
             names = ", ".join(sorted({spec.env for spec in specs}))
             raise ConfigError(f"--write: there are several environments ({names}), whose scores do not compare.")
         settings = self._settings.model_dump(mode="json")
         evaluated = all(spec.config.evaluation_interval for spec in specs)
         metric = settings.pop("metric") or (EVALUATED if evaluated else TRAINED)
         goals = {spec.stop.get(metric) for spec in specs}
-        wishes = self._wishes
-        write = wishes.get("write")
-        flags = {name: self._flags.get(name) for name in FLAGS_OF_TRIALS}
+        flags: dict[str, Any] = {name: self._flags.get(name) for name in FLAGS_OF_TRIALS}
         flags["command"] = redact_command(flags["command"] or ())
         return {
             "id": secrets.token_hex(3)[:5],
-            "experiments": [self._experiment(one) for one in self._asked],
+            "experiments": [self._experiment(one) for one in self._searched],
             "points": [] if self._algorithm else points,
             "flags": flags,
             "demands": [list(demand) for demand in specs[0].demands],
@@ -235,23 +249,25 @@ class _Drawing:
             "metric": metric,
             "mode": settings.pop("mode"),
             "goal": goals.pop() if len(goals) == 1 else None,
-            "max_failures": max((self._failures(one) for one in self._asked), key=lambda n: n if n >= 0 else 10**9),
+            "max_failures": max((self._failures(one) for one in self._searched), key=lambda n: n if n >= 0 else 10**9),
             "seed": self._seed,
-            "bundles": points[0]["bundles"],
-            "seeded": self._asked[0].has_seed,
+            "bundles": points[0].get("bundles", []),
+            "seeded": self._searched[0].has_seed,
             "folder": str(specs[0].local_dir / specs[0].name),
-            "write": write
-            and {
-                "path": str(Path(write).expanduser().absolute()),
-                "top": wishes.get("write_top") or 3,
-                "seeds": wishes.get("write_seeds") or 3,
-            },
+            "write": self._file_to_write(),
         }
 
-    def _failures(self, one):
+    def _file_to_write(self) -> WriteData | None:
+        options = self._options
+        if not options.get("write"):
+            return None
+        path = str(Path(options["write"]).expanduser().absolute())
+        return {"path": path, "top": options.get("write_top") or 3, "seeds": options.get("write_seeds") or 3}
+
+    def _failures(self, one: SearchedExperiment) -> int:
         return int(one.layers.data.get("max_failures") or 0)
 
-    def _experiment(self, one):
+    def _experiment(self, one: SearchedExperiment) -> ExperimentData:
         # Trials run elsewhere, and a resumed search may be typed in another folder.
         mapping = {**one.layers.data, "local_dir": str(results_folder(one.layers.data.get("local_dir")))}
         if isinstance(mapping.get("restore"), str):
@@ -259,7 +275,7 @@ class _Drawing:
         return {"name": one.name, "mapping": mapping, "paths": one.paths, "is_from_file": self._is_from_file}
 
 
-def flags_seed(flags):
+def _flags_seed(flags: Flags) -> int | None:
     """Return the seed that ``-s seed=N`` (or ``--seed N``, which becomes it) gives, or None."""
     typed = [text.partition("=")[2] for text in flags.get("set") or () if text.partition("=")[0].strip() == "seed"]
     return int(typed[-1]) if typed and typed[-1].strip().isdigit() else None

@@ -1,14 +1,17 @@
-"""The tuned files that come with the program, as their headers tell them: what runs, its goal, what it took here.
+"""The tuned files that come with the program: where they are, and what their headers say of goal, time and machine.
 
-Used by ``drl example``, and by ``experiments.experiment_defaults`` to point at the file for a run. The files are ours
-and look alike, so that a few patterns read them: 0.2 ms a file, where reading the YAML would take many times that.
+Used by ``drl example``, by ``experiments.experiment_defaults`` to point at the file for a run, and by completions: imports
+nothing heavy. The files are ours and look alike, so that a few patterns read them: 0.2 ms a file, where parsing the YAML would
+take many times that.
 """
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
+import drl_cli
 from drl_cli.errors import InputError, suggestion
-from drl_cli.experiments import experiment_files
 
 _RUN_OR_ENV = re.compile(r"^  (run|env): *([^ #\n]+)", re.MULTILINE)
 _WORKERS = re.compile(r"^    num_workers: *(\d+)", re.MULTILINE)
@@ -21,7 +24,7 @@ _STEPS = re.compile(r"(?<! to )\b([\d,]+) env steps")
 
 class Example(NamedTuple):
     """One tuned file. ``about``: its first paragraph; ``notes``: the lines of the others, as they stand;
-    ``goal``, ``seeds``, ``took``, ``machine``: its header's words.
+    ``goal``, ``seeds``, ``took``, ``machine``: what its header says of them.
 
     ``target``: the reward of the goal; ``median_s``, ``worst_s``: seconds from the start of the process to the confirmed
     goal over the seeds, ``env_steps``: of the median seed; None where that was not measured. ``workers``: num_workers.
@@ -31,11 +34,11 @@ class Example(NamedTuple):
     run: str
     env: str
     about: str
-    notes: list
+    notes: list[str]
     goal: str
     target: float | None
     seeds: str
-    took: list
+    took: list[str]
     median_s: float | None
     worst_s: float | None
     env_steps: int | None
@@ -44,18 +47,40 @@ class Example(NamedTuple):
     path: str
 
 
-def run_and_env(text):
-    """Return (run, env) that a tuned file asks for, None for what it does not."""
+class Named(Protocol):
+    """What tells an ExperimentSpec that comes from a tuned file: the experiment's name and the algorithm's."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def run(self) -> str: ...
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the tuned files: inside the installed package, or beside it in a checkout."""
+    package = Path(drl_cli.__file__).resolve().parent
+    inside = package / "tuned_examples"
+    return inside if inside.is_dir() else package.parent / "tuned_examples"
+
+
+def shipped() -> dict[str, Path]:
+    """Return {name: path} of the tuned files that come with the program."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.yaml"))}
+
+
+def run_and_env(text: str) -> tuple[str | None, str | None]:
+    """Return (run, env) of a tuned file, None for what it does not give."""
     asked = dict(_RUN_OR_ENV.findall(text))
     return asked.get("run"), asked.get("env")
 
 
-def every():
+def every() -> list[Example]:
     """Return the Examples, by name."""
-    return [read(path) for path in experiment_files.shipped().values()]
+    return [read(path) for path in shipped().values()]
 
 
-def read(path):
+def read(path: Path) -> Example:
     """Return the Example of one file."""
     text = path.read_text("utf-8")
     run, env = run_and_env(text)
@@ -81,9 +106,9 @@ def read(path):
     )
 
 
-def find(name):
+def find(name: str) -> Example:
     """Return the Example called ``name`` (with or without .yaml). Raises InputError with the nearest name."""
-    known = experiment_files.shipped()
+    known = shipped()
     plain = str(name).strip().removesuffix(".yaml")
     if plain not in known:
         hint = suggestion(plain, known) or " drl example list shows them."
@@ -91,13 +116,15 @@ def find(name):
     return read(known[plain])
 
 
-def measured(spec):
+def measured(spec: Named) -> Example | None:
     """Return the Example that an ExperimentSpec is a run of, if something was measured for it; else None."""
-    one = read(path) if (path := experiment_files.shipped().get(spec.name)) else None
+    one = read(path) if (path := shipped().get(spec.name)) else None
     return one if one and one.median_s is not None and one.run == spec.run else None
 
 
-def matching(examples, words=(), run=None, env=None):
+def matching(
+    examples: Sequence[Example], words: Iterable[str] = (), run: str | None = None, env: str | None = None
+) -> Sequence[Example]:
     """Return those of ``examples`` that have every one of ``words`` in name, algorithm or environment.
 
     ``run``: of one algorithm, in any spelling; ``env``: of one environment, any part of its id, whatever its version.
@@ -115,8 +142,11 @@ def matching(examples, words=(), run=None, env=None):
     return found
 
 
-def _header(text):
-    facts, about, notes, current = {name: [] for name in ("goal", "seeds", "took", "machine")}, [], [], None
+def _header(text: str) -> tuple[dict[str, list[str]], str, list[str]]:
+    facts: dict[str, list[str]] = {name: [] for name in ("goal", "seeds", "took", "machine")}
+    about: list[str] = []
+    notes: list[str] = []
+    current: list[str] | None = None
     is_first = True
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -135,14 +165,14 @@ def _header(text):
     return facts, " ".join(about), "\n".join(notes).strip("\n").split("\n") if any(notes) else []
 
 
-def _first(pattern, text):
+def _first(pattern: re.Pattern[str], text: str) -> float | None:
     match = pattern.search(text)
     return float(match[match.lastindex or 0].replace(",", "")) if match else None
 
 
-def _plain(text):
+def _plain(text: str) -> str:
     return text.casefold().replace("-", "").replace("_", "")
 
 
-def _without_version(env):
+def _without_version(env: str) -> str:
     return re.sub(r"-v\d+$", "", env.strip()).casefold()

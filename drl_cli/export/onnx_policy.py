@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from drl_cli.export.onnx_net import Net
+from drl_cli.policies.distributions import FILL
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
-from drl_cli.policies.scored_distributions import FILL
 
 
 class Policy:

@@ -1,14 +1,23 @@
 """An actor-critic as graph variables: what a policy with values says of observations, for every algorithm that learns so.
 
-Used by the graphs of PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. ``look`` is the twin of ``policies.numpy_policy.NumpyPolicy``:
-filter and mask included. ``look_at`` looks at a whole trajectory batch (``experience.trajectories``).
+Used by the graphs of PG, A2C, A3C, PPO, TRPO, IMPALA and APPO. ``look`` is the TensorFlow form of
+``policies.numpy_policy.NumpyPolicy``: filter and mask included. ``look_at`` looks at a whole trajectory batch
+(``experience.trajectories``).
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from drl_cli.policies import filters_tf, scored_distributions_tf
-from drl_cli.policies.forward_tf import Net, values_of, variables_of
-from drl_cli.tf1.tensorflow import tf
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from drl_cli.policies import distributions_tf, filters_tf
+from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
+from drl_cli.tf1.tensorflow import Tensor, tf
+
+if TYPE_CHECKING:
+    from drl_cli.policies.forward_tf import Tensors
+    from drl_cli.policies.nets import Weights
+    from drl_cli.policies.policy_spec import PolicySpec
 
 
 class Seen(NamedTuple):
@@ -28,10 +37,10 @@ class ActorCritic:
     ``entropy(heads)`` and ``kl(old, new)``, [B] each.
     """
 
-    def __init__(self, spec, initial, scope="", looped=False):
+    def __init__(self, spec: PolicySpec, initial: Weights, scope: str = "", looped: bool = False) -> None:
         """``spec``: PolicySpec with ``scored``; ``initial``: {name: array}; ``scope`` (ending in "/") goes before each name.
 
-        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.lstm_tf``).
+        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.layers_tf``).
         """
         self.spec, self._looped = spec, looped
         self.policy_names = tuple(spec.nets[0].trainable())
@@ -41,13 +50,15 @@ class ActorCritic:
         learnt = variables_of({name: shapes[name] for name in self.trained}, initial, scope)
         self.variables = learnt | filters_tf.variables(spec, scope)
         self.published = tuple(scope + name for name in shapes)
-        self.distribution = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+        self.distribution = distributions_tf.BY_NAME[spec.distribution](spec)
 
-    def values(self):
+    def values(self) -> dict[str, Tensor]:
         """Return {name: tensor} of all variables, read once: to look with, and to differentiate by."""
         return values_of(self.variables)
 
-    def look(self, values, obs, state=None, begins=None):
+    def look(
+        self, values: Tensors, obs: Tensor, state: Sequence[Tensor] | None = None, begins: Tensor | None = None
+    ) -> Seen:
         """Return what the weights ``values`` ({name: tensor}) make of ``obs``, as Seen.
 
         Feed-forward: ``obs`` [B, …]. With an LSTM: ``obs`` [B, L, …], ``state`` (a part [B, …] each) before the first step
@@ -55,28 +66,30 @@ class ActorCritic:
         the spec has ``previous`` that part of the state is given for every step, [B, L, size].
         """
         acting, *judging = self.spec.nets
+        if acting.lstm and state is None:
+            raise ValueError("a net with an LSTM needs its recurrent state")
         given = filters_tf.normalised(obs, values)  # [B(, L), …]
-        if acting.lstm:
+        if acting.lstm and state is not None:
             beside = state[-1:] if self.spec.previous else ()  # [B, L, size]
             cells = state[: len(acting.state_shapes)]  # [B, cells] each
-            heads, _ = Net(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
+            heads, _ = TFNet(acting, values).sequence(given, cells, begins, looped=self._looped, beside=beside)
             heads = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·L, size]
         else:
-            heads = Net(acting, values)(given)  # [B, size]
-        judged = Net(judging[0], values)(given) if judging else heads
+            heads = TFNet(acting, values)(given)  # [B, size]
+        judged = TFNet(judging[0], values)(given) if judging else heads
         heads = {head: y for head, y in heads.items() if head != "value"}
         if self.spec.mask:
             rows = tf.reshape(obs, [-1, obs.shape[-1]])  # [B(·L), size]
-            heads["logits"] = scored_distributions_tf.masked(
-                heads["logits"], scored_distributions_tf.allowed(self.spec.mask, rows)
+            heads["logits"] = distributions_tf.masked(
+                heads["logits"], distributions_tf.allowed(self.spec.mask, rows)
             )  # [B(·L), n]
         return Seen(heads, judged["value"][:, 0])
 
 
-def look_at(net, values, batch):
+def look_at(net: ActorCritic, values: Tensors, batch: Tensors) -> tuple[Tensors, Tensor, Tensor]:
     """Look at a trajectory batch of E streams and T steps with the weights ``values`` of the ActorCritic ``net``.
 
-    Returns (heads {name: [E·T, size]}, value [E, T], next_value [E, T]); the next value is that of the next step, behind an
+    Returns (heads {name: [E·T, size]}, value [E, T], next_value [E, T]); the next value is that of the next step, after an
     end or the last step that of the real observation there (``end_obs``). Gradients flow through all three.
     """
     streams, steps = batch["obs"].shape[:2].as_list()
@@ -97,7 +110,7 @@ def look_at(net, values, batch):
     return seen.heads, value, _next(value, end.value, batch["end_at"])
 
 
-def state_of(net, batch, name, rows):
+def state_of(net: ActorCritic, batch: Tensors, name: str, rows: int) -> tuple[Tensor, ...]:
     """Return the columns ``<name>_<i>`` of ``batch`` as the recurrent state of ``rows`` sequences, as ``look`` takes it."""
     shapes = [(rows, *shape) for shape in net.spec.state]
     if net.spec.previous:
@@ -105,8 +118,8 @@ def state_of(net, batch, name, rows):
     return tuple(tf.reshape(batch[f"{name}_{index}"], shape) for index, shape in enumerate(shapes))
 
 
-def _next(value, end_value, end_at):
-    """The value behind each step, [E, T]: of the step that follows in ``value`` [E, T], or ``end_value`` [M] at ``end_at``."""
+def _next(value: Tensor, end_value: Tensor, end_at: Tensor) -> Tensor:
+    """The value after each step, [E, T]: of the step that follows in ``value`` [E, T], or ``end_value`` [M] at ``end_at``."""
     following = tf.concat([value[:, 1:], tf.zeros_like(value[:, :1])], axis=1)  # [E, T]
     flat = tf.concat([tf.reshape(following, [-1]), tf.zeros([1])], axis=0)  # [E·T + 1], the last one for padding
     flat = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_value)  # [E·T + 1]

@@ -1,4 +1,4 @@
-"""Networks of one's own: a class registered under a name, which sees observations in the place of a net's first layers.
+"""Custom models: a class registered under a name, which processes observations in place of a net's first layers.
 
 ``model: {custom_model: NAME, custom_model_config: {…}}`` names one. A registered class is called with the shape of one
 observation, (size,) or (height, width, channels), and with ``custom_model_config`` as keyword arguments. What it makes has
@@ -7,17 +7,19 @@ observation, (size,) or (height, width, channels), and with ``custom_model_confi
     variables                       {name: shape} of its weights, all float32
     graph(tf, weights, inputs)      features [B, F] of float32 observations [B, *shape] and {name: tensor}: TF1 style
                                     (``tensorflow.compat.v1``), differentiable, each row by itself, no variables of its own
-    forward(weights, inputs)        optional: the same in NumPy. Without it whoever acts runs the graph in a session, and
+    forward(weights, inputs)        optional: the same in NumPy. Without it workers run the graph in a session, and
                                     loads TensorFlow for that
-    initial_weights(rng)            optional: {name: array} of those that shall not begin as the house's layers do, Glorot-
+    initial_weights(rng)            optional: {name: array} of those that do not begin as other layers do, Glorot-
                                     uniform with two axes or more, else zero; ``rng`` is a ``numpy.random.Generator``
 
 Bytes of images arrive in [-1, 1] (``zero_mean``) or [0, 1], filtered observations filtered. Weights are named
-NET/custom/NAME, so that they move, are averaged, copied to targets and checkpointed as all others are; behind the features
-come the net's other inputs, layers that are no part of ``model``, an LSTM, and the heads. Layer 2, no TensorFlow:
+NET/custom/NAME, so that they move, are averaged, copied to targets and checkpointed as all others are; after the features
+come the net's other inputs, layers that are no part of ``model``, an LSTM, and the heads. No TensorFlow here:
 ``policies.custom_models_tf`` runs and checks graphs. Source of the keys: RLlib (MODEL_DEFAULTS, 1.0.1), whose custom
 models are classes too.
 """
+
+from __future__ import annotations
 
 import functools
 import json
@@ -25,12 +27,25 @@ import math
 import operator
 import re
 import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
 from drl_cli.errors import ConfigError, DrlError, InputError
 from drl_cli.plugins import MODELS
+
+if TYPE_CHECKING:
+    from drl_cli.config.sections.model import OwnNetwork
+
+
+class HasNets(Protocol):
+    """A PolicySpec, which is made of nets and therefore stands above this module."""
+
+    @property
+    def nets(self) -> Sequence[Any]: ...
+
 
 SCOPE = "custom"  # between the name of a net and that of a variable
 MAX_FEATURES = 65_536
@@ -41,7 +56,7 @@ _NAME = re.compile(r"[A-Za-z]\w*(/\w+)*", re.ASCII)
 _PAGE = "docs/examples/own_network.py shows one"
 
 
-def register_model(name, model):
+def register_model(name: str, model: Any) -> None:
     """Let ``custom_model: name`` mean ``model``, a class as the module describes; one of the same name is replaced.
 
     Raises InputError for what cannot be such a class.
@@ -54,12 +69,14 @@ def register_model(name, model):
     MODELS.add(name, model)
 
 
-def reference(section):
+def reference(section: OwnNetwork) -> tuple[str, str]:
     """Return (name, arguments as JSON) of the model that a section of a config names: plain data, for ``NetSpec.custom``."""
+    if section.custom_model is None:
+        raise ValueError("no custom model is named")
     return section.custom_model, json.dumps(section.custom_model_config, sort_keys=True)
 
 
-def made(custom, shape):
+def made(custom: Sequence[str], shape: Sequence[int]) -> Model:
     """Return the Model that ``custom``, see ``reference``, means for observations of ``shape``.
 
     InputError for an unknown name, ConfigError for a class that cannot be made with these arguments.
@@ -68,24 +85,24 @@ def made(custom, shape):
 
 
 @functools.lru_cache(maxsize=64)
-def _made(model, name, arguments, shape):
+def _made(model: type, name: str, arguments: str, shape: tuple[int, ...]) -> Model:
     return Model(model, name, json.loads(arguments), shape)
 
 
 class Model:
     """A registered class made for one shape of observations; whatever it does wrong is a ConfigError of one line."""
 
-    def __init__(self, model, name, arguments, shape):
+    def __init__(self, model: type, name: str, arguments: dict[str, Any], shape: tuple[int, ...]) -> None:
         """``arguments``: dict of keyword arguments."""
         self._about, self.shape = f"model.custom_model {name}", shape
-        self._file = getattr(getattr(model.graph, "__code__", None), "co_filename", None)
+        self._file: str = getattr(getattr(model.graph, "__code__", None), "co_filename", "")
         making = f"cannot be made for observations of shape {shape} with {arguments}"
         self._model = self._asked(making, lambda: model(shape, **arguments))
         self.features = self._width()
         self.shapes = self._shapes()
         self.has_forward = callable(getattr(self._model, "forward", None))
 
-    def graph(self, tf, weights, inputs):
+    def graph(self, tf: Any, weights: Mapping[str, Any], inputs: Any) -> Any:
         """Return what the model's graph makes of ``inputs`` [B, *shape] with ``weights`` {name: tensor}, [B, features]."""
         # The gradient of a reshape is an array, also where that of what reads from it (a gather) is a list of rows.
         given = {name: tf.reshape(value, self.shapes[name]) for name, value in weights.items()}
@@ -95,7 +112,7 @@ class Model:
         out.set_shape([inputs.shape[0], self.features])
         return out
 
-    def forward(self, weights, inputs):
+    def forward(self, weights: Mapping[str, Any], inputs: Any) -> np.ndarray:
         """Return the same in NumPy of arrays, float32 [N, features]."""
         out = self._asked("failed in forward", lambda: np.asarray(self._model.forward(weights, inputs)))
         if out.shape != (len(inputs), self.features) or out.dtype.kind not in "fiu":
@@ -104,10 +121,12 @@ class Model:
             )
         return out.astype(np.float32, copy=False)
 
-    def initial_weights(self, rng):
+    def initial_weights(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return {name: float32 array} for all variables, drawn with ``rng``."""
-        given = getattr(self._model, "initial_weights", None)
-        given = self._asked("failed in initial_weights", lambda: dict(given(rng))) if callable(given) else {}
+        has_own = callable(getattr(self._model, "initial_weights", None))
+        given = (
+            self._asked("failed in initial_weights", lambda: dict(self._model.initial_weights(rng))) if has_own else {}
+        )
         for name in given:
             if name not in self.shapes:
                 self.refuse(f"initial_weights returned {name!r:.60}, which is none of its variables")
@@ -116,14 +135,14 @@ class Model:
             for name, shape in self.shapes.items()
         }
 
-    def refuse(self, problem):
+    def refuse(self, problem: str) -> NoReturn:
         """Raise a ConfigError that names the model."""
         raise ConfigError(f"{self._about}: {problem}.")
 
-    def trial(self):
+    def trial(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return (weights, float32 [ROWS, *shape]) to try the model with, always the same.
 
-        The weights are near the first ones, but none is 0: a bias that is forgotten shall show.
+        The weights are near the first ones, but none is 0: a bias that is left out must show.
         """
         rng = np.random.default_rng(0)
         weights = {name: _moved(rng, value) for name, value in self.initial_weights(rng).items()}
@@ -132,7 +151,7 @@ class Model:
         )
         return weights, inputs.astype(np.float32)
 
-    def check(self, what, run, inputs):
+    def check(self, what: str, run: Callable[[np.ndarray], np.ndarray], inputs: Any) -> np.ndarray:
         """Return ``run(inputs)``; refuse numbers that are not finite, rows that look at others, and inputs written into."""
         given = inputs.copy()
         with np.errstate(all="ignore"):  # what is not finite is said below
@@ -150,7 +169,7 @@ class Model:
             )
         return found
 
-    def compare(self, numpy, graph):
+    def compare(self, numpy: np.ndarray, graph: np.ndarray) -> None:
         """Refuse a ``forward`` whose outcome is not that of ``graph``, arrays of one shape."""
         if difference(numpy, graph) > TOLERANCE:
             self.refuse(
@@ -158,11 +177,11 @@ class Model:
                 f"{_apart(numpy, graph):.3g}. Make them the same, or leave forward out, and the graph acts"
             )
 
-    def _owed(self):
+    def _owed(self) -> str:
         return f"it must be float32 [rows, {self.features}], as its features say"
 
-    def _width(self):
-        width = getattr(self._model, "features", None)
+    def _width(self) -> int:
+        width: Any = getattr(self._model, "features", None)
         try:
             width = operator.index(width)
         except TypeError:
@@ -172,7 +191,7 @@ class Model:
             self.refuse(f"it has {width} features; they are counted from 1 to {MAX_FEATURES}")
         return width
 
-    def _shapes(self):
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
         given = getattr(self._model, "variables", None)
         if not isinstance(given, dict):
             what = "it has none" if given is None else f"they are {_kind(given)}"
@@ -191,14 +210,14 @@ class Model:
             self.refuse(f"its variables hold more than {MAX_WEIGHTS:,} numbers")
         return shapes
 
-    def _initial(self, name, value):
+    def _initial(self, name: str, value: Any) -> np.ndarray:
         value = self._asked("failed in initial_weights", lambda: np.asarray(value, np.float32))
         if value.shape != self.shapes[name] or not np.isfinite(value).all():
             problem = f"shape {value.shape}" if value.shape != self.shapes[name] else "numbers that are not finite"
             self.refuse(f"initial_weights returned {problem} for {name}; it needs float32 of shape {self.shapes[name]}")
         return value
 
-    def _asked(self, failing, ask):
+    def _asked(self, failing: str, ask: Callable[[], Any]) -> Any:
         """Return ``ask()``, which runs the class's own code; what it raises becomes one line, ``failing`` and its place."""
         try:
             return ask()
@@ -214,7 +233,7 @@ class Model:
             raise ConfigError(f"{self._about} {text}{place}.") from error
 
 
-def try_out(spec):
+def try_out(spec: HasNets) -> None:
     """Run what can be run of a custom model of ``spec`` (PolicySpec) without TensorFlow: its first weights, and ``forward``.
 
     ConfigError with what is wrong. A model sees the same for all nets, so that one of them stands for all.
@@ -227,17 +246,17 @@ def try_out(spec):
         model.check("forward", lambda rows: model.forward(weights, rows), inputs)
 
 
-def difference(one, other):
+def difference(one: np.ndarray, other: np.ndarray) -> float:
     """Return the largest difference of two arrays, relative to 1 + the larger number; infinity where one is not finite."""
     apart = np.abs(one - other) / (1.0 + np.maximum(np.abs(one), np.abs(other)))
     return float(apart.max()) if np.isfinite(apart).all() else math.inf
 
 
-def _apart(one, other):
+def _apart(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one - other).max())
 
 
-def _drawn(rng, shape):
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Glorot-uniform float32 (2010, eq. 16) of two axes or more, the last two from inputs to outputs; else zeros."""
     if len(shape) < 2:
         return np.zeros(shape, np.float32)
@@ -245,11 +264,11 @@ def _drawn(rng, shape):
     return rng.uniform(-limit, limit, shape).astype(np.float32)
 
 
-def _moved(rng, value):
+def _moved(rng: np.random.Generator, value: Any) -> np.ndarray:
     """``value`` with each number a tenth off, zeros 0.1 above or below; no sign changes, so that deviations stay some."""
-    off = np.float32(0.1) * rng.choice(np.float32([-1, 1]), value.shape)
+    off = np.float32(0.1) * rng.choice(np.array([-1, 1], np.float32), value.shape)
     return np.where(value == 0, off, value * (1 + off)).astype(np.float32)
 
 
-def _kind(thing):
+def _kind(thing: object) -> str:
     return f"the class {thing.__name__} without one" if isinstance(thing, type) else f"a {type(thing).__name__}"

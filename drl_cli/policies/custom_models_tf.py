@@ -5,13 +5,23 @@ name for models without a ``forward``. One thread computes: a handful of rows is
 repeats bit for bit.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.tf1.session import new_session
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
+
+if TYPE_CHECKING:
+    from drl_cli.policies.custom_models import Model
+    from drl_cli.policies.forward_tf import Tensors
+    from drl_cli.policies.nets import Weights
+    from drl_cli.policies.policy_spec import PolicySpec
 
 _ONE_THREAD = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 1, "device_count": {"GPU": 0}}
 
@@ -19,7 +29,7 @@ _ONE_THREAD = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads"
 class SessionFeatures:
     """What ``Model.forward`` would be, through a session: ``run(weights, inputs)`` → float32 [N, features]."""
 
-    def __init__(self, model, differentiated=False):
+    def __init__(self, model: Model, differentiated: bool = False) -> None:
         """``model``: a ``policies.custom_models.Model``; ``differentiated``: for ``slopes``.
 
         Raises ConfigError where its graph cannot be built or differentiated.
@@ -40,12 +50,12 @@ class SessionFeatures:
         graph.finalize()
         self._session = new_session(graph, _ONE_THREAD)
 
-    def __call__(self, weights, inputs):
+    def __call__(self, weights: Weights, inputs: np.ndarray) -> np.ndarray:
         """``weights``: {name: array}, taken over whenever they are other ones than before; ``inputs``: [N, *shape]."""
         with self._lock:
             return self._run(self._features, weights, inputs)
 
-    def _differentiated(self, weights):
+    def _differentiated(self, weights: Tensors) -> list[Tensor]:
         try:
             gradients = tf.gradients(self._features, list(weights.values())) if weights else []
         except LookupError as error:  # an operation without a gradient
@@ -57,11 +67,11 @@ class SessionFeatures:
                 )
         return gradients
 
-    def slopes(self, weights, inputs):
+    def slopes(self, weights: Weights, inputs: np.ndarray) -> list[np.ndarray]:
         """Return [array], the gradient of the sum of all features by each variable."""
         return self._run(self.gradients, weights, inputs)
 
-    def _run(self, fetches, weights, inputs):
+    def _run(self, fetches: Any, weights: Weights, inputs: np.ndarray) -> Any:
         try:
             if weights is not self._loaded:
                 self._session.run(self._take, {self._new[name]: weights[name] for name in self._new})
@@ -70,12 +80,12 @@ class SessionFeatures:
         except tf.errors.OpError as error:
             self._model.refuse(f"graph failed: {first_line(error)}")
 
-    def close(self):
+    def close(self) -> None:
         """End the session."""
         self._session.close()
 
 
-def check(spec):
+def check(spec: PolicySpec) -> None:
     """Refuse a custom model of ``spec`` (PolicySpec) whose graph cannot be learnt from or is not what its forward is.
 
     ConfigError with what is wrong; a model sees the same of all nets, so that one of them stands for all.
@@ -98,7 +108,7 @@ def check(spec):
 
 
 @contextlib.contextmanager
-def blamed(spec, xla):
+def blamed(spec: PolicySpec, xla: bool) -> Iterator[None]:
     """Refuse the custom model of ``spec`` (PolicySpec), if it has one, for what the body could not build or compile.
 
     ``xla``: whether it compiles.
@@ -116,7 +126,7 @@ def blamed(spec, xla):
         spec.nets[0].own.refuse(f"XLA cannot compile its graph: {_uncompiled(error)}. Set xla: false")
 
 
-def first_line(error):
+def first_line(error: Any) -> str:
     """Return what TensorFlow says of an error of its own in one line, without its headings and the stack of each node."""
     lines = [line.strip() for line in error.message.splitlines() if line.strip() and not line.strip().endswith(":")]
     behind = [index + 1 for index, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
@@ -124,7 +134,7 @@ def first_line(error):
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
-def _uncompiled(error):
+def _uncompiled(error: Any) -> str:
     """Return which operations XLA has no code for, as an error of the first call says."""
     _, found, names = first_line(error).partition("unsupported operations")
     return f"it has no {names.partition(': ')[2].partition(' ')[0]}" if found else first_line(error)

@@ -1,9 +1,10 @@
 """Observations and rewards on a common scale: the weights that a filter adds to a policy, and what it does, in NumPy.
 
 With ``PolicySpec.filter`` every observation is centred and divided by its running deviation before a net sees it. Its
-weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them. With
-``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose variance is
-``filter/return_var``. ``policies.filters_tf`` is the twin for learning, ``actors.running_filters`` gathers the statistics.
+weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them.
+With ``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose
+variance is ``filter/return_var``. ``policies.filters_tf`` is the TensorFlow form, for learning, ``actors.running_filters``
+gathers the statistics.
 
 Sources: RLlib's MeanStdFilter (1.0.1); Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients" (arXiv
 2005.12729), reward scaling and observation clipping. Deviations from RLlib:
@@ -13,7 +14,33 @@ Sources: RLlib's MeanStdFilter (1.0.1); Engstrom et al. 2020, "Implementation Ma
 - The variance is that of all rows (divided by n), RLlib's by n - 1.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import Shapes, Weights
+    from drl_cli.policies.running_statistics import Moments
+
+
+class FilteredSpec(Protocol):
+    """What a filter reads of a PolicySpec, which itself names the filters' weights."""
+
+    @property
+    def obs_shape(self) -> Sequence[int]: ...
+
+    @property
+    def mask(self) -> Sequence[int]: ...
+
+    @property
+    def filter(self) -> bool: ...
+
+    @property
+    def scaled(self) -> bool: ...
+
 
 EPSILON = 1e-8  # beside the deviation
 CLIP = 10.0  # deviations
@@ -24,18 +51,18 @@ _RESOLUTION = float(np.finfo(np.float32).eps)  # a deviation below this share of
 _LEAST, _MOST = 1e-30, float(np.finfo(np.float32).max)  # variances that float32 holds with some digits to spare
 
 
-def weight_shapes(spec):
+def weight_shapes(spec: FilteredSpec) -> Shapes:
     """Return {name: shape} of the weights that the filters of ``spec`` (PolicySpec) add; {} without any."""
     shapes = {MEAN: tuple(spec.obs_shape), VAR: tuple(spec.obs_shape)} if spec.filter else {}
     return shapes | ({RETURN_VAR: ()} if spec.scaled else {})
 
 
-def first_weights(spec):
+def first_weights(spec: FilteredSpec) -> dict[str, np.ndarray]:
     """Return {name: float32 array} from before anything was seen: observations pass as they are, but for the clipping."""
     return weights_of(spec, None, None)
 
 
-def weights_of(spec, obs, returns):
+def weights_of(spec: FilteredSpec, obs: Moments | None, returns: Moments | None) -> dict[str, np.ndarray]:
     """Return {name: float32 array} for Moments of observations and of discounted returns, None where nothing was seen.
 
     Numbers of an action mask pass unchanged. ``filter/return_var`` is 0 as long as returns have not varied.
@@ -47,9 +74,8 @@ def weights_of(spec, obs, returns):
         if obs is not None:
             mean, var = obs.mean.copy(), obs.variance()
         var[~_varied(mean, var)] = 1.0
-        masks = getattr(spec, "mask", ())
-        if masks:
-            start, count = masks
+        if spec.mask:
+            start, count = spec.mask
             mean[start : start + count], var[start : start + count] = 0.0, 1.0
         weights[MEAN] = np.clip(mean, -_MOST, _MOST).astype(np.float32)
         weights[VAR] = np.minimum(var, _MOST).astype(np.float32)
@@ -60,11 +86,11 @@ def weights_of(spec, obs, returns):
     return weights
 
 
-def _varied(mean, var):
+def _varied(mean: np.ndarray, var: np.ndarray) -> Any:
     return var > np.maximum(np.square(_RESOLUTION * mean), _LEAST)
 
 
-def reward_scale(weights):
+def reward_scale(weights: Weights | None) -> np.float32 | None:
     """Return by how much rewards are to be divided, or None while ``weights`` ({name: array}, or None) do not know."""
     var = float(weights[RETURN_VAR]) if weights else 0.0
     return np.float32(np.sqrt(var) + EPSILON) if var > 0 else None
@@ -73,7 +99,7 @@ def reward_scale(weights):
 class Filter:
     """(x - mean) / (√var + 1e-8), within ±10: float32 [..., *obs_shape] → the same."""
 
-    def __init__(self, spec, weights):
+    def __init__(self, spec: FilteredSpec, weights: Weights) -> None:
         """``spec``: PolicySpec with ``filter``; ValueError unless ``weights`` hold a mean and a variance of its shapes."""
         for name, shape in ((name, shape) for name, shape in weight_shapes(spec).items() if name != RETURN_VAR):
             found = weights.get(name)
@@ -84,7 +110,7 @@ class Filter:
             raise ValueError(f"{VAR}: a variance below 0")
         self._mean, self._deviation = weights[MEAN], np.sqrt(weights[VAR]) + np.float32(EPSILON)
 
-    def __call__(self, obs):
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
         """Return ``obs`` normalised, in an array of its own."""
         out = obs - self._mean
         out /= self._deviation

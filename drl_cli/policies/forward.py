@@ -1,34 +1,50 @@
 """The forward pass of a net in NumPy: what workers, the tester, rollout and evaluate act with.
 
 One small net on a handful of observations costs about 10 µs here against 100 to 200 µs for a session call, and needs no
-TensorFlow. ``policies.forward_tf`` computes the same numbers to a tolerance; ``tests/networks/test_parity.py`` holds
-both together.
+TensorFlow. ``policies.forward_tf`` computes the same numbers to a tolerance; ``tests/policies/test_parity.py`` compares
+them.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from drl_cli.policies.nets import Dense
 
-NORM_EPSILON = 1e-6  # layer normalisation's guard against a variance of zero, the same in tf1.build
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import Conv, Heads, NetSpec, State, Weights
+
+Inputs: TypeAlias = "np.ndarray | Sequence[np.ndarray]"
+"""What a net takes: rows of numbers, or a list of its inputs, an image first."""
+OwnForward: TypeAlias = "Callable[[Weights, np.ndarray], np.ndarray]"
+"""Runs a custom model: (weights, float32 [N, …]) → float32 [N, features]."""
+Acting: TypeAlias = "Callable[..., Heads]"
+"""A net that acts, (inputs, rng or None) → heads; ``Forward`` is one."""
+_Ready: TypeAlias = "tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...] | None, Callable, str | None]"
+
+
+NORM_EPSILON = 1e-6  # layer normalisation's guard against a variance of zero, the same in forward_tf
 BATCH_EPSILON = 1e-3  # batch normalisation's, as in its authors' code
 SDE_EPSILON = 1e-6  # least variance of state-dependent exploration
 
 
-def _swish(x):
+def _swish(x: np.ndarray) -> np.ndarray:
     return x / (1.0 + np.exp(-np.clip(x, -60.0, 60.0)))
 
 
-def _elu(x):
+def _elu(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
 
 
-def _relu(x):
+def _relu(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0.0, out=x)
 
 
-def _linear(x):
+def _linear(x: np.ndarray) -> np.ndarray:
     return x
 
 
@@ -38,7 +54,7 @@ ACTIVATION = {"relu": _relu, "tanh": np.tanh, "elu": _elu, "swish": _swish, "lin
 class Forward:
     """A net, ready to run: ``Forward(net_spec, weights)(x)``."""
 
-    def __init__(self, net, weights, own=None):
+    def __init__(self, net: NetSpec, weights: Weights, own: OwnForward | None = None) -> None:
         """``net`` is a NetSpec, ``weights`` maps its names to float32 arrays of its shapes (ValueError otherwise).
 
         ``own(weights, x)`` runs a custom model that has no ``forward`` in NumPy: {name: array} of its variables and float32
@@ -69,7 +85,7 @@ class Forward:
         self._variances = np.exp(2.0 * self._of("log_std/kernel")) if net.sde else None
         self._lstm = (self._of("lstm/kernel"), self._of("lstm/bias")) if net.lstm else None
 
-    def _own_copies(self, own):
+    def _own_copies(self, own: OwnForward | None) -> list[Callable[[np.ndarray], np.ndarray]]:
         """A function of observations, float32 [N, …] → [N, features], for each copy of a custom model."""
         model, names = self._net.own, self._net.own_names()
         if own is None and not model.has_forward:
@@ -81,12 +97,12 @@ class Forward:
         ]
         return [functools.partial(run, weights) for weights in each]
 
-    def _layers_of(self, head, size):
+    def _layers_of(self, head: str, size: int) -> list:
         """The layers of a head of its own, its linear output last."""
         own = [self._layer(f"{head}/dense_{index}", layer) for index, layer in enumerate(self._net.head_layers)]
         return [*own, self._layer(head, Dense(size, "linear", noisy=self._net.noisy_heads))]
 
-    def __call__(self, x, rng=None):
+    def __call__(self, x: Inputs, rng: np.random.Generator | None = None) -> Heads:
         """Map inputs to {head: float32 [N, size]}, or [C, N, size] for C copies; nets with an LSTM have ``run``.
 
         ``x``: float32 [N, input_size], or a list of the inputs: an image [N, H, W, channels] (uint8 or float32) comes first.
@@ -94,21 +110,21 @@ class Forward:
         """
         return self.heads(self.features(x, rng), rng)
 
-    def run(self, x, state, rng=None):
+    def run(self, x: Inputs, state: State, rng: np.random.Generator | None = None) -> tuple[Heads, State]:
         """Map inputs and the recurrent ``state`` to (heads as for a call, the next state); ``()`` without an LSTM.
 
         The state is (output, cell), float32 [N, lstm] each; the next one is made of arrays of its own.
         """
-        x = self.features(x, rng)
+        features = self.features(x, rng)
         if self._lstm is not None:
-            x, state = self._recurrent(x, state)
-        return self.heads(x, rng), state
+            features, state = self._recurrent(features, state, *self._lstm)
+        return self.heads(features, rng), state
 
-    def _recurrent(self, x, state):
+    def _recurrent(self, x: np.ndarray, state: State, kernel: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, State]:
         """One step of the LSTM: features [N, F] and state to (output [N, lstm], next state)."""
         (output, cell), cells = state, self._net.lstm
-        gates = np.concatenate([x, output], axis=-1) @ self._lstm[0]
-        gates += self._lstm[1]
+        gates = np.concatenate([x, output], axis=-1) @ kernel
+        gates += bias
         gates[:, : 3 * cells] *= 0.5  # σ(x) = ½·(1 + tanh(x/2)), which cannot overflow
         gates = np.tanh(gates, out=gates)
         gates[:, : 3 * cells] *= 0.5
@@ -118,7 +134,7 @@ class Forward:
         output = out * np.tanh(cell)
         return output, (output, cell)
 
-    def features(self, x, rng=None):
+    def features(self, x: Inputs, rng: np.random.Generator | None = None) -> np.ndarray:
         """Map inputs to what the heads see, or an LSTM before them, float32 [N, F] or [C, N, F]; arguments as for a call."""
         x = self._joined(x)
         for index, layer in enumerate(self._layers):
@@ -127,7 +143,7 @@ class Forward:
             x = self._dense(x, layer, rng)
         return x if self._norms is None else x * self._norms[-1][0] + self._norms[-1][1]
 
-    def heads(self, x, rng=None):
+    def heads(self, x: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
         """Map ``features`` to {head: float32 [N, size]}, or [C, N, size] for C copies."""
         heads = self._all_heads(x) if self._together else self._each_head(x, rng)
         for head, values in self._free.items():
@@ -137,12 +153,12 @@ class Forward:
             heads["features"] = x
         return heads
 
-    def _all_heads(self, x):
+    def _all_heads(self, x: np.ndarray) -> Heads:
         out = x @ self._head_kernel
         out += self._head_bias
         return {head: out[..., part] for head, part in self._slices.items()}
 
-    def _each_head(self, x, rng):
+    def _each_head(self, x: np.ndarray, rng: np.random.Generator | None) -> Heads:
         heads = {}
         for head, layers in self._own.items():
             y = x
@@ -151,13 +167,13 @@ class Forward:
             heads[head] = y
         return heads
 
-    def _joined(self, x):
+    def _joined(self, x: Inputs) -> np.ndarray:
         """Scale an image, run the convolutions, put all inputs side by side: float32 [N, I]."""
         if self._custom:
             return self._seen_by_own(x)
         if not self._net.image:
-            return np.concatenate(x, axis=-1) if isinstance(x, (list, tuple)) else x
-        image, *others = x if isinstance(x, (list, tuple)) else [x]
+            return x if isinstance(x, np.ndarray) else np.concatenate(x, axis=-1)
+        image, *others = [x] if isinstance(x, np.ndarray) else x
         y = scaled(image.reshape(len(image), *self._net.image), self._net.zero_mean)
         for index, conv in enumerate(self._net.convs):
             y = self._convolved(y, index, conv)
@@ -168,9 +184,9 @@ class Forward:
             y = y.reshape(len(image), -1)
         return np.concatenate([y, *others], axis=-1) if others else y
 
-    def _seen_by_own(self, x):
+    def _seen_by_own(self, x: Inputs) -> np.ndarray:
         """The custom model's features of the first input with the others beside them, float32 [(C,) N, I]."""
-        obs, *others = x if isinstance(x, (list, tuple)) else [x]
+        obs, *others = [x] if isinstance(x, np.ndarray) else x
         axes = 4 if self._net.image else 2
         each = obs if obs.ndim > axes else [obs] * self._net.copies  # rows of its own for each copy
         if self._net.image:
@@ -180,7 +196,7 @@ class Forward:
         others = [np.broadcast_to(other, (*y.shape[:-1], other.shape[-1])) for other in others]
         return np.concatenate([y, *others], axis=-1) if others else y
 
-    def _convolved(self, x, index, conv):
+    def _convolved(self, x: np.ndarray, index: int, conv: Conv) -> np.ndarray:
         kernel, bias = self._of(f"conv_{index}/kernel"), self._of(f"conv_{index}/bias")
         if self._net.copies == 1:
             return ACTIVATION[conv.activation](convolution(x, kernel, conv) + bias)
@@ -188,7 +204,7 @@ class Forward:
         out = [convolution(part, k, conv) + b for part, k, b in zip(each, kernel, bias, strict=True)]
         return ACTIVATION[conv.activation](np.stack(out))
 
-    def _dense(self, x, layer, rng):
+    def _dense(self, x: np.ndarray, layer: Any, rng: np.random.Generator | None) -> np.ndarray:
         kernel, bias, norm, activation, noisy = layer
         if noisy and rng is not None:
             kernel, bias = self._drawn(noisy, rng)
@@ -200,7 +216,7 @@ class Forward:
             x = x * norm[0] + norm[1]
         return activation(x)
 
-    def _drawn(self, scope, rng):
+    def _drawn(self, scope: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return kernel and bias of a noisy layer with fresh factorised noise."""
         kernel, bias = self._of(f"{scope}/kernel"), self._of(f"{scope}/bias")
         lead, (rows, units) = kernel.shape[:-2], kernel.shape[-2:]
@@ -208,7 +224,7 @@ class Forward:
         bias = bias + self._of(f"{scope}/bias_sigma") * out.reshape(bias.shape)
         return kernel + self._of(f"{scope}/kernel_sigma") * into * out, self._row(bias)
 
-    def _layer(self, scope, layer):
+    def _layer(self, scope: str, layer: Dense) -> _Ready:
         """Return (kernel, bias, normalisation or None, activation, scope if the layer is noisy)."""
         norm = None
         if layer.layer_norm:
@@ -216,27 +232,27 @@ class Forward:
         kernel, bias = self._of(f"{scope}/kernel"), self._row(self._of(f"{scope}/bias"))
         return kernel, bias, norm, ACTIVATION[layer.activation], scope if layer.noisy else None
 
-    def _folded(self, index):
+    def _folded(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Batch normalisation with running statistics as one factor and one offset."""
         scale, offset, mean, var = (self._of(f"norm_{index}/{part}") for part in ("scale", "offset", "mean", "var"))
         factor = scale / np.sqrt(var + BATCH_EPSILON)
         return self._row(factor), self._row(offset - mean * factor)
 
-    def _of(self, name):
+    def _of(self, name: str) -> np.ndarray:
         return self._weights[f"{self._net.name}/{name}"]
 
-    def _row(self, values):
+    def _row(self, values: np.ndarray) -> np.ndarray:
         """Values per unit [(C,) U], to be added to rows [(C,) N, U]."""
         return values[:, None] if self._net.copies > 1 else values
 
 
-def noise_of(rng, shape):
+def noise_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Return float32 f(ε) = sign(ε)·√|ε| of standard normals (Fortunato et al. 2018, section 3.1)."""
     noise = rng.standard_normal(shape, dtype=np.float32)
     return np.sign(noise) * np.sqrt(np.abs(noise))
 
 
-def scaled(image, zero_mean):
+def scaled(image: np.ndarray, zero_mean: bool) -> np.ndarray:
     """Return a uint8 image as float32 in [-1, 1) with ``zero_mean``, else in [0, 1]; floats as they are."""
     if image.dtype != np.uint8:
         return image
@@ -244,7 +260,7 @@ def scaled(image, zero_mean):
     return (x - 128.0) / 128.0 if zero_mean else x / 255.0
 
 
-def convolution(x, kernel, conv):
+def convolution(x: np.ndarray, kernel: np.ndarray, conv: Conv) -> np.ndarray:
     """Return the convolution of ``x`` float32 [N, H, W, I] with ``kernel`` [k, k, I, O], [N, H′, W′, O]."""
     if conv.padding == "same":
         pads = [conv.padding_of(side) for side in x.shape[1:3]]

@@ -1,17 +1,31 @@
-"""A NetSpec as graph variables and its forward pass: the twin of ``policies.forward`` for learning.
+"""A NetSpec as graph variables and its forward pass: ``policies.forward`` as graph tensors, for learning.
 
 Layers are variables and ``matmul`` (TensorFlow's compat layer no longer has ``tf.layers``). With ``copies > 1`` all
 variables have a leading axis and one batched matmul runs every copy.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
 from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
-from drl_cli.policies.lstm_tf import lstm, one_step
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.policies.layers_tf import lstm, one_step
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
+
+if TYPE_CHECKING:
+    from drl_cli.policies.layers_tf import Noise
+    from drl_cli.policies.nets import Conv, Dense, NetSpec, Weights
+
+Tensors: TypeAlias = dict[str, Tensor]  # heads, weights or the columns of a batch, by name
+
 
 ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
 
 
-def variables_of(shapes, initial, scope="", trainable=True):
+def variables_of(
+    shapes: Mapping[str, Sequence[int]], initial: Weights, scope: str = "", trainable: bool = True
+) -> dict[str, Variable]:
     """Create one float32 resource variable per entry of ``shapes`` ({name: shape}) in the current graph.
 
     ``initial`` maps the same names to arrays of these shapes; the variable's name is ``scope + name``. Returns
@@ -27,15 +41,15 @@ def variables_of(shapes, initial, scope="", trainable=True):
     return made
 
 
-def values_of(variables):
+def values_of(variables: Mapping[str, Variable]) -> dict[str, Tensor]:
     """Return {name: tensor}: the present values, read once, to differentiate by and to compute with."""
     return {name: variable.read_value() for name, variable in variables.items()}
 
 
-class Net:
+class TFNet:
     """The forward pass of ``net`` (NetSpec) with the given {name: variable or tensor}."""
 
-    def __init__(self, net, weights, noise=None, training=False):
+    def __init__(self, net: NetSpec, weights: Tensors, noise: Noise | None = None, training: bool = False) -> None:
         """``noise(shape)``: returns fresh f(ε) float32 for noisy layers, in the order of the layers; None: their means.
 
         ``training``: batch normalisation uses the statistics of its batch, which ``statistics`` then holds by the names of
@@ -44,14 +58,14 @@ class Net:
         self._net, self._weights, self._noise, self._training = net, weights, noise, training
         self.statistics = {}
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Tensor) -> Tensors:
         """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size].
 
         An image comes first, [B, H, W, channels] of uint8 or float32. Nets with an LSTM have ``sequence``.
         """
         return self._heads(self._features(inputs))
 
-    def several(self, obs, action):
+    def several(self, obs: Tensor, action: Tensor) -> Tensors:
         """Map ``obs`` [B, …] and several actions in each, [B, M, A], to {head: [(C,) B, M, size]}: each layer one product.
 
         Of an image the convolutions run once, whatever M is.
@@ -64,12 +78,20 @@ class Net:
         lead = [net.copies] if net.copies > 1 else []
         return {head: tf.reshape(y, [*lead, rows, count, y.shape[-1]]) for head, y in heads.items()}
 
-    def sequence(self, obs, state, begins=None, skip=0, looped=False, beside=()):
+    def sequence(
+        self,
+        obs: Tensor,
+        state: Sequence[Tensor],
+        begins: Tensor | None = None,
+        skip: int = 0,
+        looped: bool = False,
+        beside: Sequence[Tensor] = (),
+    ) -> tuple[Tensors, Sequence[Tensor]]:
         """Run a net with an LSTM over sequences of ``obs`` [B, S, …], and of the other inputs ``beside`` it, [B, S, size] each.
 
         ``state``: (output, cell) before the first step, [B, lstm] each; ``begins``: float32 [B, S], 1 where an episode
         begins, before which the state is forgotten, or None; ``looped``: for XLA. The first ``skip`` steps only bring the
-        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state behind the last step).
+        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state after the last step).
         """
         net, (rows, steps) = self._net, obs.shape[:2].as_list()
         x = self._features(
@@ -89,7 +111,7 @@ class Net:
         )  # [B·(S − skip), …]
         return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
 
-    def step(self, inputs, state):
+    def step(self, inputs: Sequence[Tensor], state: Sequence[Tensor]) -> tuple[Tensors, tuple[Tensor, Tensor]]:
         """Run a net with an LSTM for one step: ``inputs`` as for a call, ``state`` (output, cell), [B, lstm] each.
 
         Returns ({head: [B, size]}, next state), as ``policies.forward.Forward.run`` does.
@@ -97,22 +119,22 @@ class Net:
         state = one_step(self._features(inputs), state, self._cells())  # [B, lstm] each
         return self._heads(state[0]), state
 
-    def _cells(self):
+    def _cells(self) -> list[Tensor]:
         """Kernel and bias of the LSTM."""
         return [self._weights[f"{self._net.name}/lstm/{part}"] for part in ("kernel", "bias")]
 
-    def _features(self, inputs):
+    def _features(self, inputs: Sequence[Tensor]) -> Tensor:
         """What the heads see, or an LSTM before them, [(C,) B, U]."""
         return self._hidden(self._joined(inputs))  # [(C,) B, U]
 
-    def _hidden(self, x):
+    def _hidden(self, x: Tensor) -> Tensor:
         """The layers on their joined inputs [(C,) B, I], [(C,) B, U]."""
         net = self._net
         for index, layer in enumerate(net.layers):
             x = self._dense(self._normed(x, index), f"{net.name}/dense_{index}", layer)  # [(C,) B, U]
         return self._normed(x, len(net.layers))  # [(C,) B, U]
 
-    def _heads(self, x):
+    def _heads(self, x: Tensor) -> Tensors:
         net = self._net
         heads = {head: self._head(x, head) for head, _ in net.affine_heads()}
         for head in net.free_heads:
@@ -126,13 +148,13 @@ class Net:
             heads["features"] = x
         return heads
 
-    def _head(self, x, head):
+    def _head(self, x: Tensor, head: str) -> Tensor:
         net = self._net
         for index, layer in enumerate(net.head_layers):
             x = self._dense(x, f"{net.name}/{head}/dense_{index}", layer)
         return self._affine(x, f"{net.name}/{head}", net.noisy_heads)
 
-    def _joined(self, inputs):
+    def _joined(self, inputs: Sequence[Tensor]) -> Tensor:
         net = self._net
         if not net.image and not net.custom:
             return self._to_copies(tf.concat(inputs, axis=-1) if len(inputs) > 1 else inputs[0])
@@ -142,7 +164,7 @@ class Net:
         joined.set_shape([*joined.shape[:-1], net.dense_inputs()])
         return joined
 
-    def _seen(self, obs):
+    def _seen(self, obs: Tensor) -> list[Tensor]:
         """What a dense layer sees of an observation, [B, F]: one that all copies share, of an image one for each copy.
 
         Of whatever a custom model sees, one for each copy too.
@@ -160,29 +182,29 @@ class Net:
         rows = obs.shape[0] if obs.shape[0] is not None else tf.shape(obs)[0]
         return [tf.reshape(x, [rows, -1]) for x in each]
 
-    def _own_weights(self, copy):
+    def _own_weights(self, copy: int) -> dict[str, Tensor]:
         """The custom model's weights of one copy, {name: tensor}."""
         found = {name: tf.convert_to_tensor(self._weights[full]) for full, name in self._net.own_names().items()}
         return {name: value[copy] for name, value in found.items()} if self._net.copies > 1 else found
 
-    def _to_copies(self, x):
+    def _to_copies(self, x: Tensor) -> Tensor:
         """The same for every copy, [(C,) B, I] of [B, I]."""
         return tf.broadcast_to(x, [self._net.copies, *x.shape]) if self._net.copies > 1 else x
 
-    def _convolved(self, x, scope, conv, copy):
+    def _convolved(self, x: Tensor, scope: str, conv: Conv, copy: int) -> Tensor:
         kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
         if self._net.copies > 1:
             kernel, bias = kernel[copy], bias[copy]
         x = tf.nn.conv2d(x, kernel, strides=conv.stride, padding=conv.padding.upper())  # [B, H, W, O]
         return ACTIVATION[conv.activation](x + bias)
 
-    def _dense(self, x, scope, layer):
+    def _dense(self, x: Tensor, scope: str, layer: Dense) -> Tensor:
         x = self._affine(x, scope, layer.noisy)
         if layer.layer_norm:
             x = self._layer_normed(x, scope)
         return ACTIVATION[layer.activation](x)
 
-    def _affine(self, x, scope, noisy):
+    def _affine(self, x: Tensor, scope: str, noisy: bool) -> Tensor:
         kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
         if noisy and self._noise is not None:
             *lead, rows, units = kernel.shape.as_list()
@@ -191,17 +213,17 @@ class Net:
             bias = bias + self._weights[f"{scope}/bias_sigma"] * tf.reshape(out, [*lead, units])
         return tf.matmul(x, kernel) + self._row(bias)
 
-    def _row(self, values):
+    def _row(self, values: Tensor) -> Tensor:
         """Values per unit [(C,) U], to be added to rows [(C,) B, U]."""
         return tf.expand_dims(values, 1) if self._net.copies > 1 else values
 
-    def _layer_normed(self, x, scope):
+    def _layer_normed(self, x: Tensor, scope: str) -> Tensor:
         scale, offset = (self._row(self._weights[f"{scope}/{part}"]) for part in ("norm_scale", "norm_offset"))
         x = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         x = x / tf.sqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + NORM_EPSILON)
         return x * scale + offset
 
-    def _normed(self, x, index):
+    def _normed(self, x: Tensor, index: int) -> Tensor:
         """Batch normalisation of a dense layer's input; the identity in nets without it."""
         if not self._net.batch_norm:
             return x
@@ -216,7 +238,7 @@ class Net:
         return (x - self._row(mean)) * (scale / tf.sqrt(self._row(var) + BATCH_EPSILON)) + offset
 
 
-def scaled(image, zero_mean):
+def scaled(image: Tensor, zero_mean: bool) -> Tensor:
     """Return a uint8 image as float32 in [-1, 1) with ``zero_mean``, else in [0, 1]; floats as they are."""
     if image.dtype != tf.uint8:
         return image

@@ -1,30 +1,42 @@
-"""What a policy does when it does not explore, as graph tensors: the whole twin of ``policies.numpy_policy.NumpyPolicy``.
+"""What a policy does when it does not explore, as graph tensors: ``policies.numpy_policy.NumpyPolicy`` for exports.
 
-Observations as the environment (behind its preprocessing) gives them go in, actions in the environment's units come out:
+Observations as the environment (after its preprocessing) gives them go in, actions in the environment's units come out:
 filter, mask, nets, memory, distribution, scaling and clipping are all in it. Used by ``export``, whose tests hold it together
 with NumPy's.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from drl_cli.policies import distributions_tf, filters_tf
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net
-from drl_cli.policies.scored_distributions_tf import allowed, masked
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete
+from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
+from drl_cli.policies.forward_tf import TFNet
+from drl_cli.tf1.tensorflow import Tensor, tf
+
+if TYPE_CHECKING:
+    from drl_cli.policies.forward_tf import Tensors
+    from drl_cli.policies.nets import Weights
+    from drl_cli.policies.policy_spec import PolicySpec
 
 
 class Greedy:
     """``Greedy(spec, weights)(obs, state, reward) → action, next state``, in the current graph."""
 
-    def __init__(self, spec, weights):
+    def __init__(self, spec: PolicySpec, weights: Weights) -> None:
         """``spec``: PolicySpec; ``weights``: {name: float32 array}, of which the acting net and the filter are taken."""
         self._spec = spec
         names = [*spec.nets[0].weight_shapes(), *(name for name in weights if name.startswith("filter/"))]
         self._weights = {name: tf.constant(weights[name], name=name) for name in names}
-        self._net = Net(spec.nets[0], self._weights)
+        self._net = TFNet(spec.nets[0], self._weights)
 
-    def __call__(self, obs, state=(), reward=None):
+    def __call__(
+        self, obs: Tensor, state: Sequence[Tensor] = (), reward: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return (action, next state) for ``obs`` [B, *stacked_shape] and what ``spec.state`` lists, [B, …] each.
 
         ``reward`` float32 [B]: what came of the last action, where the spec has ``previous``. Actions are float32 [B, A], or
@@ -33,63 +45,61 @@ class Greedy:
         given = filters_tf.normalised(obs, self._weights)  # [B, *stacked_shape]
         if not self._spec.nets[0].image:
             given = tf.reshape(given, [-1, self._spec.nets[0].input_size - self._spec.previous_size])  # [B, I]
-        if not state:
-            heads = self._net(given)
-        elif not self._spec.previous:
-            heads, state = self._net.step([given], state)
-        else:
-            *cells, before = state
-            before = tf.concat([before[:, :-1], reward[:, None]], axis=-1)  # [B, size + 1]
-            heads, cells = self._net.step([given, before], tuple(cells))
+        if not self._spec.previous:
+            heads, state = self._net.step([given], state) if state else (self._net(given), ())
+            return self._to_env(self._chosen(heads, obs)), tuple(state)
+        if reward is None:
+            raise ValueError("a policy that sees its previous reward was given none")
+        *cells, before = state
+        before = tf.concat([before[:, :-1], reward[:, None]], axis=-1)  # [B, size + 1]
+        heads, cells = self._net.step([given, before], tuple(cells))
         action = self._chosen(heads, obs)
-        if self._spec.previous:
-            state = (*cells, self._noted(action))
-        return self._to_env(action), tuple(state)
+        return self._to_env(action), (*cells, self._noted(action))
 
-    def _chosen(self, heads, obs):
+    def _chosen(self, heads: Tensors, obs: Tensor) -> Tensor:
         """The greedy action as the policy counts it: float32 [B, A] in its bounds, or int32 [B] or [B, k]."""
         spec = self._spec
         if spec.distribution in ("squashed_gaussian", "deterministic"):
             kinds = {
-                "squashed_gaussian": distributions_tf.SquashedGaussian,
-                "deterministic": distributions_tf.Deterministic,
+                "squashed_gaussian": distributions_tf.TFSquashedGaussian,
+                "deterministic": distributions_tf.TFDeterministic,
             }
-            return kinds[spec.distribution](*spec.action.policy_bounds()).greedy(heads)  # [B, A]
+            return kinds[spec.distribution](*box(spec.action).policy_bounds()).greedy(heads)  # [B, A]
         if spec.distribution == "gaussian":
             return heads["mean"]  # [B, A]
         if spec.distribution == "q":
-            values = ActionValues(spec)
+            values = TFActionValues(spec)
             return values.greedy(values.atoms(heads), obs)  # [B]
         logits = heads["logits"]  # [B, size]
         if spec.distribution == "multi_bernoulli":
             return tf.cast(logits > 0.0, tf.int32)  # [B, n]
         if spec.distribution == "multi_categorical":
-            each = tf.split(logits, spec.action.nvec, axis=-1)  # [B, n] each
+            each = tf.split(logits, multi_discrete(spec.action).nvec, axis=-1)  # [B, n] each
             return tf.stack([tf.argmax(part, axis=-1, output_type=tf.int32) for part in each], axis=1)  # [B, k]
         logits = masked(logits, allowed(spec.mask, obs)) if spec.mask else logits  # [B, n]
         return tf.argmax(logits, axis=-1, output_type=tf.int32)  # [B]
 
-    def _noted(self, action):
+    def _noted(self, action: Tensor) -> Tensor:
         """What the next step sees of ``action``: as numbers, and a reward of 0 to be filled in, [B, size + 1]."""
-        kind = self._spec.action.kind
-        if kind == "Box":
-            low, high = self._spec.action.policy_bounds()
+        described = self._spec.action
+        if isinstance(described, ActionSpec):
+            low, high = described.policy_bounds()
             encoded = tf.clip_by_value((action - (high + low) / 2) / ((high - low) / 2), -1.0, 1.0)  # [B, A]
-        elif kind == "MultiBinary":
+        elif isinstance(described, MultiBinarySpec):
             encoded = tf.cast(action, tf.float32)  # [B, n]
-        elif kind == "Discrete":
-            encoded = tf.one_hot(action, self._spec.action.n)  # [B, n]
+        elif isinstance(described, DiscreteSpec):
+            encoded = tf.one_hot(action, described.n)  # [B, n]
         else:
-            parts = tf.unstack(action, len(self._spec.action.nvec), axis=1)  # [B] each
-            each = [tf.one_hot(part, n) for part, n in zip(parts, self._spec.action.nvec, strict=True)]
+            parts = tf.unstack(action, len(described.nvec), axis=1)  # [B] each
+            each = [tf.one_hot(part, n) for part, n in zip(parts, described.nvec, strict=True)]
             encoded = tf.concat(each, axis=-1)  # [B, Σ n]
         return tf.concat([encoded, tf.zeros_like(encoded[:, :1])], axis=-1)  # [B, size + 1]
 
-    def _to_env(self, action):
+    def _to_env(self, action: Tensor) -> Tensor:
         given = self._spec.action
-        if given.kind == "MultiBinary":
+        if isinstance(given, MultiBinarySpec):
             return tf.cast(action, tf.int8)  # [B, n]
-        if given.kind != "Box":
+        if not isinstance(given, ActionSpec):
             return tf.cast(action, tf.int64) + np.asarray(given.start, np.int64)  # [B] or [B, k]
         low, high = np.asarray(given.low, np.float32), np.asarray(given.high, np.float32)
         if given.normalize:

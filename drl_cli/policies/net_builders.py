@@ -4,20 +4,40 @@ Light: used by the ``…_nets`` modules before TensorFlow is loaded. ``spaces`` 
 ``frames``, how many observations are stacked along the last axis.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from drl_cli.config.sections.model import conv_filters
+from drl_cli.config.sections.model import OwnNetwork, conv_filters
 from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.errors import ConfigError
 from drl_cli.policies import custom_models
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
+if TYPE_CHECKING:
+    from drl_cli.config.sections.common import CommonKeys
+    from drl_cli.config.sections.model import FullyConnected
+    from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
+    from drl_cli.policies.action_specs import Actions
+    from drl_cli.policies.nets import NetSpec, Weights
 
-def observation(config, spaces):
+
+class ReplayTargets(Protocol):
+    """The config of an algorithm with a replay whose target networks move every so many env steps."""
+
+    @property
+    def train_batch_size(self) -> int: ...
+
+    @property
+    def target_network_update_freq(self) -> int: ...
+
+
+def observation(config: CommonKeys, spaces: EnvSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (keywords of PolicySpec, keywords of NetSpec) that describe the observations of ``spaces``.
 
     ConfigError for a filter over images, and for a custom model that cannot be made for them; InputError for an unknown one.
@@ -35,7 +55,7 @@ def observation(config, spaces):
         "filter": config.observation_filter != "NoFilter",
         "scaled": config.reward_scaling,
     }
-    net = {"inputs": (("obs", math.prod(stacked)),)}
+    net: dict[str, Any] = {"inputs": (("obs", math.prod(stacked)),)}
     if is_image:
         net |= {"image": stacked, "zero_mean": config.model.zero_mean}
     if config.model.custom_model is not None:
@@ -49,12 +69,12 @@ def observation(config, spaces):
     return policy, net
 
 
-def sight(acting):
+def sight(acting: NetSpec) -> dict[str, Any]:
     """Return the keywords of a NetSpec that sees observations as ``acting`` (NetSpec) does, with weights of its own."""
     return {name: getattr(acting, name) for name in ("image", "convs", "zero_mean", "custom")}
 
 
-def action(config, spaces):
+def action(config: CommonKeys, spaces: EnvSpec) -> Actions:
     """Return what describes the actions of ``spaces``: one of ``policies.action_specs``."""
     space = spaces["action"]
     if space["kind"] == "Discrete":
@@ -67,47 +87,47 @@ def action(config, spaces):
     return ActionSpec(low, high, config.normalize_actions, config.clip_actions)
 
 
-def mask(spaces):
+def mask(spaces: EnvSpec) -> tuple[int, ...]:
     """Return (start, n) of the action mask in the observations of ``spaces``, ``()`` where they have none."""
     return tuple(spaces.get("mask", ()))
 
 
-def layers(model):
+def layers(model: FullyConnected) -> tuple[Dense, ...]:
     """Return the Dense layers of a fully connected section (``fcnet_hiddens``, ``fcnet_activation``, ``layer_norm``).
 
-    None where a custom model stands in their place.
+    () where a custom model stands in their place.
     """
-    if getattr(model, "custom_model", None) is not None:  # a key of sections that see observations
+    if isinstance(model, OwnNetwork) and model.custom_model is not None:
         return ()
     return tuple(Dense(units, model.fcnet_activation, model.layer_norm) for units in model.fcnet_hiddens)
 
 
-def target_of(net):
+def target_of(net: NetSpec) -> NetSpec:
     """Return the NetSpec of the target of ``net``."""
     return dataclasses.replace(net, name=target_name(net.name))
 
 
-def target_name(name):
+def target_name(name: str) -> str:
     """Return the target's name for the net or variable ``name``."""
     return "target_" + name
 
 
-def with_targets(weights):
+def with_targets(weights: Weights) -> dict[str, np.ndarray]:
     """Return ``weights`` ({name: array}) and a copy of each under its target's name."""
-    return weights | {target_name(name): value.copy() for name, value in weights.items()}
+    return dict(weights) | {target_name(name): value.copy() for name, value in weights.items()}
 
 
-def updates_per_target_update(config):
+def updates_per_target_update(config: ReplayTargets) -> int:
     """Return every how many updates the targets move, from a frequency in env steps (0: after every update)."""
     updates_per_step = intensity(config) / config.train_batch_size
     return max(1, round(config.target_network_update_freq * updates_per_step))
 
 
-def target_updates(config, updates):
+def target_updates(config: ReplayTargets, updates: int) -> int:
     """Return how often the targets have moved after ``updates`` updates."""
     return updates // updates_per_target_update(config)
 
 
-def _bounds(space, side):
+def _bounds(space: SpaceSpec, side: str) -> tuple[float, ...]:
     """One float per dimension; ``describe`` writes a single one where many bounds are equal."""
     return tuple(float(x) for x in np.broadcast_to(space[side], space["shape"]).ravel())

@@ -1,26 +1,41 @@
-"""Nets as plain data: layers, inputs, heads, and the names and shapes of their weights.
+"""Nets as plain data: layers, inputs, heads, the names and shapes of their weights, and the initial weights.
 
 ``policies.forward`` runs a net in NumPy, ``policies.forward_tf`` makes it of graph variables; the names of
 ``weight_shapes`` are the wire protocol between the two. Used by the algorithms (which describe nets) and
-``policies.policy_spec`` (policies made
-of them).
+``policies.policy_spec`` (policies made of them).
 
 Sources: noisy layers, Fortunato et al. 2018 (arXiv 1706.10295), factorised form; batch normalisation of every layer's
 input, Bhatt et al. 2024, "CrossQ" (arXiv 1902.05605); state-dependent exploration, Raffin et al. 2020 (arXiv 2005.05719);
 initial kernels, Glorot & Bengio 2010, eq. 16; LSTM, Gers et al. 2000 (no peepholes), whose forget gates begin open with a
-bias of 1 (Jozefowicz et al. 2015, section 2.2).
+bias of 1 (Jozefowicz et al. 2015, section 2.2). Orthogonal initial weights of actor-critics: Saxe et al. 2014 (arXiv
+1312.6120); the gains √2 after hidden layers, 0.01 at the policy's heads and 1 at the value's, Engstrom et al. 2020 (arXiv
+2005.12729) and Andrychowicz et al. 2021 (arXiv 2006.05990, section 3.2: the policy's last layer a hundred times smaller). An
+LSTM's kernels are orthogonal gate by gate.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from drl_cli.policies import custom_models
 
+Heads: TypeAlias = dict[str, np.ndarray]  # {head: float32 [N, size]}, or [C, N, size] for C copies
+Weights: TypeAlias = Mapping[str, np.ndarray]  # {name: float32 array}
+State: TypeAlias = tuple[np.ndarray, ...]  # recurrent, [N, …] each; () for feed-forward nets
+Shapes: TypeAlias = dict[str, tuple[int, ...]]  # {name of a weight: shape}
+
+
 ACTIVATIONS = ("relu", "tanh", "elu", "swish", "linear")
 RUNNING = ("mean", "var")  # running statistics of batch normalisation: not trained, but part of the weights
 _ONES = ("norm_scale", "scale", "var")
+
+
+HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN = math.sqrt(2.0), 0.01, 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +61,14 @@ class Conv:
     activation: str = "relu"
     padding: str = "same"
 
-    def output(self, side):
+    def output(self, side: int) -> int:
         """Return the length of a side that was ``side`` pixels long."""
         return -(-side // self.stride) if self.padding == "same" else (side - self.kernel) // self.stride + 1
 
-    def padding_of(self, side):
-        """Return how many zeros stand before and behind a side of ``side`` pixels.
+    def padding_of(self, side: int) -> tuple[int, int]:
+        """Return how many zeros stand before and after a side of ``side`` pixels.
 
-        TensorFlow's "same" is as much as the last window needs, the odd pixel behind.
+        TensorFlow's "same" is as much as the last window needs, the odd pixel after.
         """
         if self.padding == "valid":
             return 0, 0
@@ -85,56 +100,56 @@ class NetSpec:
     """
 
     name: str
-    inputs: tuple
-    layers: tuple
-    heads: tuple
+    inputs: tuple[tuple[str, int], ...]
+    layers: tuple[Dense, ...]
+    heads: tuple[tuple[str, int], ...]
     copies: int = 1
-    image: tuple = ()
-    convs: tuple = ()
+    image: tuple[int, ...] = ()
+    convs: tuple[Conv, ...] = ()
     zero_mean: bool = True
-    head_layers: tuple = ()
+    head_layers: tuple[Dense, ...] = ()
     noisy_heads: bool = False
     batch_norm: bool = False
     sde: bool = False
     lstm: int = 0
-    free_heads: tuple = ()
-    custom: tuple = ()
+    free_heads: tuple[str, ...] = ()
+    custom: tuple[str, ...] = ()
 
     @property
-    def own(self):
+    def own(self) -> custom_models.Model:
         """The ``policies.custom_models.Model`` of ``custom``. Raises InputError where this process does not know it."""
         return custom_models.made(self.custom, self.image or (self.inputs[0][1],))
 
     @property
-    def state_shapes(self):
+    def state_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the recurrent state of one row, (output, cell); ``()`` without an LSTM."""
         return ((self.lstm,), (self.lstm,)) if self.lstm else ()
 
     @property
-    def input_size(self):
+    def input_size(self) -> int:
         """Number of input columns, an image's pixels counted."""
         return sum(size for _, size in self.inputs)
 
-    def image_shapes(self):
-        """Return the shapes (height, width, channels) in front of each convolution and behind the last one."""
+    def image_shapes(self) -> list[tuple[int, ...]]:
+        """Return the shapes (height, width, channels) in front of each convolution and after the last one."""
         shapes = [tuple(self.image)]
         for conv in self.convs:
             height, width, _ = shapes[-1]
             shapes.append((conv.output(height), conv.output(width), conv.filters))
         return shapes
 
-    def dense_inputs(self):
+    def dense_inputs(self) -> int:
         """Number of columns that enter the first dense layer."""
         others = sum(size for _, size in self.inputs[1:])
         if self.custom:
             return self.own.features + others
         return math.prod(self.image_shapes()[-1]) + others if self.image else self.input_size
 
-    def own_names(self):
+    def own_names(self) -> dict[str, str]:
         """Return {name of a weight: name of the custom model's variable}; {} without one."""
         return {f"{self.name}/{custom_models.SCOPE}/{name}": name for name in self.own.shapes} if self.custom else {}
 
-    def weight_shapes(self):
+    def weight_shapes(self) -> Shapes:
         """Return {variable name: shape} in the order in which the net uses them."""
         shapes, width = {}, self.dense_inputs()
         shapes |= {name: self.own.shapes[variable] for name, variable in self.own_names().items()}
@@ -155,13 +170,13 @@ class NetSpec:
         lead = (self.copies,) if self.copies > 1 else ()
         return {name: (*lead, *shape) for name, shape in shapes.items()}
 
-    def affine_heads(self):
+    def affine_heads(self) -> tuple[tuple[str, int], ...]:
         """Return the pairs (name, size) of the heads that have a linear output of their own."""
         return tuple(
             head for head in self.heads if head[0] not in self.free_heads and not (self.sde and head[0] == "log_std")
         )
 
-    def _head(self, shapes, head, size, width):
+    def _head(self, shapes: Shapes, head: str, size: int, width: int) -> None:
         if head in self.free_heads:
             shapes[f"{self.name}/{head}/free"] = (size,)
             return
@@ -172,7 +187,7 @@ class NetSpec:
             width = self._dense(shapes, f"{self.name}/{head}/dense_{index}", width, layer)
         self._dense(shapes, f"{self.name}/{head}", width, Dense(size, "linear", noisy=self.noisy_heads))
 
-    def _dense(self, shapes, scope, width, layer):
+    def _dense(self, shapes: Shapes, scope: str, width: int, layer: Dense) -> int:
         shapes[f"{scope}/kernel"], shapes[f"{scope}/bias"] = (width, layer.units), (layer.units,)
         if layer.noisy:
             shapes[f"{scope}/kernel_sigma"], shapes[f"{scope}/bias_sigma"] = (width, layer.units), (layer.units,)
@@ -180,17 +195,19 @@ class NetSpec:
             shapes[f"{scope}/norm_scale"], shapes[f"{scope}/norm_offset"] = (layer.units,), (layer.units,)
         return layer.units
 
-    def _norm(self, shapes, index, width):
+    def _norm(self, shapes: Shapes, index: int, width: int) -> None:
         if self.batch_norm:
             for part in ("scale", "offset", *RUNNING):
                 shapes[f"{self.name}/norm_{index}/{part}"] = (width,)
 
-    def trainable(self):
+    def trainable(self) -> list[str]:
         """Return the names of the weights that gradients change: all but running statistics."""
         own = self.own_names()
         return [name for name in self.weight_shapes() if name in own or name.rpartition("/")[2] not in RUNNING]
 
-    def initial_weights(self, rng, head_scale=1.0, sigma=0.5, log_std=-3.0):
+    def initial_weights(
+        self, rng: np.random.Generator, head_scale: float = 1.0, sigma: float = 0.5, log_std: float = -3.0
+    ) -> dict[str, np.ndarray]:
         """Return {name: float32 array}: Glorot-uniform kernels (eq. 16), zero biases.
 
         ``rng`` is a ``numpy.random.Generator``; ``head_scale`` multiplies the kernels of the heads. A noisy layer of p inputs
@@ -221,10 +238,40 @@ class NetSpec:
             weights[f"{self.name}/lstm/bias"][self.lstm : 2 * self.lstm] = 1.0  # the forget gates begin open
         return weights
 
-    def _own_weights(self, rng):
+    def _own_weights(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The first weights of a custom model, each copy's drawn by itself."""
         if not self.custom:
             return {}
         each = [self.own.initial_weights(rng) for _ in range(self.copies)]
         names = self.own_names().items()
         return {name: np.stack([one[v] for one in each]) if self.copies > 1 else each[0][v] for name, v in names}
+
+
+def orthogonal_weights(net: NetSpec, rng: np.random.Generator, log_std: float = -3.0) -> dict[str, np.ndarray]:
+    """Return {name: float32 array} for ``net`` (NetSpec) of one copy: orthogonal kernels, else as its ``initial_weights``.
+
+    ``rng``: a ``numpy.random.Generator``. Layers without an activation have gain 1, free heads begin at 0.
+    ``log_std`` fills state-dependent deviations.
+    """
+    weights = net.initial_weights(rng, log_std=log_std)
+    activations = [(f"{net.name}/conv_{index}", conv.activation) for index, conv in enumerate(net.convs)]
+    activations += [(f"{net.name}/dense_{index}", layer.activation) for index, layer in enumerate(net.layers)]
+    gains = {scope: 1.0 if activation == "linear" else HIDDEN_GAIN for scope, activation in activations}
+    gains |= {f"{net.name}/{head}": VALUE_GAIN if head == "value" else POLICY_GAIN for head, _ in net.affine_heads()}
+    for scope, gain in gains.items():
+        kernel = weights[f"{scope}/kernel"]
+        weights[f"{scope}/kernel"] = orthogonal(rng, kernel.shape, gain)
+    if net.lstm:
+        rows, cells = weights[f"{net.name}/lstm/kernel"].shape[0], net.lstm
+        gates = [[orthogonal(rng, (size, cells), 1.0) for size in (rows - cells, cells)] for _ in range(4)]
+        weights[f"{net.name}/lstm/kernel"] = np.concatenate([np.concatenate(gate) for gate in gates], axis=1)
+    return weights
+
+
+def orthogonal(rng: np.random.Generator, shape: tuple[int, ...], gain: float) -> np.ndarray:
+    """Return float32 of ``shape`` […, units], as a matrix of the rest by units: orthogonal, of length ``gain`` each way."""
+    rows, units = math.prod(shape[:-1]), shape[-1]
+    drawn = rng.standard_normal((max(rows, units), min(rows, units)))
+    q, r = np.linalg.qr(drawn)
+    q = q * np.sign(np.diag(r))  # so that all orthogonal matrices are equally likely
+    return (gain * (q if rows >= units else q.T)).reshape(shape).astype(np.float32)

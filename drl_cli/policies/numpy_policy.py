@@ -10,7 +10,11 @@ holds what learning needs from the moment of acting: log-probabilities ("logp") 
 Where the spec has a mask, every choice, random ones too, is among what each observation allows.
 """
 
+from __future__ import annotations
+
 import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,8 +22,15 @@ from drl_cli import process
 from drl_cli.errors import CheckpointError, InputError
 from drl_cli.extras import load
 from drl_cli.policies import distributions, policy_from_manifest
+from drl_cli.policies.action_specs import ActionSpec, MultiBinarySpec
 from drl_cli.policies.filters import Filter
 from drl_cli.policies.forward import Forward
+
+if TYPE_CHECKING:
+    from drl_cli.policies.custom_models import Model
+    from drl_cli.policies.forward import Acting, OwnForward
+    from drl_cli.policies.nets import Heads, NetSpec, State, Weights
+    from drl_cli.policies.policy_spec import PolicySpec
 
 DEFAULT_POLICY = "default_policy"
 SESSION = "drl_cli.policies.custom_models_tf:SessionFeatures"
@@ -33,12 +44,14 @@ _COUNTS = {
 class NumpyPolicy:
     """Acts with the first net of ``spec``; ``set_weights`` swaps the weights between two actions."""
 
-    def __init__(self, spec, weights=None):
+    def __init__(self, spec: PolicySpec, weights: Weights | None = None) -> None:
         """``spec``: PolicySpec; ``weights``: {name: float32 array} or None, to be set before the first greedy action."""
         self.spec = spec
         self.is_discrete = spec.action.kind == "Discrete"
         self.is_box = spec.action.kind == "Box"
-        if self.is_box:
+        self._rescales = self._clips = False  # how an action of a Box becomes the environment's
+        if isinstance(spec.action, ActionSpec):
+            self._rescales, self._clips = spec.action.normalize, spec.action.clip
             self._low, self._high = spec.action.policy_bounds()
             self._env_low = np.asarray(spec.action.low, np.float32)
             self._env_high = np.asarray(spec.action.high, np.float32)
@@ -46,58 +59,61 @@ class NumpyPolicy:
         else:
             self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
-        self.weights = None  # {name: float32 array} as they were set, for exploration
-        self._forward, self._judges, self._filter = None, (), None
-        self._sessions = {}  # Model → what runs it, where it runs in a graph only
+        # {name: float32 array} as they were set, for exploration; None before, when nothing but ``has_weights`` is read.
+        self.weights: Weights = None  # type: ignore[assignment]
+        self._forward: Any = None  # a Forward, or what ``with_net`` was given; None before weights are set
+        self._judges: tuple[Forward, ...] = ()
+        self._filter: Filter | None = None
+        self._sessions: dict[Model, OwnForward] = {}  # what runs a model that runs in a graph only
         if weights is not None:
             self.set_weights(weights)
 
     @property
-    def is_drawn_from(self):
+    def is_drawn_from(self) -> bool:
         """Whether actions have log-probabilities: all but those of a Box that the policy names outright."""
         return self.spec.distribution != "deterministic"
 
     @property
-    def has_weights(self):
+    def has_weights(self) -> bool:
         """Whether weights have been set."""
         return self._forward is not None
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Weights) -> None:
         """Act with ``weights`` ({name: float32 array} for ``spec.weight_names()``) from now on."""
         self.weights = weights
         self._forward, *judges = (Forward(net, weights, self._own(net)) for net in self.spec.nets)
         self._judges = tuple(judges)
         self._filter = Filter(self.spec, weights) if self.spec.filter else None
 
-    def initial_state(self, rows):
+    def initial_state(self, rows: int) -> State:
         """Return the recurrent state of ``rows`` fresh episodes, zeros: ``()`` for feed-forward nets."""
         return tuple(np.zeros((rows, *shape), np.float32) for shape in self.spec.state)
 
-    def stepped(self, obs, state, rng=None):
+    def stepped(self, obs: np.ndarray, state: State, rng: np.random.Generator | None = None) -> tuple[Heads, State]:
         """Return (the acting net's heads for ``obs`` as ``heads``, the next recurrent state)."""
         if not self.spec.state:
             return self.heads(obs, rng), state
         if not self.spec.previous:
             heads, state = self._forward.run(self._given(obs), state, rng)
             return self._with_mask(heads, obs), state
-        *state, previous = state
-        heads, state = self._forward.run([self._given(obs), previous], state, rng)
-        return self._with_mask(heads, obs), (*state, previous)
+        *cells, previous = state
+        heads, cells = self._forward.run([self._given(obs), previous], cells, rng)
+        return self._with_mask(heads, obs), (*cells, previous)
 
-    def noted(self, state, action):
-        """Return ``state`` behind ``action`` [N, …]: where the policy sees its previous action, that is the one."""
+    def noted(self, state: State, action: np.ndarray) -> State:
+        """Return ``state`` after ``action`` [N, …]: where the policy sees its previous action, that is the one."""
         if not self.spec.previous:
             return state
         previous = np.zeros((len(action), self.spec.previous_size), np.float32)
         previous[:, :-1] = self._encoded(action)
         return (*state[:-1], previous)
 
-    def rewarded(self, state, reward, rows=slice(None)):
+    def rewarded(self, state: State, reward: Any, rows: int | slice = slice(None)) -> None:
         """Note in ``state``, in place, what came of the last action: ``reward`` of ``rows``, as the environment gave it."""
         if self.spec.previous:
             state[-1][rows, -1] = reward
 
-    def _encoded(self, action):
+    def _encoded(self, action: np.ndarray) -> np.ndarray:
         """Actions as numbers, float32 [N, size]: a Box within ±1 of its bounds, choices one-hot, switches as they are."""
         if self.is_box:
             unit = (action - (self._high + self._low) / 2) / ((self._high - self._low) / 2)
@@ -108,90 +124,93 @@ class NumpyPolicy:
         columns = np.reshape(action, (len(action), -1)) + (ends - self._counts)
         return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
 
-    def next_state(self, obs, state):
-        """Return the recurrent state behind ``obs`` whatever is done there; without weights the state stays."""
+    def next_state(self, obs: np.ndarray, state: State) -> State:
+        """Return the recurrent state after ``obs`` whatever is done there; without weights the state stays."""
         return self.stepped(obs, state)[1] if state and self.has_weights else state
 
-    def heads(self, obs, rng=None):
+    def heads(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
         """Return a feed-forward net's {head: float32 [N, size]} for ``obs`` [N, *stacked_shape]; ``rng``: noisy layers draw."""
         return self._with_mask(self._forward(self._given(obs), rng), obs)
 
-    def heads_and_features(self, obs):
+    def heads_and_features(self, obs: np.ndarray) -> tuple[Heads, np.ndarray]:
         """Return the acting net's heads, as ``heads``, and the features that they see, float32 [N, F]."""
         features = self._forward.features(self._given(obs))
         return self._forward.heads(features), features
 
-    def judged(self, obs, action):
+    def judged(self, obs: np.ndarray, action: np.ndarray) -> list[Heads]:
         """Return the judging nets' heads for ``obs`` [N, *stacked_shape] and ``action`` [N, A]: a list of dicts."""
         given = self._given(obs)
         return [judge([given, action]) for judge in self._judges]
 
-    def value(self, obs, state):
+    def value(self, obs: np.ndarray, state: State) -> np.ndarray:
         """Return what is expected from ``obs`` [N, *stacked_shape] and the recurrent ``state`` on, float32 [N]; if scored."""
         if self._judges:
             return self._judges[0](self._given(obs))["value"][:, 0]
         return self.stepped(obs, state)[0]["value"][:, 0]
 
-    def allowed(self, obs):
+    def allowed(self, obs: np.ndarray) -> np.ndarray:
         """Return which actions ``obs`` [N, …] allows, bool [N, n]: all where it allows none; only for specs with a mask."""
         start, count = self.spec.mask
         allowed = obs[:, start : start + count] > 0.5
         return allowed | ~allowed.any(axis=-1, keepdims=True)
 
-    def _with_mask(self, heads, obs):
+    def _with_mask(self, heads: Heads, obs: np.ndarray) -> Heads:
         if self.spec.mask:
             heads["allowed"] = self.allowed(obs)
         return heads
 
-    def _given(self, obs):
+    def _given(self, obs: np.ndarray) -> np.ndarray:
         """``obs`` as the nets take it: normalised where the policy has a filter, a row of numbers unless it is an image."""
         obs = obs if self._filter is None else self._filter(obs)
         return obs if obs.ndim == 2 or self.spec.nets[0].image else obs.reshape(len(obs), -1)
 
-    def given(self, obs):
+    def given(self, obs: np.ndarray) -> np.ndarray:
         """Return what the nets see of ``obs`` [N, *stacked_shape]."""
         return self._given(obs)
 
-    def with_net(self, net):
+    def with_net(self, net: Acting) -> NumpyPolicy:
         """Return a policy that is this one but acts with ``net``: a function (inputs [N, …], rng or None) → heads."""
         other = copy.copy(self)
         other._forward = net
         return other
 
-    def net_of(self, weights):
+    def net_of(self, weights: Weights) -> Forward:
         """Return the acting net with other ``weights`` ({name: float32 array} of its names), for ``with_net``."""
         return Forward(self.spec.nets[0], weights, self._own(self.spec.nets[0]))
 
-    def _own(self, net):
+    def _own(self, net: NetSpec) -> OwnForward | None:
         """What runs a custom model of ``net`` that cannot run in NumPy: a session, for which TensorFlow is loaded; or None."""
         if not net.custom or net.own.has_forward:
             return None
         if net.own not in self._sessions:
             with process.muted("tensorflow"):
-                self._sessions[net.own] = load(SESSION)(net.own)
+                features: Any = load(SESSION)
+                self._sessions[net.own] = features(net.own)
         return self._sessions[net.own]
 
-    def displaced(self, heads, noise):
+    def displaced(self, heads: Heads, noise: np.ndarray) -> np.ndarray:
         """Return a Gaussian's mean in ``heads`` with ``noise`` [N, A] added, before it is squashed if it is to be."""
         return self._distribution.displaced(heads, noise)
 
-    def greedy(self, heads):
+    def greedy(self, heads: Heads) -> np.ndarray:
         """Return the greedy action for ``heads``."""
         return self._distribution.greedy(heads)
 
-    def values(self, heads):
+    def values(self, heads: Heads) -> np.ndarray:
         """Return the action values [N, n] in ``heads`` of a "q" distribution."""
         return self._distribution.values(heads)
 
-    def atoms(self, heads):
+    def atoms(self, heads: Heads) -> np.ndarray:
         """Return the atoms of the action values [N, n, atoms] in ``heads`` of a "q" distribution."""
         return self._distribution.atoms(heads)
 
-    def q_values(self, obs, rng=None):
+    def q_values(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """Return the values of all actions, float32 [N, n]; only for policies over action values."""
         return self._distribution.values(self.heads(obs, rng))
 
-    def act(self, obs, state, rng, explore):
+    def act(
+        self, obs: np.ndarray, state: State, rng: np.random.Generator | None, explore: bool
+    ) -> tuple[np.ndarray, State, Heads]:
         """Choose actions for ``obs`` [N, *stacked_shape].
 
         Returns (action, the next state, {column: array [N, …]}); actions are float32 [N, A] in the policy's bounds (a
@@ -199,10 +218,15 @@ class NumpyPolicy:
         draw their weights. Of scored policies "logp" float32 [N] is that of the action, however it was chosen.
         """
         heads, state = self.stepped(obs, state, rng if explore else None)
-        action = self._distribution.sample(heads, rng) if explore else self._distribution.greedy(heads)
+        if not explore:
+            action = self._distribution.greedy(heads)
+        elif rng is not None:
+            action = self._distribution.sample(heads, rng)
+        else:
+            raise ValueError("exploring draws need a generator")
         return action, self.noted(state, action), self.scores(heads, action)
 
-    def logp(self, heads, action, **drawing):
+    def logp(self, heads: Heads, action: np.ndarray, **drawing: Any) -> np.ndarray:
         """Return the log-probability of ``action`` [N, …] as it is recorded (``recorded``) under ``heads``, float64 [N].
 
         Of a Box it is the log-density in the environment's units. ``drawing``: epsilon, temperature of a policy over action
@@ -210,79 +234,98 @@ class NumpyPolicy:
         """
         if not self.is_box:
             return self._distribution.logp(heads, action, **drawing).astype(np.float64)
-        if not self.spec.action.normalize:
+        if not self._rescales:
             return self._distribution.logp(heads, action).astype(np.float64)
         own = (action - self._middle) / self._half
         return self._distribution.logp(heads, own).astype(np.float64) - np.log(self._half.astype(np.float64)).sum()
 
-    def scores(self, heads, action):
+    def scores(self, heads: Heads, action: np.ndarray) -> Heads:
         """Return the columns that tell how likely ``action`` was under ``heads``: "logp" float32 [N] of scored policies."""
         return {"logp": self._distribution.logp(heads, action)} if self.spec.scored else {}
 
-    def random(self, obs, rng):
+    def random(self, obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return uniform actions for ``obs`` [N, …], float32 [N, A] within the policy's bounds or int32 [N, …]."""
         rows, action = len(obs), self.spec.action
         if self.is_box:
             return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
         if self.spec.mask:
-            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.n)), -1.0), axis=-1).astype(np.int32)
-        if action.kind == "Discrete":
-            return rng.integers(0, action.n, rows, dtype=np.int32)
+            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.size)), -1.0), axis=-1).astype(
+                np.int32
+            )
+        if self.is_discrete:
+            return rng.integers(0, action.size, rows, dtype=np.int32)
         return rng.integers(0, self._counts, (rows, len(self._counts)), dtype=np.int32)
 
-    def random_columns(self, obs):
+    def random_columns(self, obs: np.ndarray) -> Heads:
         """Return the columns of ``act`` for uniform actions: the "logp" float32 [N] of scored policies."""
         if not self.spec.scored:
             return {}
-        return {"logp": self._random_logp(obs, *(self.bounds() if self.is_box else ()))}
+        return {"logp": self._uniform_logp(obs, self.bounds() if self.is_box else None)}
 
-    def random_logp(self, obs):
+    def random_logp(self, obs: np.ndarray) -> np.ndarray:
         """Return the log-probability of uniform actions at ``obs`` [N, …] as they are recorded, float32 [N]."""
-        return self._random_logp(obs, self._env_low, self._env_high) if self.is_box else self._random_logp(obs)
+        return self._uniform_logp(obs, (self._env_low, self._env_high) if self.is_box else None)
 
-    def _random_logp(self, obs, low=None, high=None):
-        if self.is_box:
+    def _uniform_logp(self, obs: np.ndarray, bounds: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        """``bounds``: of a Box, None of all other actions."""
+        if bounds is not None:
+            low, high = bounds
             return np.full(len(obs), -np.log(high - low).sum(), np.float32)
         counts = (
             self.allowed(obs).sum(axis=-1) if self.spec.mask else np.full(len(obs), np.prod(self._counts, dtype=float))
         )
         return -np.log(counts).astype(np.float32)
 
-    def bounds(self):
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high), float32 [A] each, in which a policy over a Box acts."""
         return self._low, self._high
 
-    def to_env(self, action):
+    def to_env(self, action: np.ndarray) -> np.ndarray:
         """Map the policy's actions to what the environment takes: float32 [N, A], or whole numbers [N, …] from its start on.
 
         Whole numbers are int64, those of MultiBinary int8: gymnasium's own.
         """
-        if self.spec.action.kind == "MultiBinary":
+        described = self.spec.action
+        if isinstance(described, MultiBinarySpec):
             return action.astype(np.int8)
-        if not self.is_box:
-            return action.astype(np.int64) + np.asarray(self.spec.action.start, np.int64)
+        if not isinstance(described, ActionSpec):
+            return action.astype(np.int64) + np.asarray(described.start, np.int64)
         action = self.recorded(action)
-        if self.spec.action.clip:
+        if self._clips:
             action = np.minimum(np.maximum(action, self._env_low), self._env_high)
         return action
 
-    def recorded(self, action):
+    def recorded(self, action: np.ndarray) -> np.ndarray:
         """Return the policy's ``action`` [N, …] as recordings hold it: a Box in the environment's units, not clipped.
 
         Whole numbers stay as they are: they count from 0, whatever the environment's ``start``.
         """
-        if self.is_box and self.spec.action.normalize:
+        if self._rescales:
             return action * self._half + self._middle
         return action
 
-    def as_acted(self, action):
+    def as_acted(self, action: np.ndarray) -> np.ndarray:
         """Return a recorded ``action`` [N, …] as the policy chose it, the inverse of ``recorded``."""
-        if self.is_box and self.spec.action.normalize:
+        if self._rescales:
             return ((action - self._middle) / self._half).astype(np.float32)
         return action
 
 
-def policy_from_checkpoint(checkpoint):
+class StoredPolicy(Protocol):
+    """What is read of a ``checkpoints.Checkpoint`` to make its policy."""
+
+    @property
+    def path(self) -> object: ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+
+    def arrays(self, stem: str, names: Any = None, finite: bool = False) -> Mapping[str, np.ndarray]:
+        """Return the arrays ``names`` of the file ``stem``."""
+        ...
+
+
+def policy_from_checkpoint(checkpoint: StoredPolicy) -> NumpyPolicy:
     """Build the policy that a ``checkpoint.Checkpoint`` holds; needs neither TensorFlow nor Ray.
 
     Raises CheckpointError when the description or the weights do not fit one another.

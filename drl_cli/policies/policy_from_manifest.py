@@ -1,15 +1,32 @@
-"""A PolicySpec from the plain data of a manifest, which may be somebody else's file: exactly a spec, or refused.
+"""A PolicySpec from the plain data of a manifest, which may come from elsewhere: exactly a spec, or refused.
 
 Used by ``policies.numpy_policy``. Manifests of versions before images, discrete actions, recurrent cells and
 log-probabilities lack the keys of those; their values are the defaults then.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
+from typing import TYPE_CHECKING, Any
 
 from drl_cli.errors import CheckpointError
-from drl_cli.policies import policy_spec as specs
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+from drl_cli.policies.policy_spec import (
+    MAX_LAYERS,
+    MAX_OUTPUTS,
+    MAX_PIXELS,
+    MAX_UNITS,
+    ActionSpec,
+    DiscreteSpec,
+    MultiBinarySpec,
+    MultiDiscreteSpec,
+    PolicySpec,
+    ValueSpec,
+)
+
+if TYPE_CHECKING:
+    from drl_cli.policies.action_specs import Actions
 
 _LATER = {
     "obs_dtype": "float32",
@@ -23,24 +40,24 @@ _LATER = {
 }
 
 
-def policy_spec(data):
+def policy_spec(data: Any) -> PolicySpec:
     """Rebuild a PolicySpec from ``to_dict``'s data. Raises CheckpointError for anything that is not exactly one.
 
     InputError where it names a custom model that is not registered.
     """
     try:
         whole = _completed(data)
-        spec = specs.PolicySpec(
+        spec = PolicySpec(
             nets=tuple(_net(net) for net in whole["nets"]),
             distribution=str(whole["distribution"]),
-            obs_shape=_sizes(whole["obs_shape"], specs.MAX_PIXELS),
+            obs_shape=_sizes(whole["obs_shape"], MAX_PIXELS),
             action=_action(whole["action"]),
             state=tuple(_sizes(shape) for shape in whole["state"]),
             obs_dtype=str(whole["obs_dtype"]),
             frames=_sizes([whole["frames"]])[0],
             value=_value(whole["value"]),
             scored=bool(whole["scored"]),
-            mask=_sizes(whole["mask"], specs.MAX_PIXELS, least=0),
+            mask=_sizes(whole["mask"], MAX_PIXELS, least=0),
             filter=bool(whole["filter"]),
             scaled=bool(whole["scaled"]),
             previous=bool(whole["previous"]),
@@ -57,7 +74,7 @@ def policy_spec(data):
     return spec
 
 
-def _completed(data):
+def _completed(data: Any) -> dict[str, Any]:
     """Return ``data`` with the defaults of what older versions did not write."""
     whole = _LATER | dict(data)
     net = _defaults(NetSpec)
@@ -69,40 +86,40 @@ def _completed(data):
     return whole
 
 
-def _defaults(kind):
+def _defaults(kind: type) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
 
 
-def _action(data):
+def _action(data: Any) -> Actions:
     if data["kind"] == "Discrete":
-        return specs.DiscreteSpec(int(data["n"]), int(data["start"]))
+        return DiscreteSpec(int(data["n"]), int(data["start"]))
     if data["kind"] == "MultiDiscrete":
-        return specs.MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
+        return MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
     if data["kind"] == "MultiBinary":
-        return specs.MultiBinarySpec(_sizes([data["n"]])[0])
-    bounds = [tuple(float(x) for x in data[side]) for side in ("low", "high")]
-    return specs.ActionSpec(*bounds, bool(data["normalize"]), bool(data["clip"]))
+        return MultiBinarySpec(_sizes([data["n"]])[0])
+    low, high = (tuple(float(x) for x in data[side]) for side in ("low", "high"))
+    return ActionSpec(low, high, bool(data["normalize"]), bool(data["clip"]))
 
 
-def _value(data):
+def _value(data: Any) -> ValueSpec | None:
     if data is None:
         return None
-    return specs.ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
+    return ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
 
 
-def _sizes(values, most=specs.MAX_UNITS, least=1):
+def _sizes(values: Any, most: int = MAX_UNITS, least: int = 1) -> tuple[int, ...]:
     sizes = tuple(int(value) for value in values)
     if any(not least <= size <= most for size in sizes):
         raise ValueError(f"sizes {sizes} are not between {least} and {most}")
     return sizes
 
 
-def _net(data):
-    if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > specs.MAX_LAYERS:
-        raise ValueError(f"more layers than the {specs.MAX_LAYERS} that are allowed")
+def _net(data: Any) -> NetSpec:
+    if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > MAX_LAYERS:
+        raise ValueError(f"more layers than the {MAX_LAYERS} that are allowed")
     inputs, heads = (
         tuple((str(name), _sizes([size], most)[0]) for name, size in data[key])
-        for key, most in (("inputs", specs.MAX_PIXELS), ("heads", specs.MAX_OUTPUTS))
+        for key, most in (("inputs", MAX_PIXELS), ("heads", MAX_OUTPUTS))
     )
     flags = {name: bool(data[name]) for name in ("zero_mean", "noisy_heads", "batch_norm", "sde")}
     net = NetSpec(
@@ -120,32 +137,32 @@ def _net(data):
         **flags,
     )
     if net.custom:
-        net.dense_inputs()  # InputError where nobody has registered it: the name is looked up, nothing is imported
+        net.dense_inputs()  # InputError where it is not registered: the name is looked up, nothing is imported
     if any(side < 1 for shape in net.image_shapes() for side in shape) or (net.convs and len(net.image) != 3):
         raise ValueError(f"convolutions that an image of shape {net.image} is too small for")
     return net
 
 
-def _custom(data):
+def _custom(data: Any) -> tuple[str, ...]:
     custom = tuple(str(text) for text in data)
     if custom and (len(custom) != 2 or not isinstance(json.loads(custom[1]), dict)):
         raise ValueError("a custom model that is no name with its arguments")
     return custom
 
 
-def _dense(data):
+def _dense(data: Any) -> Dense:
     activation = _activation(data["activation"])
     return Dense(_sizes([data["units"]])[0], activation, bool(data["layer_norm"]), bool(data["noisy"]))
 
 
-def _conv(data):
-    sizes = _sizes([data["filters"], data["kernel"], data["stride"]])
+def _conv(data: Any) -> Conv:
+    filters, kernel, stride = _sizes([data["filters"], data["kernel"], data["stride"]])
     if data["padding"] not in ("same", "valid"):
         raise ValueError("a padding that is neither same nor valid")
-    return Conv(*sizes, _activation(data["activation"]), data["padding"])
+    return Conv(filters, kernel, stride, _activation(data["activation"]), data["padding"])
 
 
-def _activation(name):
+def _activation(name: str) -> str:
     if name not in ACTIVATIONS:
         raise ValueError(f"an activation that is none of {', '.join(ACTIVATIONS)}")
     return name

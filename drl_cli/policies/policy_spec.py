@@ -5,14 +5,27 @@ Used by the algorithms (which make specs), the workers, the tester, rollout and 
 checkpoint (which stores ``to_dict``; ``policies.policy_from_manifest`` reads it back).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.policies import filters
-from drl_cli.policies.action_specs import MAX_UNITS, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from drl_cli.policies.action_specs import (
+    MAX_UNITS,
+    Actions,
+    ActionSpec,
+    DiscreteSpec,
+    MultiBinarySpec,
+    MultiDiscreteSpec,
+)
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import Shapes
 
 __all__ = [
     "ACTIVATIONS",
@@ -60,11 +73,11 @@ class ValueSpec:
     low: float = 0.0
     high: float = 0.0
 
-    def support(self):
+    def support(self) -> np.ndarray:
         """Return the values of the atoms of a categorical head, float32 [atoms]."""
         return np.linspace(self.low, self.high, self.atoms, dtype=np.float32)
 
-    def misfit(self):
+    def misfit(self) -> str | None:
         """Return in words why such values cannot be, or None."""
         fits = self.kind in VALUE_KINDS and 1 <= self.atoms <= MAX_UNITS
         if self.kind == "scalar":
@@ -90,71 +103,96 @@ class PolicySpec:
     episode's start) and its reward, which are the last part of ``state``.
     """
 
-    nets: tuple
+    nets: tuple[NetSpec, ...]
     distribution: str
-    obs_shape: tuple
-    action: ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
-    state: tuple = ()
+    obs_shape: tuple[int, ...]
+    action: Actions
+    state: tuple[tuple[int, ...], ...] = ()
     obs_dtype: str = "float32"
     frames: int = 1
     value: ValueSpec | None = None
     scored: bool = False
-    mask: tuple = ()
+    mask: tuple[int, ...] = ()
     filter: bool = False
     scaled: bool = False
     previous: bool = False
 
     @property
-    def sees_images(self):
+    def sees_images(self) -> bool:
         """Whether an observation is an image."""
         return len(self.obs_shape) == 3
 
     @property
-    def stacked_shape(self):
+    def stacked_shape(self) -> tuple[int, ...]:
         """Shape of what the acting net looks at: ``frames`` observations stacked along the last axis."""
         if self.frames == 1:
             return tuple(self.obs_shape)
         return (*self.obs_shape[:-1], self.obs_shape[-1] * self.frames)
 
     @property
-    def previous_size(self):
+    def previous_size(self) -> int:
         """How many numbers the previous action and reward are, 0 where they are not seen."""
         return self.action.size + 1 if self.previous else 0
 
     @property
-    def is_noisy(self):
+    def value_spec(self) -> ValueSpec:
+        """What the heads of a "q" distribution hold. Raises ValueError for any other distribution."""
+        if self.value is None:
+            raise ValueError(f"the distribution {self.distribution} has no action values")
+        return self.value
+
+    @property
+    def is_noisy(self) -> bool:
         """Whether the acting net draws some of its weights at every act."""
         net = self.nets[0]
         return net.noisy_heads or any(layer.noisy for layer in (*net.layers, *net.head_layers))
 
     @property
-    def stepwise(self):
+    def stepwise(self) -> tuple[str, ...]:
         """Names of the state's columns that a trajectory keeps for every step, not for a sequence's start alone."""
         return (f"state_{len(self.state) - 1}",) if self.previous else ()
 
-    def weight_shapes(self):
+    def weight_shapes(self) -> Shapes:
         """Return {variable name: shape} of all nets and filters."""
         nets = {name: shape for net in self.nets for name, shape in net.weight_shapes().items()}
         return nets | filters.weight_shapes(self)
 
-    def weight_names(self):
+    def weight_names(self) -> list[str]:
         """Return the names of all variables, in order."""
         return list(self.weight_shapes())
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return the spec as JSON-able data."""
         data = dataclasses.asdict(self)
         data["action"]["kind"] = self.action.kind
         return data
 
-    def misfit(self):
+    def misfit(self) -> str | None:
         """Return in words why this spec cannot act, or None: its parts must fit one another and this version."""
         if self.distribution not in ACTIONS_OF:
             return f"distribution {self.distribution[:60]!r}. Known distributions: {', '.join(ACTIONS_OF)}"
+        return (
+            self._nets_misfit()
+            or self._state_misfit()
+            or self._inputs_misfit()
+            or self._value_misfit()
+            or self.action.misfit()
+            or (self.value.misfit() if self.value else None)
+            or self._heads_misfit()
+            or self._scores_misfit()
+            or self._sight_misfit()
+        )
+
+    def _nets_misfit(self) -> str | None:
+        """Whether there is one net that acts, and every net has a name of its own."""
         if not self.nets or self.nets[0].copies != 1:
             return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
         if len({net.name for net in self.nets}) < len(self.nets):
             return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
+        return None
+
+    def _state_misfit(self) -> str | None:
+        """Whether the recurrent state is that of the acting net, and no other net has one."""
         net = self.nets[0]
         if not set(net.free_heads) <= {head for head, _ in net.heads}:
             return f"free heads {str(net.free_heads)[:60]} that are no heads"
@@ -165,23 +203,25 @@ class PolicySpec:
             return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
         if any(judge.lstm for judge in self.nets[1:]):
             return "recurrent cells in a net that only judges"
-        if net.input_size != math.prod(self.stacked_shape) + self.previous_size or (
-            net.image and net.image != self.stacked_shape
-        ):
+        return None
+
+    def _inputs_misfit(self) -> str | None:
+        """Whether the acting net takes such observations."""
+        net = self.nets[0]
+        size = math.prod(self.stacked_shape) + self.previous_size
+        if net.input_size != size or (net.image and net.image != self.stacked_shape):
             return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
         if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
             return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
+        return None
+
+    def _value_misfit(self) -> str | None:
+        """Whether there are action values for the distribution that needs them, and for no other."""
         if (self.distribution == "q") != (self.value is not None):
             return f"values {str(self.value)[:100]} for the distribution {self.distribution}"
-        return (
-            self.action.misfit()
-            or (self.value.misfit() if self.value else None)
-            or self._heads_misfit()
-            or self._scores_misfit()
-            or self._sight_misfit()
-        )
+        return None
 
-    def _heads_misfit(self):
+    def _heads_misfit(self) -> str | None:
         if self.action.kind != ACTIONS_OF[self.distribution]:
             return f"the distribution {self.distribution} over {self.action.kind} actions"
         heads = tuple(head for head in self.nets[0].heads if not self.scored or head != VALUE_HEAD)
@@ -189,7 +229,7 @@ class PolicySpec:
             return f"heads {str(self.nets[0].heads)[:100]} for {self.action.size} action dimensions"
         return None
 
-    def _scores_misfit(self):
+    def _scores_misfit(self) -> str | None:
         """Whether something says what the acting net's states are worth, where actions are scored."""
         if not self.scored:
             return None
@@ -198,12 +238,12 @@ class PolicySpec:
         judges = [net.heads for net in self.nets[1:]]
         if judges != ([] if VALUE_HEAD in self.nets[0].heads else [(VALUE_HEAD,)]):
             return f"judging heads {str(judges)[:100]} beside the acting net's {str(self.nets[0].heads)[:100]}"
-        judged = self.nets[1:] and self.nets[1]
-        if judged and (judged.inputs, judged.image, judged.copies) != (self.nets[0].inputs, self.nets[0].image, 1):
+        acting = self.nets[0]
+        if any((net.inputs, net.image, net.copies) != (acting.inputs, acting.image, 1) for net in self.nets[1:]):
             return "a net for values that looks at something else than the one that acts"
         return None
 
-    def _sight_misfit(self):
+    def _sight_misfit(self) -> str | None:
         """Whether mask and filter fit the observations."""
         vector = len(self.obs_shape) == 1
         if self.filter and (self.nets[0].image or self.frames > 1):
@@ -216,10 +256,10 @@ class PolicySpec:
             return f"the mask {str(self.mask)[:60]} for {self.action.size} actions and observations of {self.obs_shape}"
         return None
 
-    def _possible_heads(self):
+    def _possible_heads(self) -> tuple[Any, ...]:
         size = self.action.size
         if self.distribution == "q":
-            atoms = self.value.atoms
+            atoms = self.value_spec.atoms
             return ((("q", size * atoms),), (("value", atoms), ("advantage", size * atoms)))
         if self.distribution in ("squashed_gaussian", "gaussian"):
             return ((("mean", size), ("log_std", size)),)

@@ -1,7 +1,7 @@
 """Log-probability and entropy of what a policy drew, and how both change with its heads, in NumPy.
 
-Used by ``algorithms.a3c_gradients``, behind ``policies.backward``. N rows; the heads are those of
-``policies.scored_distributions``, whose log-probabilities and entropies these are; here they come with their slopes,
+Used by ``algorithms.a3c_gradients``, after ``policies.backward``. N rows; the heads are those of
+``policies.distributions``, whose log-probabilities and entropies these are; here they come with their slopes,
 computed once. Each class maps (heads,
 action) to a Scored, whose ``gradients(of_logp, of_entropy)`` returns {head: float32 [N, size]}: the gradient of
 Σ of_logp·logp + of_entropy·H over the rows. Logits that a mask has filled get none.
@@ -10,13 +10,20 @@ Source: Williams 1992, "Simple statistical gradient-following algorithms for con
 10 ("characteristic eligibility"); the entropies' by hand.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from drl_cli.policies.scored_distributions import LOG_STD_MAX, LOG_STD_MIN, fill
+from drl_cli.policies.action_specs import multi_discrete
+from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN, fill
+
+if TYPE_CHECKING:
+    from drl_cli.policies.nets import Heads
+    from drl_cli.policies.policy_spec import PolicySpec
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -29,51 +36,53 @@ class Scored(NamedTuple):
     gradients: Callable  # (of_logp [N], of_entropy [N]) -> {head: [N, size]}
 
 
-class Categorical:
+class CategoricalScore:
     """A softmax over n actions, of which ``heads["allowed"]`` may forbid some; actions int32 [N]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a DiscreteSpec."""
 
-    def __call__(self, heads, action):
+    def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
         """See the module."""
         # What is filled has probability 0, so that its slope is 0 too.
         logp, entropy, back = _choice(fill(heads["logits"], heads), action)
         return Scored(logp, entropy, lambda of_logp, of_entropy: {"logits": back(of_logp, of_entropy)})
 
 
-class MultiCategorical:
+class MultiCategoricalScore:
     """Several independent softmaxes, their logits side by side; actions int32 [N, k]."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiDiscreteSpec."""
-        self._borders = np.cumsum(spec.action.nvec)[:-1]
+        self._borders = np.cumsum(multi_discrete(spec.action).nvec)[:-1]
 
-    def __call__(self, heads, action):
+    def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
         """See the module."""
         parts = np.split(heads["logits"], self._borders, axis=-1)
         choices = [_choice(logits, action[:, index]) for index, logits in enumerate(parts)]
 
-        def gradients(of_logp, of_entropy):
+        def gradients(of_logp: np.ndarray, of_entropy: np.ndarray) -> Heads:
             return {"logits": np.concatenate([back(of_logp, of_entropy) for _, _, back in choices], axis=-1)}
 
-        return Scored(sum(logp for logp, _, _ in choices), sum(entropy for _, entropy, _ in choices), gradients)
+        return Scored(
+            _total([logp for logp, _, _ in choices]), _total([entropy for _, entropy, _ in choices]), gradients
+        )
 
 
-class MultiBernoulli:
+class MultiBernoulliScore:
     """n independent switches; actions int32 [N, n], 1 with the probability σ(logit)."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with a MultiBinarySpec."""
 
-    def __call__(self, heads, action):
+    def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
         """See the module."""
         logits = heads["logits"]
         action = action.astype(logits.dtype)  # with int32 NumPy would go on in float64
         on = 0.5 * np.tanh(0.5 * logits) + 0.5
         softplus = np.maximum(logits, 0.0) + np.log1p(np.exp(-np.abs(logits)))  # -log(1 - σ)
 
-        def gradients(of_logp, of_entropy):
+        def gradients(of_logp: np.ndarray, of_entropy: np.ndarray) -> Heads:
             # dH/dl = -l·σ·(1 - σ): switches nearer to a coin are less sure.
             slope = -logits * on * (1.0 - on)
             return {"logits": of_logp[:, None] * (action - on) + of_entropy[:, None] * slope}
@@ -81,13 +90,13 @@ class MultiBernoulli:
         return Scored((action * logits - softplus).sum(axis=-1), (softplus - on * logits).sum(axis=-1), gradients)
 
 
-class Gaussian:
+class GaussianScore:
     """A diagonal Gaussian whose log standard deviations are bounded; actions float32 [N, A] as they were drawn."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
 
-    def __call__(self, heads, action):
+    def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
         """See the module."""
         mean, raw = heads["mean"], heads["log_std"]
         log_std = np.minimum(np.maximum(raw, LOG_STD_MIN), LOG_STD_MAX)
@@ -97,7 +106,7 @@ class Gaussian:
         logp = -(0.5 * np.square(unit) + log_std + np.float32(_HALF_LOG_2_PI)).sum(axis=-1)
         entropy = (log_std + np.float32(_HALF_LOG_2_PI + 0.5)).sum(axis=-1)
 
-        def gradients(of_logp, of_entropy):
+        def gradients(of_logp: np.ndarray, of_entropy: np.ndarray) -> Heads:
             of_logp, of_entropy = of_logp[:, None], of_entropy[:, None]
             return {
                 "mean": of_logp * unit * inverse,
@@ -107,7 +116,17 @@ class Gaussian:
         return Scored(logp, entropy, gradients)
 
 
-def _choice(logits, action):
+def _total(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of ``parts``, one after the other."""
+    total = 0 + parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _choice(
+    logits: np.ndarray, action: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
     """Return (logp [N], entropy [N], back) of choices from a softmax; back: (of_logp, of_entropy) → [N, n]."""
     rows = np.arange(len(logits))
     shifted = logits - logits.max(axis=-1, keepdims=True)
@@ -118,7 +137,7 @@ def _choice(logits, action):
     # A filled logit has p = 0 and a large but finite log p: 0·log 0 is 0 here.
     entropy = -(p * log_p).sum(axis=-1)
 
-    def back(of_logp, of_entropy):
+    def back(of_logp: np.ndarray, of_entropy: np.ndarray) -> np.ndarray:
         found = p * (-of_logp[:, None] - of_entropy[:, None] * (log_p + entropy[:, None]))
         found[rows, action] += of_logp
         return found
@@ -127,8 +146,8 @@ def _choice(logits, action):
 
 
 BY_NAME = {
-    "categorical": Categorical,
-    "multi_categorical": MultiCategorical,
-    "multi_bernoulli": MultiBernoulli,
-    "gaussian": Gaussian,
+    "categorical": CategoricalScore,
+    "multi_categorical": MultiCategoricalScore,
+    "multi_bernoulli": MultiBernoulliScore,
+    "gaussian": GaussianScore,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from drl_cli.algorithms.table import Algorithm
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.extras import load
 from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.loops import evolution, gradients, replay, stream, sync

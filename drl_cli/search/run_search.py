@@ -1,6 +1,6 @@
-"""A search from its data to its outcome: the points are run, the best trained again, a file written. Light: no Ray.
+"""A search from its record to its outcome: the points are run, the best trained again, a file written. Imports no Ray itself.
 
-User: the command ``drl train``. Everything it does is in the record beside the runs, so that it can be gone on with.
+User: the command ``drl train``. The record beside the runs holds everything, so that a search can be resumed.
 """
 
 import contextlib
@@ -9,25 +9,26 @@ import math
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from drl_cli import events, process
 from drl_cli.checkpoints import replace_file
 from drl_cli.errors import CriterionMissed, InputError, RunFailed
-from drl_cli.extras import load
+from drl_cli.experiments import search_choices
+from drl_cli.experiments.search_data import WriteData
 from drl_cli.runs import loggers
 from drl_cli.search import trial_ranks
-from drl_cli.search.search_record import OVER
+from drl_cli.search.search_record import OVER, EarlierRows, Record, Row, TrialRecord, Work
 from drl_cli.search.trial import row_of
 
 ENDED = "ended with the search"
-CLUSTER = "drl_cli.runtime.ray_cluster:RayCluster"
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """How a search ended: ``state`` "finished" or "interrupted", ``exit_code``, ``written``, the path of a file or None.
 
-    ``text``: what was demanded and missed, or how many trials failed; the others come to their end all the same.
+    ``text``: which criteria were missed, or how many trials failed; the others run to their end all the same.
     """
 
     state: str
@@ -36,44 +37,46 @@ class Outcome:
     text: str = ""
 
 
-def run(record, stop_request, makers, command):
-    """Run a search to its end; returns the Outcome.
+def run(record: Record, stop_request: Any, command: str) -> SearchOutcome:
+    """Run a search to its end; returns the SearchOutcome.
 
-    ``record`` is the Record of a new search or of one to go on with; ``makers`` the dotted names of dict(spec=…, steps=…):
-    (data, point) → ExperimentSpec, and (spec, request) → its run as a generator; ``command`` the line for the file's header.
+    ``record``: of a new search or of one that is resumed; ``stop_request``: as for ``experiments.run``; ``command``: the line
+    for the header of the file.
     Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
     """
     before_exit = getattr(stop_request, "before_exit", None)
     with record.held(), contextlib.ExitStack() as stack:
         if before_exit:
             stack.callback(before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
-        return _run(record, stop_request, makers, command)
+        return _run(record, stop_request, command)
 
 
-def _run(record, stop_request, makers, command):
+def _run(record: Record, stop_request: Any, command: str) -> SearchOutcome:
     data = record.data
+    if missing := search_choices.missing_package(data["search"]):
+        raise InputError(missing)  # before Ray starts
     process.prepare_ray()
-    load("drl_cli.search.tune_runner:environment")()
-    if data["search"]:
-        load("drl_cli.search.tpe")  # a missing extra is told before Ray starts
-    every = [trial["point"] for trial in record.trials.values()] or [data]
-    most = max(sum(bundle.get("CPU", 0) for bundle in point["bundles"]) for point in every)
+    from drl_cli.runtime.ray_cluster import RayCluster
+    from drl_cli.search import tune_runner
+
+    tune_runner.environment()
+    points = [trial["point"] for trial in record.trials.values()]
+    needs = [point.get("bundles", []) for point in points] or [data["bundles"]]
+    most = max(sum(bundle.get("CPU", 0) for bundle in bundles) for bundles in needs)
     address = data["ray"].get("address")
     events.report("phase", text=f"joining Ray at {address}" if address else "starting Ray")
     with getattr(stop_request, "starting", contextlib.nullcontext)():
-        cluster = load(CLUSTER)(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
+        cluster = RayCluster(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
         install = getattr(stop_request, "install", None)
         if install:
             install()  # Ray replaces the SIGTERM handler while it starts
     try:
         if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
-            load("drl_cli.search.tune_runner:check_resources")(
-                [point for point in every if "bundles" in point and "trial" in point]
-            )
-        _fit(record, stop_request, makers, rescored=False)
+            tune_runner.check_resources(points)
+        _fit(record, stop_request, rescored=False)
         written = None
         if data["write"] and not stop_request:
-            written = _write_best(record, stop_request, makers, command)
+            written = _write_best(record, data["write"], stop_request, command)
         return _ended(record, stop_request, written)
     finally:
         cluster.close()
@@ -81,34 +84,36 @@ def _run(record, stop_request, makers, command):
             record.interrupt(_code(stop_request), ENDED)
 
 
-def _fit(record, stop_request, makers, rescored):
-    """Run what is not over, of the search itself or of what is trained again."""
+def _fit(record: Record, stop_request: Any, rescored: bool) -> None:
+    """Run the trials that are not over: of the search itself, or with ``rescored`` those that are trained again."""
     data, points = record.data, record.unfinished(rescored)
     searching = [trial for trial in record.trials.values() if "rescore" not in trial["point"]]
     new = max(0, data["num_trials"] - len(searching)) if data["search"] and not rescored else 0
     if not points and not new:
         return
     for point in points:
-        record.trials[point["trial"]] |= {"state": "pending", "text": None}
+        trial = record.trials[point["trial"]]
+        trial["state"], trial["text"] = "pending", None
         events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
     record.write("running")
     events.report("phase", text="training the best again" if rescored else "starting trials")
-    over = {n: _rows(t, data["metric"]) for n, t in record.trials.items() if t["state"] in OVER and not rescored}
-    live = {n: _rows(t, data["metric"]) for n, t in record.trials.items() if t["state"] not in OVER and not rescored}
-    told = [
-        (t["point"]["values"], trial_ranks.score_of(data, t.get("result"))) for t in searching if t["state"] in OVER
-    ]
-    rows = {"over": over, "live": live}
-    work = {"points": points, "new": new, "rows": rows, "told": told, "fifo": rescored}
-    load("drl_cli.search.tune_runner:fit")(data, work, record, stop_request, makers)
+    rows = EarlierRows({}, {})
+    for number, trial in record.trials.items() if not rescored else ():
+        (rows.over if trial["state"] in OVER else rows.live)[number] = _rows(trial, data["metric"])
+    over = [trial for trial in searching if trial["state"] in OVER]
+    observed = [(trial["point"]["values"], trial_ranks.score_of(data, trial.get("result"))) for trial in over]
+    work = Work(points, new, rows, observed, rescored)
+    from drl_cli.search import tune_runner
+
+    tune_runner.fit(data, work, record, stop_request)
 
 
-def _rows(trial, metric):
+def _rows(trial: TrialRecord, metric: str) -> list[Row]:
     folder = trial.get("run_folder")
     return [row_of(row, metric) for row in loggers.read_rows(folder)] if folder else []
 
 
-def _write_best(record, stop_request, makers, command):
+def _write_best(record: Record, file: WriteData, stop_request: Any, command: str) -> Path | None:
     """Train the best trials again on fresh seeds and write the file; returns its path, None when the search was stopped."""
     data = record.data
     if not any("rescore" in trial["point"] for trial in record.trials.values()):
@@ -116,13 +121,13 @@ def _write_best(record, stop_request, makers, command):
         for point in trial_ranks.rescoring_points(data, record.trials, first):
             record.change(point["trial"], point=point, state="pending")
             events.report("trial", trial=point["trial"], **record.trials[point["trial"]])
-    _fit(record, stop_request, makers, rescored=True)
+    _fit(record, stop_request, rescored=True)
     if stop_request:
         return None
     if not trial_ranks.rescored(data, record.trials):
         events.report("warning", text="none of the best trials could be trained again: no file is written")
         return None
-    path = Path(data["write"]["path"])
+    path = Path(file["path"])
     text = trial_ranks.file_text(data, record.trials, command)
     try:
         replace_file(path, text.encode("utf-8"))
@@ -131,26 +136,26 @@ def _write_best(record, stop_request, makers, command):
     return path
 
 
-def _cut_off(record, code):
-    """Record a search whose process is about to end; its trials' processes end here, so that they write no more."""
+def _cut_off(record: Record, code: int) -> None:
+    """Record a search whose process is about to exit; the processes of its trials are killed, so that they write no more."""
     process.kill_descendants()
     for number in record.interrupt(code, ENDED):
         events.report("trial", trial=number, **record.trials[number])
 
 
-def _code(stop_request):
+def _code(stop_request: Any) -> int:
     return getattr(stop_request, "exit_code", 0) or 128 + signal.SIGINT
 
 
-def _ended(record, stop_request, written):
+def _ended(record: Record, stop_request: Any, written: Path | None) -> SearchOutcome:
     if stop_request:
-        return Outcome("interrupted", _code(stop_request))
+        return SearchOutcome("interrupted", _code(stop_request))
     record.write("finished")
     states = [trial["state"] for trial in record.trials.values()]
     good = any(state in ("finished", "stopped") for state in states)
     failed = states.count("failed")
     if failed or not good or (record.data["write"] and written is None):
         text = f"{failed} of {len(states)} trials failed" if failed else ""
-        return Outcome("finished", RunFailed.exit_code, written, text if good else "no trial came to its end")
+        return SearchOutcome("finished", RunFailed.exit_code, written, text if good else "no trial came to its end")
     missed = trial_ranks.missed(record.data, record.trials)
-    return Outcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))
+    return SearchOutcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))

@@ -1,41 +1,48 @@
 """One trial of a search inside the process that Ray gives it: a run like any other, an iteration at a time. No Ray here.
 
-Used by ``search.tune_trainable``. The run writes the files of a single run into a folder of its own, whose name holds
-the search's id and the trial's number; by that name a trial finds its run again after its process was killed, and goes
-on in it. A trial that
-takes over a copy of another one (PBT) starts a new folder from that one's checkpoint.
+Used by ``search.tune_trainable``. The run writes the files of a single run into a folder of its own, whose name contains the
+search's id and the trial's number; by that name a trial finds its run again after its process was killed, and resumes it. A
+trial that takes over a copy of another one (PBT) starts a new folder from that one's checkpoint.
 """
 
 import dataclasses
 import json
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from drl_cli.config.result_names import is_number_field
 from drl_cli.errors import CheckpointError, RunFailed
-from drl_cli.extras import load
+from drl_cli.experiments import run, search_spec
+from drl_cli.experiments.run import Moment, Outcome, Steps
+from drl_cli.experiments.search_data import Point, SearchData
+from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import loggers, retention
 from drl_cli.runs.run_folder import read_record
 
-POLL_S = 0.25  # between two looks at whether the search shall stop
+POLL_S = 0.25  # between two checks for the stop file
 POINTER = "checkpoint.json"
 STOPPED = "interrupted"
 
+Row = dict[str, Any]
+"""Numbers of a result by field, flat; and where a trial ends its ``run_folder``, ``done``, ``state`` and ``text``."""
 
-class Request:
-    """Becomes true when the trial is ended from outside, or the file ``path`` is there: the whole search shall stop."""
 
-    def __init__(self, path):
-        self.ending = None
+class TrialStopRequest:
+    """Becomes true when the trial is ended from outside, or when the file ``path`` exists: the whole search stops."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.ending: tuple[str, str] | None = None
         self.exit_code = 0
         self._path = Path(path)
         self._looked = 0.0
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.ending is not None or self.is_stopped()
 
-    def is_stopped(self):
-        """Whether the whole search shall stop."""
+    def is_stopped(self) -> bool:
+        """Whether the whole search stops."""
         if self.exit_code == 0 and time.monotonic() - self._looked > POLL_S:
             self._looked = time.monotonic()
             if self._path.exists():
@@ -47,38 +54,50 @@ class Request:
 class TrialRun:
     """The run of one point. ``step`` trains an iteration, ``save`` and ``copy_from`` move it, ``end`` closes it."""
 
-    def __init__(self, data, point, makers, stop_file):
-        """``data`` and ``point`` are the search's; ``makers``: dotted names of dict(spec=…, steps=…)."""
-        self._data, self._point, self._makers = data, point, makers
-        self._request = Request(stop_file)
-        self._spec = self._steps = self._moment = self._source = None
-        self._row = {data["metric"]: float("nan")}
+    def __init__(
+        self,
+        data: SearchData,
+        point: Point,
+        stop_file: Path | str,
+        spec_of: Callable[[SearchData, Point], ExperimentSpec] = search_spec.spec_of,
+        stepwise: Callable[..., Steps] = run.stepwise,
+    ) -> None:
+        """``data`` and ``point`` are the search's; ``spec_of`` and ``stepwise`` stand in for the real ones in tests."""
+        self._data, self._point, self._spec_of, self._stepwise = data, point, spec_of, stepwise
+        self._request = TrialStopRequest(stop_file)
+        self._spec: ExperimentSpec | None = None
+        self._steps: Steps | None = None
+        self._moment: Moment | None = None
+        self._source: Path | None = None  # the checkpoint to start from, of another trial
+        self._row: Row = {data["metric"]: float("nan")}
 
-    def step(self):
-        """Train one iteration and return its row: numbers by field, and ``run_folder``, ``done``, ``state``, ``text``.
+    def step(self) -> Row:
+        """Train one iteration and return its row.
 
-        Raises RunFailed with the run's own words when it failed, and InputError when it cannot be opened.
+        Raises RunFailed with the message of a run that failed, and InputError when it cannot be opened.
         """
         if self._steps is None:
             if self._request.is_stopped():
                 return {**self._row, "done": True, "state": STOPPED, "text": "not started"}
-            over = self._open()
-            if over:
-                return over
+            spec = self._spec = self._spec_of(self._data, self._point)
+            if (row := self._finished_before()) is not None:
+                return row
+            self._steps = self._opened(spec)
         try:
             self._moment = next(self._steps)
         except StopIteration as end:
             return self._over(end.value)
-        self._row = row_of(self._moment.result, self._data["metric"])
+        result = self._moment.result or {}
+        self._row = row_of(result, self._data["metric"])
         self._row["run_folder"] = str(self._folder() or "")
-        if self._moment.result["done"] or self._request.is_stopped():
-            return self._over(self._exhaust())
+        if result["done"] or self._request.is_stopped():
+            return self._over(self._exhaust(self._steps))
         return dict(self._row)
 
-    def save(self, folder):
+    def save(self, folder: Path | str) -> None:
         """Write a checkpoint of the run, and into ``folder`` where it is; close the run. Raises RunFailed.
 
-        Tune saves what it pauses, and does not say so: another process may be the one that goes on.
+        Tune saves a trial that it pauses, and another process may be the one that continues it.
         """
         path = self._moment.save() if self._moment else None
         if path is None:
@@ -87,39 +106,45 @@ class TrialRun:
         Path(folder, POINTER).write_text(json.dumps(pointer), encoding="ascii")
         self.end((STOPPED, "paused by the scheduler"))
 
-    def copy_from(self, folder):
-        """Go on from the checkpoint that ``folder`` names: another trial's is copied into a new run at the next step."""
+    def copy_from(self, folder: Path | str) -> None:
+        """Continue from the checkpoint that ``folder`` names; from another trial's the next step starts a new run."""
         pointer = json.loads(Path(folder, POINTER).read_text(encoding="ascii"))
         if pointer["trial"] != self._point["trial"]:
             self._source = Path(pointer["path"])
 
-    def end(self, ending=("finished", "ended by the scheduler")):
+    def end(self, ending: tuple[str, str] = ("finished", "ended by the scheduler")) -> None:
         """Save and close the run, if one is open."""
         if self._steps is not None:
             self._request.ending = self._request.ending or ending
-            self._exhaust()
+            self._exhaust(self._steps)
             self._request.ending = None
 
-    def _open(self):
-        """Open the run; returns the row of one that was over already."""
-        spec = load(self._makers["spec"])(self._data, self._point)
-        self._spec = spec
+    def _finished_before(self) -> Row | None:
+        """Return the last row of a run of this trial that was finished in an earlier session, or None."""
+        found = None if self._source else self._folder()
+        if found is None:
+            return None
+        status = read_record(found / "status.json") or {}
+        rows = loggers.read_rows(found)
+        if status.get("state") != "finished" or not rows or not rows[-1].get("done"):
+            return None
+        row = row_of(rows[-1], self._data["metric"])
+        return {**row, "run_folder": str(found), "done": True, "state": "finished", "text": status.get("text")}
+
+    def _opened(self, spec: ExperimentSpec) -> Steps:
+        """Open the run: from another trial's checkpoint, from where this one was, or anew."""
         found = self._folder()
         if self._source:
             spec = dataclasses.replace(spec, restore=self._source)
         elif found:
-            status = read_record(found / "status.json") or {}
-            rows = loggers.read_rows(found)
-            if status.get("state") == "finished" and rows and rows[-1].get("done"):
-                row = row_of(rows[-1], self._data["metric"])
-                return {**row, "run_folder": str(found), "done": True, "state": "finished", "text": status.get("text")}
-            spec = _going_on(spec, found)
+            spec = _resumed(spec, found)
         self._source = None
-        self._steps = load(self._makers["steps"])(spec, self._request)
-        return None
+        return self._stepwise(spec, self._request)
 
-    def _folder(self):
+    def _folder(self) -> Path | None:
         """Return the newest folder of this trial's runs, or None."""
+        if self._spec is None:
+            return None
         parent = self._spec.local_dir / self._spec.name
         # The time in the name sorts; of two in one second the later one was made later.
         found = sorted(
@@ -127,9 +152,9 @@ class TrialRun:
         )
         return found[-1] if found else None
 
-    def _exhaust(self):
-        """Let the run come to its end and return its Outcome."""
-        steps, self._steps = self._steps, None
+    def _exhaust(self, steps: Steps) -> Outcome:
+        """Run the steps to their end and return the Outcome."""
+        self._steps = None
         try:
             while True:
                 self._moment = next(steps)
@@ -138,24 +163,24 @@ class TrialRun:
         finally:
             self._moment = None
 
-    def _over(self, outcome):
+    def _over(self, outcome: Outcome) -> Row:
         self._steps = None
         if outcome.state == "failed":
             raise RunFailed(outcome.text.partition("\n")[0])
-        told = {"run_folder": str(outcome.run_folder), "state": outcome.state, "text": outcome.text}
-        told |= {"best": str(outcome.best or ""), "exit_code": outcome.exit_code}
-        return {**self._row, **told, "done": True}
+        ending = {"run_folder": str(outcome.run_folder), "state": outcome.state, "text": outcome.text}
+        ending |= {"best": str(outcome.best or ""), "exit_code": outcome.exit_code}
+        return {**self._row, **ending, "done": True}
 
 
-def row_of(result, metric):
+def row_of(result: Mapping[str, Any], metric: str) -> Row:
     """Return the numbers of a nested result by field, flat; the metric is NaN where it is not known yet."""
     flat = loggers.flatten(result)
     row = {name: value for name, value in flat.items() if is_number_field(name) and isinstance(value, (int, float))}
     return {metric: float("nan"), **row}
 
 
-def _going_on(spec, folder):
-    """Return ``spec`` so that it goes on in ``folder``, from its checkpoint in a new one if the settings have changed since.
+def _resumed(spec: ExperimentSpec, folder: Path) -> ExperimentSpec:
+    """Return ``spec`` so that it resumes in ``folder``, or in a new folder from its checkpoint where the settings have changed.
 
     Without a checkpoint it starts anew.
     """

@@ -1,4 +1,4 @@
-"""Which trial is best, and the file that says so. Used by ``search.run_search`` and for the table.
+"""Which trial is best, and the file of experiments that trains it again. Used by ``search.run_search`` and for the table.
 
 A trial's score is its last value of the search's metric. Where the stop rules name a goal for it, all trials that reached it
 are equally good, and the one that needed fewer env steps comes first.
@@ -7,6 +7,8 @@ are equally good, and the one that needed fewer env steps comes first.
 import math
 import statistics
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import yaml
 
@@ -16,10 +18,15 @@ from drl_cli.config.comparisons import COMPARE
 from drl_cli.config.parse import read
 from drl_cli.config.rllib import semantics
 from drl_cli.config.secrets import redact
+from drl_cli.experiments.search_data import Point, SearchData
+from drl_cli.search.search_record import Trials
+
+Numbers = Mapping[str, float]
+"""A flat result: numbers by field."""
 
 
-def key(data, result):
-    """Return what sorts results (flat dicts of numbers) of a search, the best first."""
+def key(data: SearchData, result: Numbers | None) -> tuple[int, float, float]:
+    """Return what sorts results of a search, the best first."""
     score = score_of(data, result)
     if score is None:
         return (1, 0.0, 0.0)
@@ -30,13 +37,13 @@ def key(data, result):
     return (0, sign * score, float((result or {}).get("timesteps_total") or 0))
 
 
-def score_of(data, result):
+def score_of(data: SearchData, result: Numbers | None) -> float | None:
     """Return the value of the metric in a result, or None."""
     value = (result or {}).get(data["metric"])
     return value if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
-def ranked(data, trials):
+def ranked(data: SearchData, trials: Trials) -> list[int]:
     """Return the numbers of the trials that have a score, best first; those that failed and rescored ones left out."""
     scored = {
         number: trial
@@ -45,14 +52,14 @@ def ranked(data, trials):
         and trial["state"] != "failed"
         and score_of(data, trial.get("result")) is not None
     }
-    return sorted(scored, key=lambda number: key(data, scored[number]["result"]))
+    return sorted(scored, key=lambda number: key(data, scored[number].get("result")))
 
 
-def rescoring_points(data, trials, first):
+def rescoring_points(data: SearchData, trials: Trials, first: int) -> list[Point]:
     """Return the points that train the best trials again on seeds that no trial has used; numbered from ``first``."""
-    seeds = variants.fresh_seeds(data, data["write"]["seeds"])
-    points = []
-    for number in ranked(data, trials)[: data["write"]["top"]]:
+    seeds = _fresh_seeds(data)
+    points: list[Point] = []
+    for number in ranked(data, trials)[: data["write"]["top"] if data["write"] else 0]:
         for seed in seeds:
             point = trials[number]["point"]
             values = {name: value for name, value in point["values"].items() if name != "seed"}
@@ -60,12 +67,12 @@ def rescoring_points(data, trials, first):
     return points
 
 
-def rescored(data, trials):
+def rescored(data: SearchData, trials: Trials) -> list[tuple[int, list[float], int]]:
     """Return [(trial, scores, representative)] of what was trained again, the best mean first.
 
-    ``representative`` is the number of the run whose score is the median one (the lower of two): neither lucky nor unlucky.
+    ``representative`` is the number of the run whose score is the median (the lower of two).
     """
-    groups = {}
+    groups: dict[int, list[int]] = {}
     for number, trial in trials.items():
         if "rescore" in trial["point"]:
             groups.setdefault(trial["point"]["rescore"], []).append(number)
@@ -77,35 +84,43 @@ def rescored(data, trials):
             if trials[n]["state"] == "finished" and score_of(data, trials[n].get("result")) is not None
         ]
         if len(good) == len(numbers):
-            order = sorted(good, key=lambda number: key(data, trials[number]["result"]))
-            keys = [key(data, trials[number]["result"]) for number in good]
+            order = sorted(good, key=lambda number: key(data, trials[number].get("result")))
+            keys = [key(data, trials[number].get("result")) for number in good]
             mean = tuple(statistics.fmean(column) for column in zip(*keys, strict=True))
-            scores = [score_of(data, trials[number]["result"]) for number in numbers]
+            scores = [
+                score for number in numbers if (score := score_of(data, trials[number].get("result"))) is not None
+            ]
             found.append((mean, origin, scores, order[len(order) // 2]))
     return [entry[1:] for entry in sorted(found)]
 
 
-def missed(data, trials):
-    """Return one line for each thing demanded that the mean over an experiment's finished trials does not reach.
+def missed(data: SearchData, trials: Trials) -> list[str]:
+    """Return one line for each criterion that the mean over an experiment's finished trials does not reach.
 
-    Demanded are its own ``pass_criteria``, and of each experiment what ``--assert`` says (``data["demands"]``).
+    The criteria are its own ``pass_criteria``, and for every experiment those of ``--assert`` (``data["demands"]``).
     """
     lines = []
     for index, experiment in enumerate(data["experiments"]):
-        done = [t for t in trials.values() if t["point"]["experiment"] == index and t["state"] == "finished"]
-        done = [t.get("result") or {} for t in done if "rescore" not in t["point"]]
+        of_it = [t for t in trials.values() if t["point"]["experiment"] == index and "rescore" not in t["point"]]
+        done: list[Numbers] = [t.get("result") or {} for t in of_it if t["state"] == "finished"]
         criteria = [(field, ">=", least) for field, least in (experiment["mapping"].get("pass_criteria") or {}).items()]
-        for field, sign, asked in [*criteria, *data.get("demands", ())]:
+        for field, sign, threshold in [*criteria, *data.get("demands", ())]:
             values = [row[field] for row in done if isinstance(row.get(field), (int, float))]
             mean = statistics.fmean(values) if values else None
-            if mean is None or not COMPARE[sign](mean, asked):
-                told = "was never measured" if mean is None else f"is {mean:.6g} on average over {len(values)} trials"
-                lines.append(f"{experiment['name']}: {field} {told}; required {sign} {asked:g}")
+            if mean is None or not COMPARE[sign](mean, threshold):
+                reached = (
+                    "was never measured" if mean is None else f"is {mean:.6g} on average over {len(values)} trials"
+                )
+                lines.append(f"{experiment['name']}: {field} {reached}; required {sign} {threshold:g}")
     return lines
 
 
-def _left_to_flags(mapping):
-    """Return {key: value} that must stand in a file for it to mean what ``mapping``, made of flags, does."""
+def _fresh_seeds(data: SearchData) -> list[int]:
+    return variants.fresh_seeds(data, data["write"]["seeds"] if data["write"] else 0)
+
+
+def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {key: value} that a file must contain to mean what ``mapping``, made of flags, means."""
     row = table.find(mapping["run"])
     if row not in table.ALGORITHMS:
         return {}
@@ -113,11 +128,11 @@ def _left_to_flags(mapping):
     return semantics.said(config)
 
 
-def file_text(data, trials, command):
-    """Return the text of the file that ``-f`` runs: the best of what was trained again, with the seed that shows its score."""
+def file_text(data: SearchData, trials: Trials, command: str) -> str:
+    """Return the text of the file for ``-f``: the best of what was trained again, with the seed that reproduces its score."""
     ranking = rescored(data, trials)
     origin, _, shown = ranking[0]
-    point, result = trials[shown]["point"], trials[shown]["result"]
+    point, result = trials[shown]["point"], trials[shown].get("result") or {}
     experiment = data["experiments"][point["experiment"]]
     mapping = variants.filled(experiment, point)
     for name in ("num_samples", "max_failures", "resources_per_trial", "local_dir"):
@@ -125,7 +140,7 @@ def file_text(data, trials, command):
     if not experiment.get("is_from_file"):  # a file that leaves these out means RLlib's
         mapping["config"] = {**mapping.get("config", {}), **_left_to_flags(mapping)}
     compared = sum("rescore" not in trial["point"] for trial in trials.values())
-    seeds = ", ".join(str(seed) for seed in variants.fresh_seeds(data, data["write"]["seeds"]))
+    seeds = ", ".join(str(seed) for seed in _fresh_seeds(data))
     lines = [
         f"Found by: {command}",
         f"Compared {compared} trials by {data['metric']} at their end; the best were trained again on seeds {seeds}:",
@@ -134,27 +149,27 @@ def file_text(data, trials, command):
         f"after {result.get('timesteps_total'):,.0f} env steps.",
     ]
     lines += _doubts(data, mapping)
-    told = redact(mapping)
-    if told != mapping:
+    redacted = redact(mapping)
+    if redacted != mapping:
         lines.append("A secret in it is not written down; put it in the place of ***.")
-    body = yaml.safe_dump({experiment["name"]: told}, sort_keys=False, allow_unicode=True, width=120)
+    body = yaml.safe_dump({experiment["name"]: redacted}, sort_keys=False, allow_unicode=True, width=120)
     wrapped = [part for line in lines for part in textwrap.wrap(line, 118, break_on_hyphens=False)]
     return "".join(f"# {line}\n" for line in wrapped) + body
 
 
-def _summary(scores):
+def _summary(scores: Sequence[float]) -> str:
     spread = f" ± {statistics.stdev(scores):.3g}" if len(scores) > 1 else ""
     return f"{statistics.fmean(scores):.6g}{spread} ({', '.join(f'{score:.6g}' for score in scores)})"
 
 
-def _steps(trials, origin):
+def _steps(trials: Trials, origin: int) -> str:
     """Return the mean of the env steps that the runs of a trial took."""
-    own = [t["result"]["timesteps_total"] for t in trials.values() if t["point"].get("rescore") == origin]
+    own = [(t.get("result") or {})["timesteps_total"] for t in trials.values() if t["point"].get("rescore") == origin]
     return f" after {statistics.fmean(own):,.0f} env steps on average"
 
 
-def _doubts(data, mapping):
-    """Return lines on what a run of the file needs, and why it may end elsewhere."""
+def _doubts(data: SearchData, mapping: Mapping[str, Any]) -> list[str]:
+    """Return lines on what a run of the file needs, and why its result may differ."""
     lines = [f"It needs: --import {name}" for name in data["flags"].get("imports") or ()]
     if (mapping.get("config") or {}).get("num_workers"):
         lines.append("With workers no two runs are the same: expect a score like the ones above.")

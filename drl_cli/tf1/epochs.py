@@ -7,17 +7,18 @@ is spread evenly, so that no minibatch is much smaller than the others. All shap
 Source: Schulman et al. 2017, "Proximal Policy Optimization Algorithms" (arXiv 1707.06347), algorithm 1.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from drl_cli.tf1.stateless_random import stateless_bits
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 _SHUFFLE = 63  # stream of random bits, away from those that an update's own draws count from 0
 _INDEX_BITS = 31
 
 
 class Plan(NamedTuple):
-    """How a batch is gone through."""
+    """How passes go over a batch."""
 
     passes: int  # over all rows
     size: int  # most rows of a minibatch
@@ -25,19 +26,22 @@ class Plan(NamedTuple):
     shuffle: bool
 
 
+MinibatchStep: TypeAlias = Callable[[dict[str, Tensor], Tensor], tuple[dict[str, Tensor], Tensor]]
+
+
 class Passed(NamedTuple):
-    """What came of it."""
+    """The outcome of all passes."""
 
-    first: dict  # name -> scalar: the statistics of the first minibatch, before any step
-    last: dict  # name -> scalar: their means over the last pass that was begun
-    updates: object  # int32 scalar: the steps taken
-    finite: object  # bool scalar
+    first: dict[str, Tensor]  # name -> scalar: the statistics of the first minibatch, before any step
+    last: dict[str, Tensor]  # name -> scalar: their means over the last pass that was begun
+    updates: Tensor  # int32 scalar: the steps taken
+    finite: Tensor  # bool scalar
 
 
-def orders(present, plan, seed, number):
+def orders(present: Tensor, plan: Plan, seed: int, number: Tensor) -> Tensor:
     """Return for each pass the rows in the order of their turn, int32 [passes, S]; absent ones last.
 
-    ``present``: bool [S]; ``seed``: int, and ``number``: int64 scalar, key the permutations.
+    ``present``: bool [S]; ``seed`` and ``number``, an int64 scalar, key the permutations.
     """
     count = present.shape[0]
     index = tf.range(count, dtype=tf.int64)  # [S]
@@ -54,13 +58,15 @@ def orders(present, plan, seed, number):
     return tf.cast(keys % (1 << _INDEX_BITS), tf.int32)  # [passes, S]
 
 
-def epochs(rows, plan, key, names, step):
+def epochs(
+    rows: Mapping[str, Tensor], plan: Plan, key: tuple[int, Tensor], names: Sequence[str], step: MinibatchStep
+) -> Passed:
     """Go over ``rows`` as ``plan`` says and call ``step(minibatch, index)`` for every minibatch; returns Passed.
 
     ``rows``: {column: tensor [S, …]} with ``mask`` [S] or [S, L], 1 for valid steps. ``key``: (seed, int64 number) of the
     permutations. ``step`` gets {column: [width, …]}, in which the mask of what lies beyond the minibatch is 0, and the
     int32 number of the minibatch; it takes its gradient step itself if that is finite, and returns ({name: scalar} for
-    ``names``, whether it was finite). The first that was not ends the loop. Without a valid step nothing is called.
+    ``names``, whether it was finite). The first that was not ends the loop. A batch without a valid step takes none.
     """
     mask = rows["mask"]
     total = mask.shape[0]
@@ -70,7 +76,7 @@ def epochs(rows, plan, key, names, step):
     each = (count + plan.size - 1) // plan.size  # minibatches of a pass
     least, larger = count // tf.maximum(each, 1), count % tf.maximum(each, 1)
 
-    def minibatch(index):
+    def minibatch(index: Tensor) -> dict[str, Tensor]:
         turn, number = index // each, index % each
         start = number * least + tf.minimum(number, larger)
         at = start + tf.range(plan.width)  # [width]
@@ -80,21 +86,23 @@ def epochs(rows, plan, key, names, step):
         inside = tf.cast(tf.reshape(inside, [-1] + [1] * (mask.shape.rank - 1)), tf.float32)
         return found | {"mask": found["mask"] * inside}
 
-    def body(index, _, first, sums):
-        stats, finite = step(minibatch(index), index)
-        stats = [stats[name] for name in names]
+    def body(
+        index: Tensor, _: Tensor, first: list[Tensor], sums: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
+        by_name, finite = step(minibatch(index), index)
+        stats = [by_name[name] for name in names]
         first = [tf.where(tf.equal(index, 0), new, old) for new, old in zip(stats, first, strict=True)]
         fresh = tf.equal(index % each, 0)
         sums = [tf.where(fresh, new, old + new) for new, old in zip(stats, sums, strict=True)]
         return index + tf.cast(finite, tf.int32), finite, first, sums
 
-    def go_on(index, finite, *_):
+    def go_on(index: Tensor, finite: Tensor, *_: list[Tensor]) -> Tensor:
         return tf.logical_and(index < plan.passes * each, finite)
 
     zeros = [tf.zeros([])] * len(names)
     start = (tf.constant(0), tf.constant(True), zeros, zeros)
     done, finite, first, sums = tf.while_loop(go_on, body, start, parallel_iterations=1)
-    # The one that was not finite is not counted, but stands in the sums: they are to show it.
+    # A minibatch that was not finite is not counted, but is part of the sums, so that they show it.
     visited = tf.maximum(done + tf.cast(tf.logical_not(finite), tf.int32), 1)
     of_last = tf.cast((visited - 1) % tf.maximum(each, 1) + 1, tf.float32)
     last = {name: total / of_last for name, total in zip(names, sums, strict=True)}

@@ -7,19 +7,47 @@ Sources: the split into "compute gradients" and "apply them" follows ``tf.train.
 gradients between the two, the others run them one after the other inside one session call (``tf1.repeat``).
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.replay import is_prioritized
+from drl_cli.tf1.tensorflow import Tensor, Variable
+
+Batch: TypeAlias = dict[str, Tensor]  # column -> tensor [B, …], or of a batch of trajectories [E, T, …]
+Parts: TypeAlias = Mapping[str, list[Tensor]]  # part name -> gradients, of the shapes of that part's variables
+Rates: TypeAlias = Mapping[str, Tensor]  # key of the config, dotted -> float32 scalar
+Shape: TypeAlias = tuple[int, ...]
+Columns: TypeAlias = Mapping[str, tuple[Shape, str]]  # column -> (shape without batch axis, dtype name)
+TrajectoryColumns: TypeAlias = Mapping[str, tuple[Shape, str, str]]  # column -> (trailing shape, dtype name, kind)
+
+
+class ActsOn(Protocol):
+    """What a PolicySpec says of the columns that a batch for it has."""
+
+    @property
+    def stacked_shape(self) -> Shape: ...
+    @property
+    def obs_dtype(self) -> str: ...
+    @property
+    def action(self) -> Any: ...
+    @property
+    def state(self) -> tuple[Shape, ...]: ...
+    @property
+    def stepwise(self) -> Collection[str]: ...
 
 
 class Gradients(NamedTuple):
     """The outcome of looking at one batch; nothing has been changed yet."""
 
-    parts: dict  # part name -> list of gradients, tensors of the shapes of that part's variables
-    stats: dict  # name -> float32 scalar; "min_…" and "max_…" are reduced so over several updates, others averaged
-    finite: object  # bool scalar: every loss and gradient is a finite number
-    rows: dict = {}  # name -> float32 [B]: one number for each row of the batch, new priorities for instance
+    parts: Parts
+    stats: Mapping[
+        str, Tensor
+    ]  # name -> float32 scalar; over updates "min_…" and "max_…" are reduced so, others averaged
+    finite: Tensor  # bool scalar: every loss and gradient is a finite number
+    rows: Mapping[
+        str, Tensor
+    ] = {}  # name -> float32 [B]: one number for each row of the batch, new priorities for instance
 
 
 class LearnerGraph(NamedTuple):
@@ -32,20 +60,20 @@ class LearnerGraph(NamedTuple):
     those that workers get.
     """
 
-    columns: dict
-    rates: tuple
-    variables: dict
-    published: tuple
-    gradients: Callable
-    apply: Callable
+    columns: Columns
+    rates: tuple[str, ...]
+    variables: Mapping[str, Variable]
+    published: tuple[str, ...]
+    gradients: Callable[[Batch, Tensor], Gradients]
+    apply: Callable[[Parts, Rates, Tensor], None]
 
 
 class Learnt(NamedTuple):
     """The outcome of learning from one batch of trajectories; the variables have been changed."""
 
-    stats: dict  # name -> float32 scalar
-    updates: object  # int32 scalar: the gradient steps taken
-    finite: object  # bool scalar; false: a loss or gradient was not finite, that step was not taken, and none after it
+    stats: Mapping[str, Tensor]  # name -> float32 scalar
+    updates: Tensor  # int32 scalar: the gradient steps taken
+    finite: Tensor  # bool scalar; false: a loss or gradient was not finite, that step was not taken, and none after it
 
 
 class BatchGraph(NamedTuple):
@@ -59,11 +87,11 @@ class BatchGraph(NamedTuple):
     ``variables`` and ``published`` as in LearnerGraph.
     """
 
-    columns: dict
-    rates: tuple
-    variables: dict
-    published: tuple
-    learn: Callable
+    columns: TrajectoryColumns
+    rates: tuple[str, ...]
+    variables: Mapping[str, Variable]
+    published: tuple[str, ...]
+    learn: Callable[[Batch, Rates, Tensor], Learnt]
     in_one_place: bool = True  # whether XLA can compile ``learn`` as a whole: false where it runs on several devices
 
 
@@ -76,14 +104,14 @@ class GradientGraph(NamedTuple):
     dict(norm: float32 scalar before clipping, finite: bool scalar). ``variables`` and ``published`` as in LearnerGraph.
     """
 
-    rates: tuple
-    variables: dict
-    published: tuple
-    trained: dict
-    apply: Callable
+    rates: tuple[str, ...]
+    variables: Mapping[str, Variable]
+    published: tuple[str, ...]
+    trained: Mapping[str, tuple[int, ...]]
+    apply: Callable[[dict[str, Tensor], Rates], dict[str, Tensor]]
 
 
-def trajectory_columns(config, spec):
+def trajectory_columns(config: object, spec: ActsOn) -> dict[str, tuple[Shape, str, str]]:
     """Return the ``columns`` of a batch of trajectories for a PolicySpec, recurrent or not.
 
     ``config``: of an on-policy algorithm.
@@ -105,7 +133,7 @@ def trajectory_columns(config, spec):
     return columns
 
 
-def transition_columns(config, spec):
+def transition_columns(config: BufferedKeys, spec: ActsOn) -> dict[str, tuple[Shape, str]]:
     """Return the ``columns`` of a batch of transitions for a PolicySpec, with weights where the replay has priorities."""
     columns = {
         "obs": (spec.stacked_shape, spec.obs_dtype),

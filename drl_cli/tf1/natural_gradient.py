@@ -14,9 +14,13 @@ Deviations:
   rounding adds up in float32.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
+
+Product: TypeAlias = Callable[[Tensor], Tensor]  # v [P] -> A·v [P]
+Measured: TypeAlias = Callable[[Tensor], tuple[Tensor, tuple[Tensor, ...]]]  # vector [P] -> (acceptable, measures)
 
 _TINY = 1e-30  # keeps quotients of nothing by nothing at 0; far below any curvature that float32 can hold
 
@@ -24,35 +28,35 @@ _TINY = 1e-30  # keeps quotients of nothing by nothing at 0; far below any curva
 class Step(NamedTuple):
     """A full step into the trust region; all float32."""
 
-    full: object  # [P] the step whose quadratic model of the KL is max_kl
-    expected: object  # scalar, what the linear model promises of it
-    residual: object  # scalar, ‖(F + λI)x − g‖ / ‖g‖ of the direction that was found
-    iterations: object  # int32 scalar, products that finding it took
+    full: Tensor  # [P] the step whose quadratic model of the KL is max_kl
+    expected: Tensor  # scalar, what the linear model promises of it
+    residual: Tensor  # scalar, ‖(F + λI)x − g‖ / ‖g‖ of the direction that was found
+    iterations: Tensor  # int32 scalar, products that finding it took
 
 
-class Found(NamedTuple):
+class LineSearchResult(NamedTuple):
     """Where a line search ended; ``vector`` is the start, bit for bit, where ``accepted`` is false."""
 
-    vector: object  # [P]
-    accepted: object  # bool scalar
-    fraction: object  # float32 scalar, of the full step; 0 where nothing was accepted
-    looked: object  # int32 scalar, candidates that were looked at
-    measures: tuple  # float32 scalars of the accepted candidate, or those for none
+    vector: Tensor  # [P]
+    accepted: Tensor  # bool scalar
+    fraction: Tensor  # float32 scalar, of the full step; 0 where nothing was accepted
+    tried: Tensor  # int32 scalar, candidates that were tried
+    measures: tuple[Tensor, ...]  # float32 scalars of the accepted candidate, or those for none
 
 
-def flat(tensors):
+def flat(tensors: Sequence[Tensor]) -> Tensor:
     """Return all elements of ``tensors`` in their order, [P]."""
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)  # [P]
 
 
-def shaped(vector, like):
+def shaped(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """Return ``vector`` [P] as a list of tensors of the shapes of ``like``: the inverse of ``flat``."""
     shapes = [tensor.shape.as_list() for tensor in like]
     sizes = [tensor.shape.num_elements() for tensor in like]
     return [tf.reshape(part, shape) for part, shape in zip(tf.split(vector, sizes), shapes, strict=True)]
 
 
-def fisher_product(mean_kl, weights):
+def fisher_product(mean_kl: Callable[[list[Tensor]], Tensor], weights: Sequence[Tensor]) -> Product:
     """Return a function v [P] -> F·v [P], F being the second derivatives of ``mean_kl`` at ``weights``.
 
     ``mean_kl(weights)``: list of tensors -> scalar KL(old ‖ new) of policies with these weights, the old ones without
@@ -60,16 +64,18 @@ def fisher_product(mean_kl, weights):
     be called inside of a loop, so the forward pass is made again in each call.
     """
 
-    def product(vector):
+    def product(vector: Tensor) -> Tensor:
         here = [tf.identity(weight) for weight in weights]
         slope = tf.gradients(mean_kl(here), here, unconnected_gradients="zero")
         along = tf.add_n([tf.reduce_sum(g * v) for g, v in zip(slope, shaped(vector, here), strict=True)])  # scalar
-        return flat(tf.gradients(along, here, unconnected_gradients="zero"))
+        return flat(tf.gradients(along, here, unconnected_gradients="zero"))  # [P]
 
     return product
 
 
-def conjugate_gradients(product, right, iterations, tolerance=1e-5):
+def conjugate_gradients(
+    product: Product, right: Tensor, iterations: int | Tensor, tolerance: float = 1e-5
+) -> tuple[Tensor, Tensor]:
     """Solve A·x = b; returns (x [P], how many products it took, int32 scalar).
 
     ``product``: function v [P] -> A·v, A symmetric and positive definite; ``right``: b [P]; ``iterations``: the most
@@ -77,13 +83,15 @@ def conjugate_gradients(product, right, iterations, tolerance=1e-5):
     """
     enough = tolerance**2 * _dot(right, right)
 
-    def go_on(index, _x, _residual, _direction, size):
+    def go_on(index: Tensor, _x: Tensor, _residual: Tensor, _direction: Tensor, size: Tensor) -> Tensor:
         return tf.logical_and(index < iterations, size > enough)
 
-    def iterate(index, x, residual, direction, size):
+    def iterate(
+        index: Tensor, x: Tensor, residual: Tensor, direction: Tensor, size: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         moved = product(direction)  # [P]
         share = size / tf.maximum(_dot(direction, moved), _TINY)
-        residual = residual - share * moved
+        residual = residual - share * moved  # [P]
         left = _dot(residual, residual)
         return index + 1, x + share * direction, residual, residual + left / size * direction, left
 
@@ -92,16 +100,18 @@ def conjugate_gradients(product, right, iterations, tolerance=1e-5):
     return x, taken
 
 
-def full_step(product, gradient, max_kl, damping, iterations):
+def full_step(
+    product: Product, gradient: Tensor, max_kl: float | Tensor, damping: float, iterations: int | Tensor
+) -> Step:
     """Return the Step along x = (F + λI)⁻¹·g that is so long that ½·sᵀ(F + λI)·s is ``max_kl``.
 
-    ``product``: v [P] -> F·v; ``gradient``: g [P] of what is to grow; ``max_kl``, ``damping`` λ: floats; ``iterations``: of
-    the conjugate gradients, int or int32 scalar. Damping counts in the length too, so that a direction in which the
-    policy hardly changes is not followed without end. Source: appendix C, β = √(2δ / sᵀAs).
+    ``product``: v [P] -> F·v; ``gradient``: g [P] of what is maximised; ``max_kl`` a float or scalar, ``damping`` λ a float;
+    ``iterations``: of the conjugate gradients, int or int32 scalar. Damping counts in the length too, so that a direction in
+    which the policy hardly changes is not followed without end. Source: appendix C, β = √(2δ / sᵀAs).
     """
 
-    def damped(vector):
-        return product(vector) + damping * vector
+    def damped(vector: Tensor) -> Tensor:
+        return product(vector) + damping * vector  # [P]
 
     x, taken = conjugate_gradients(damped, gradient, iterations)
     moved = damped(x)  # [P]
@@ -112,8 +122,14 @@ def full_step(product, gradient, max_kl, damping, iterations):
     return Step(full, _dot(gradient, full), residual, taken)
 
 
-def line_search(measured, start, full, ladder, nothing):
-    """Look at ``start`` + shrinkⁱ·``full``, i = 0, 1, … below ``most``, and return the first that is acceptable, as Found.
+def line_search(
+    measured: Measured,
+    start: Tensor,
+    full: Tensor,
+    ladder: tuple[int | Tensor, float],
+    nothing: tuple[Tensor, ...],
+) -> LineSearchResult:
+    """Try ``start`` + shrinkⁱ·``full``, i = 0, 1, … below ``most``, and return the first that is acceptable.
 
     ``measured(vector [P])`` returns (acceptable, bool scalar, and a tuple of float32 scalars worth reporting); ``start``,
     ``full`` [P]; ``ladder``: (most, int or int32 scalar, shrink, float in (0, 1)); ``nothing``: the measures to report where
@@ -121,10 +137,12 @@ def line_search(measured, start, full, ladder, nothing):
     """
     most, shrink = ladder
 
-    def go_on(index, _vector, accepted, *_):
+    def go_on(index: Tensor, _vector: Tensor, accepted: Tensor, *_: Tensor) -> Tensor:
         return tf.logical_and(index < most, tf.logical_not(accepted))
 
-    def look(index, _vector, _accepted, _fraction, _measures):
+    def attempt(
+        index: Tensor, _vector: Tensor, _accepted: Tensor, _fraction: Tensor, _measures: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, tuple[Tensor, ...]]:
         fraction = tf.pow(shrink, tf.cast(index, tf.float32))
         candidate = start + fraction * full  # [P]
         accepted, measures = measured(candidate)
@@ -134,9 +152,9 @@ def line_search(measured, start, full, ladder, nothing):
         return index + 1, vector, accepted, tf.where_v2(accepted, fraction, 0.0), kept
 
     first = (tf.constant(0), start, tf.constant(False), tf.constant(0.0), tuple(nothing))
-    looked, vector, accepted, fraction, measures = tf.while_loop(go_on, look, first, parallel_iterations=1)
-    return Found(vector, accepted, fraction, looked, tuple(measures))
+    tried, vector, accepted, fraction, measures = tf.while_loop(go_on, attempt, first, parallel_iterations=1)
+    return LineSearchResult(vector, accepted, fraction, tried, tuple(measures))
 
 
-def _dot(a, b):
-    return tf.reduce_sum(a * b)
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return tf.reduce_sum(a * b)  # scalar

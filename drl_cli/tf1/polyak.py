@@ -1,18 +1,20 @@
-"""Variables that follow others: target networks, running averages, and doing so only now and then.
+"""Polyak (soft) updates of variables: target networks and running averages, at every update or every so many.
 
 Sources: soft targets, Lillicrap et al. 2016 (arXiv 1509.02971), section 3; averaged iterates, Polyak & Juditsky 1992.
 """
 
-from drl_cli.tf1.tensorflow import tf
+from collections.abc import Callable, Sequence
+
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
-def follow(followers, leaders, share):
-    """Move each follower by ``share`` of the way to its leader; two lists of variables in the same order."""
-    for follower, leader in zip(followers, leaders, strict=True):
-        follower.assign((1.0 - share) * follower + share * leader)
+def polyak_update(targets: Sequence[Variable], sources: Sequence[Variable | Tensor], share: float) -> None:
+    """Move each target by ``share`` (the papers' τ) of the way to its source, in the same order; 1 copies."""
+    for target, source in zip(targets, sources, strict=True):
+        target.assign((1.0 - share) * target + share * source)
 
 
-def every(count, number, action, phase=0):
+def every(count: int, number: Tensor, action: Callable[[], None], phase: int = 0) -> None:
     """Run ``action()`` at updates whose ``number`` (int64 scalar) is ``phase`` modulo ``count``.
 
     With ``count`` 1 it runs without a conditional, which costs more than a small update's step.
@@ -21,7 +23,7 @@ def every(count, number, action, phase=0):
         action()
         return
 
-    def act():
+    def act() -> Tensor:
         action()
         return tf.constant(0)
 

@@ -6,49 +6,52 @@ the loop. n is an input, so that it costs nothing to vary, the bits do not depen
 n = 0 compiles without touching a weight. Shapes are static: every new one would compile for another two seconds.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drl_cli.config.update_statistics import Reducer, reducer_of
-from drl_cli.tf1.tensorflow import function, tf
+from drl_cli.tf1.graph import Batch, LearnerGraph, Rates
+from drl_cli.tf1.tensorflow import Tensor, function, tf
 
 
 class Repeated(NamedTuple):
     """Placeholders and fetches of the loop."""
 
-    block: dict  # column -> placeholder [K, B, …]
-    count: object  # int32 scalar placeholder: how many updates to make
-    rates: dict  # name -> float32 scalar placeholder
-    fetches: dict  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32 scalar, "finite": bool scalar
+    block: dict[str, Tensor]  # column -> placeholder [K, B, …]
+    count: Tensor  # int32 scalar placeholder: how many updates to make
+    rates: dict[str, Tensor]  # name -> float32 scalar placeholder
+    fetches: dict[
+        str, Any
+    ]  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32 scalar, "finite": bool scalar
 
 
-def _merge(name, old, new):
+def _merge(name: str, old: Tensor, new: Tensor) -> Tensor:
     reducer = reducer_of(name)
     if reducer is Reducer.MEAN:
         return old + new
     return tf.minimum(old, new) if reducer is Reducer.LEAST else tf.maximum(old, new)
 
 
-def _output_names(graph, batch_size):
-    """The names of an update's statistics and of its rows, learnt by tracing it once in a function that never runs."""
-    names = []
+def _output_names(graph: LearnerGraph, batch_size: int) -> tuple[list[str], list[str]]:
+    """Return the names of an update's statistics and of its rows, from tracing it once in a function that never runs."""
+    names: list[list[str]] = []
 
-    def probe():
+    def probe() -> Tensor:
         batch = {c: tf.zeros([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
         traced = graph.gradients(batch, tf.constant(0, tf.int64))
         names.extend((sorted(traced.stats), sorted(traced.rows)))
         return tf.constant(0)
 
     function(probe, autograph=False).get_concrete_function()
-    return names
+    return names[0], names[1]
 
 
-def _put(rows, index, row):
-    """Write ``row`` [B] into ``rows`` [K, B] at ``index``."""
-    return tf.tensor_scatter_nd_update(rows, [[index]], [row])
+def _put(rows: Tensor, index: Tensor, row: Tensor) -> Tensor:
+    """Return ``rows`` [K, B] with ``row`` [B] at ``index``."""
+    return tf.tensor_scatter_nd_update(rows, [[index]], [row])  # [K, B]
 
 
-def repeated(graph, most, batch_size, xla):
-    """Build the loop for ``graph`` (LearnerGraph) in the current graph.
+def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repeated:
+    """Build the loop of the updates of ``graph`` in the current graph.
 
     ``most`` is K, ``batch_size`` B; ``xla`` compiles the loop. The update number is the variable ``num_updates``, which
     counts on over all calls. The first update that is not finite is not applied and ends the loop.
@@ -56,16 +59,18 @@ def repeated(graph, most, batch_size, xla):
     names, row_names = _output_names(graph, batch_size)
     number = graph.variables["num_updates"]
 
-    def loop(block, count, rates):
-        def go_on(index, finite, *_):
+    def loop(block: Batch, count: Tensor, rates: Rates) -> dict[str, Any]:
+        def go_on(index: Tensor, finite: Tensor, *_: tuple[Tensor, ...]) -> Tensor:
             return tf.logical_and(index < count, finite)
 
-        def body(index, _, sums, rows):
+        def body(
+            index: Tensor, _: Tensor, sums: tuple[Tensor, ...], rows: tuple[Tensor, ...]
+        ) -> tuple[Tensor, Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
             batch = {column: values[index] for column, values in block.items()}
             step = number.read_value()
             gradients = graph.gradients(batch, step)
 
-            def apply():
+            def apply() -> Tensor:
                 graph.apply(gradients.parts, rates, step)
                 number.assign_add(1)
                 return tf.constant(True)

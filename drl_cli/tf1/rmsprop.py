@@ -6,20 +6,30 @@ optimiser, whose constants the published ones of IMPALA and A3C are. There ms be
 gradients of sums over a batch: with those of means, both want to be smaller by its size squared.
 """
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 
 class RMSProp:
     """The optimiser of one part: ``weights`` is {name: variable}; its slots are named ``<part>_rmsprop/…``."""
 
-    def __init__(self, part, weights, decay, momentum, epsilon, start=1.0):
-        """``decay``, ``momentum``, ``epsilon`` and ``start`` (of ms): floats, see the module."""
+    def __init__(
+        self,
+        part: str,
+        weights: Mapping[str, Variable],
+        decay: float,
+        momentum: float,
+        epsilon: float,
+        start: float = 1.0,
+    ) -> None:
+        """``decay``, ``momentum``, ``epsilon`` and ``start`` (of ms): see the module."""
         self._constants = {"rho": decay, "momentum": momentum, "epsilon": epsilon}
         self._weights = list(weights.values())
-        self.variables = {}
-        self._slots = []
+        self.variables: dict[str, Variable] = {}
+        self._slots: list[list[Variable]] = []
         for name, variable in weights.items():
             slots = []
             for slot, value in (("ms", start), ("mom", 0.0)):
@@ -29,7 +39,7 @@ class RMSProp:
                 self.variables[full] = slots[-1]
             self._slots.append(slots)
 
-    def apply(self, gradients, rate):
+    def apply(self, gradients: Iterable[Tensor], rate: Tensor) -> None:
         """Take one step with ``gradients`` (tensors in the order of the weights) and learning rate ``rate`` (scalar)."""
         for weight, (ms, mom), gradient in zip(self._weights, self._slots, gradients, strict=True):
             tf.raw_ops.ResourceApplyRMSProp(

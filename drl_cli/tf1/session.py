@@ -1,14 +1,17 @@
 """Sessions with the thread counts and GPU share of the configuration."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Graph, Session, tf
 
 
-def new_session(graph, options, num_gpus=0):
+def new_session(graph: Graph, options: Mapping[str, Any], num_gpus: float = 0) -> Session:
     """Return a ``tf.Session`` on ``graph``.
 
     ``options`` are ConfigProto fields by name (``tf_session_args`` of the config); ``num_gpus`` a fraction below 1 limits
-    the share of that GPU's memory. Raises ResourcesExhausted when a GPU is asked for and TensorFlow sees none.
+    the share of that GPU's memory. Raises ResourcesExhausted when ``num_gpus`` is above 0 and TensorFlow sees no GPU.
     """
     proto = tf.ConfigProto(allow_soft_placement=True)
     for name, value in options.items():

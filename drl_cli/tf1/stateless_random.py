@@ -5,16 +5,17 @@ Used by the distributions of policies and by ``tf1.epochs``, which shuffles. The
 """
 
 import math
+from collections.abc import Sequence
 
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 PHILOX = 1  # TensorFlow's number for the algorithm
 
 
-def stateless_bits(shape, seed, number, stream):
+def stateless_bits(shape: Sequence[int], seed: int, number: Tensor, stream: int) -> Tensor:
     """Draw uint32 of ``shape``, all bits random, that depend only on (seed, update number, stream).
 
-    ``seed`` and ``stream`` (below 64, one for every draw within an update) are Python ints, ``number`` an int64 scalar.
+    ``stream`` is below 64, one for every draw within an update; ``number`` an int64 scalar.
     The bits are those of Philox (Salmon et al. 2011) with (seed, stream) as its key and the number in its counter.
     """
     key = tf.constant([seed * 64 + stream], tf.uint64)  # [1]
@@ -24,7 +25,7 @@ def stateless_bits(shape, seed, number, stream):
     )
 
 
-def stateless_normal(shape, seed, number, stream):
+def stateless_normal(shape: Sequence[int], seed: int, number: Tensor, stream: int) -> Tensor:
     """Draw float32 standard normals of ``shape`` that depend only on (seed, update number, stream), see ``stateless_bits``.
 
     The bits are made normal here: ``tf.random.stateless_normal`` makes other numbers of them inside XLA than outside, and
@@ -33,7 +34,7 @@ def stateless_normal(shape, seed, number, stream):
     return math.sqrt(2.0) * tf.math.erfinv(stateless_uniform(shape, seed, number, stream))
 
 
-def stateless_uniform(shape, seed, number, stream):
+def stateless_uniform(shape: Sequence[int], seed: int, number: Tensor, stream: int) -> Tensor:
     """Draw float32 of ``shape``, uniform in (−1, 1), from (seed, update number, stream) alone, see ``stateless_bits``."""
     bits = stateless_bits(shape, seed, number, stream)
     # 23 bits and a half: exact in float32, and never −1 or 1, where the inverse error function is infinite

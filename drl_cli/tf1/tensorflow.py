@@ -20,7 +20,7 @@ os.environ.setdefault(ONEDNN, "0")
 _missing = object()
 _keras = sys.modules.get("keras", _missing)
 if _keras is _missing:
-    sys.modules["keras"] = None
+    sys.modules["keras"] = None  # pyright: ignore[reportArgumentType]: None makes the import fail, as said above
 # Where no GPU is asked for, TensorFlow's C++ still says, whatever the log level, that there is none: when it is imported,
 # and at its first look for one ("failed call to cuInit"), which is taken here (0.5 ms). None of that is an error.
 _without_gpu = os.environ.get("CUDA_VISIBLE_DEVICES") == "-1"
@@ -42,7 +42,7 @@ _tensorflow.get_logger().setLevel("ERROR")
 
 
 def lite() -> Any:
-    """Return ``tf.lite`` of TensorFlow 2, which TensorFlow loads when it is asked for: its converter keeps signatures."""
+    """Return ``tf.lite`` of TensorFlow 2, which TensorFlow loads at its first use: its converter keeps signatures."""
     return _tensorflow.lite
 
 

@@ -8,8 +8,12 @@ The class lives in ``ray.rllib.utils.tf_utils`` since Ray 2.44; importing it cos
 without Ray use ``PlainVariables``, a twin with the same two methods. Construct either before the graph is finalized.
 """
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
 from drl_cli.extras import load
-from drl_cli.tf1.tensorflow import tf
+from drl_cli.tf1.tensorflow import Session, Variable, tf
 
 RAY_CLASS = "ray.rllib.utils.tf_utils:TensorFlowVariables"
 
@@ -17,18 +21,18 @@ RAY_CLASS = "ray.rllib.utils.tf_utils:TensorFlowVariables"
 class PlainVariables:
     """Twin of Ray's ``TensorFlowVariables`` for graph mode: the same constructor, ``get_weights`` and ``set_weights``."""
 
-    def __init__(self, output, sess, input_variables):
+    def __init__(self, output: object, sess: Session, input_variables: Sequence[Variable]) -> None:
         """``output`` is ignored (Ray's class walks the graph from it), ``input_variables`` a list of variables."""
         self.sess = sess
         self.variables = {variable.op.name: variable for variable in input_variables}
         self.placeholders = {n: tf.placeholder(v.dtype, v.shape) for n, v in self.variables.items()}
         self.assignment_nodes = {n: v.assign(self.placeholders[n]) for n, v in self.variables.items()}
 
-    def get_weights(self):
+    def get_weights(self) -> dict[str, np.ndarray]:
         """Return {name: array}."""
         return self.sess.run(self.variables)
 
-    def set_weights(self, new_weights):
+    def set_weights(self, new_weights: Mapping[str, np.ndarray]) -> None:
         """Assign {name: array}."""
         feeds = {self.placeholders[name]: value for name, value in new_weights.items()}
         self.sess.run([self.assignment_nodes[name].op for name in new_weights], feed_dict=feeds)
@@ -37,7 +41,7 @@ class PlainVariables:
 class Weights:
     """The named ``variables`` ({exact name: variable}) of a session's graph, read and written as one dict."""
 
-    def __init__(self, session, variables, with_ray):
+    def __init__(self, session: Session, variables: Mapping[str, Variable], with_ray: bool) -> None:
         """``with_ray`` moves them through Ray's own class, else through its twin."""
         wrong = [name for name, variable in variables.items() if variable.op.name != name]
         if wrong:
@@ -46,11 +50,11 @@ class Weights:
         self._variables = made([], session, list(variables.values()))
         self._names = set(variables)
 
-    def get(self):
+    def get(self) -> dict[str, np.ndarray]:
         """Return {name: array}, copies of the present values."""
         return dict(self._variables.get_weights())
 
-    def set(self, values):
+    def set(self, values: Mapping[str, np.ndarray]) -> None:
         """Assign ``values`` ({name: array}); ValueError when a name is missing or unknown or a shape or dtype differs."""
         missing, unknown = self._names - set(values), set(values) - self._names
         if missing or unknown:

@@ -5,8 +5,8 @@ import numpy as np
 
 from drl_cli.evolution import net, noise_table
 from drl_cli.evolution.keys import ARSConfig, ESConfig
+from drl_cli.evolution.net import Flat
 from drl_cli.policies import filters
-from drl_cli.policies.flat_weights import Flat
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import number
 from drl_cli.runtime.cluster import LocalHandle

@@ -6,12 +6,13 @@ from recorded_files import write_uniform
 
 from drl_cli.actors import estimator as module
 from drl_cli.actors.estimator import Estimator
-from drl_cli.algorithms import dqn_nets, sac_nets
+from drl_cli.algorithms import dqn
+from drl_cli.algorithms import sac as sac_family
 from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.experience.action_likelihood import Drawing
 from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
 BOX = {"kind": "Box", "shape": [1], "dtype": "float32", "low": [-2.0], "high": [2.0]}
@@ -37,8 +38,8 @@ def sac(tmp_path):
                 **keys,
             }
         )
-        spec = sac_nets.policy_spec(config, PENDULUM)
-        return config, NumpyPolicy(spec, sac_nets.initial_weights(config, spec, 0))
+        spec = sac_family.policy_spec(config, PENDULUM)
+        return config, NumpyPolicy(spec, sac_family.initial_weights(config, spec, 0))
 
     return made
 
@@ -46,7 +47,7 @@ def sac(tmp_path):
 def test_estimates_have_rllibs_names_and_are_those_of_the_episodes(sac):
     config, policy = sac()
     found = Estimator(config, policy).estimate(0)
-    recollection = Recollection(policy)
+    recollection = EpisodeCollector(policy)
     for piece in Source(config.input, layout_of_policy(policy.spec), passes=1):
         recollection.add(piece)
     expected = recollection.estimate(config.gamma)
@@ -72,7 +73,7 @@ def test_new_weights_are_judged_by_the_same_episodes(sac):
     config, policy = sac(input_evaluation_num_episodes=7)
     judge = Estimator(config, policy)
     first = judge.estimate(0)
-    policy.set_weights(sac_nets.initial_weights(config, policy.spec, 1))
+    policy.set_weights(sac_family.initial_weights(config, policy.spec, 1))
     second = judge.estimate(0)
     assert first["episodes"] == second["episodes"] == 7
     assert first["wis"]["V_prev"] == second["wis"]["V_prev"] and first["wis"] != second["wis"]
@@ -110,15 +111,15 @@ def test_policy_over_action_values_explores_as_at_that_env_step(tmp_path):
     config = DQNConfig.model_validate(
         {"input": path, "input_evaluation": "wis", "exploration_config": exploring, "seed": 1}
     )
-    spec = dqn_nets.policy_spec(config, CARTPOLE)
-    policy = NumpyPolicy(spec, dqn_nets.initial_weights(config, spec, 0))
+    spec = dqn.policy_spec(config, CARTPOLE)
+    policy = NumpyPolicy(spec, dqn.initial_weights(config, spec, 0))
     judge = Estimator(config, policy)
     early, late = judge.estimate(0), judge.estimate(5000)
     # epsilon 1 is what uniform actions did
     assert early["wis"]["V_step_WIS"] == pytest.approx(early["wis"]["V_prev"]) and early["wis"][
         "V_gain_est"
     ] == pytest.approx(1)
-    recollection = Recollection(policy, Drawing(0.1))
+    recollection = EpisodeCollector(policy, Drawing(0.1))
     for piece in judge._sample:
         recollection.add(piece)
     assert late["wis"]["V_step_WIS"] == recollection.estimate(config.gamma)["wis"]["per_step"]["mean"]

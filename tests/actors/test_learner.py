@@ -5,7 +5,7 @@ import pytest
 from parts import config, server, spec
 
 from drl_cli.actors.learner import Learner
-from drl_cli.algorithms import sac_nets
+from drl_cli.algorithms import sac
 from drl_cli.config.sections.max_entropy import Optimization
 from drl_cli.errors import CheckpointError, Diverged
 from drl_cli.schedules import value_at
@@ -36,7 +36,7 @@ def _block(seed=0):
 def _learner(**keys):
     """A learner that is ready, and the handle of its parameter server, which holds version 1."""
     made, started = config(**(KEYS | keys)), server()
-    initial = sac_nets.initial_weights(made, SPEC, 3)
+    initial = sac.initial_weights(made, SPEC, 3)
     started.call("push", {"default_policy": {name: initial[name] for name in SPEC.weight_names()}})
     learner = Learner(made, SPEC, "drl_cli.algorithms.sac_graph", initial, {"seed": 3, "with_ray": False}, started)
     assert learner.prepare() > 0
@@ -49,7 +49,7 @@ def _equal(first, second):
 
 def test_prepare_compiles_without_touching_a_weight():
     learner, started = _learner(xla=True)
-    state, initial = learner.state(), sac_nets.initial_weights(config(**KEYS), SPEC, 3)
+    state, initial = learner.state(), sac.initial_weights(config(**KEYS), SPEC, 3)
     assert all(np.array_equal(state[f"default_policy/{name}"], value) for name, value in initial.items())
     assert state["default_policy/num_updates"] == 0
     assert started.call("pull", 0).result()[0] == 1

@@ -8,7 +8,7 @@ from scripted_envs import ENV, HIGH, LOW, Scripted
 from drl_cli.actors.learner import Learner
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.actors.running_filters import Differences, Observed
-from drl_cli.algorithms import sac_nets
+from drl_cli.algorithms import sac
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.errors import Diverged
 from drl_cli.policies import filters
@@ -209,7 +209,7 @@ SMALL = {"train_batch_size": 4, "updates_per_call": 6, "publish_every": 4, "xla"
 
 def _learner():
     made, started = config(**(SMALL | KEYS | {"policy_model": MODEL, "Q_model": MODEL})), server()
-    initial = sac_nets.initial_weights(made, SPEC, 3) | filters.first_weights(SPEC)
+    initial = sac.initial_weights(made, SPEC, 3) | filters.first_weights(SPEC)
     started.call("push", {"default_policy": {name: initial[name] for name in SPEC.weight_names()}})
     learner = Learner(made, SPEC, "drl_cli.algorithms.sac_graph", initial, {"seed": 3, "with_ray": False}, started)
     learner.prepare()

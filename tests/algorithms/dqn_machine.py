@@ -3,7 +3,7 @@
 import numpy as np
 from machine import Machine
 
-from drl_cli.algorithms import dqn_graph, dqn_nets
+from drl_cli.algorithms import dqn, dqn_graph
 from drl_cli.algorithms.dqn import DQNConfig, QRDQNConfig, ValueNetwork
 
 RATE = 1e-2
@@ -42,7 +42,7 @@ def config(**keys):
 
 def machine(made, of_spaces, seed=5, xla=False):
     """Return a Machine of DQN's graph."""
-    return Machine(made, of_spaces, seed, xla, modules=(dqn_nets, dqn_graph), rates={"lr": RATE})
+    return Machine(made, of_spaces, seed, xla, modules=(dqn, dqn_graph), rates={"lr": RATE})
 
 
 def random_block(made, obs, n, seed=0):

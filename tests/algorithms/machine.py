@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drl_cli.algorithms import sac_graph, sac_nets
+from drl_cli.algorithms import sac, sac_graph
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.config.sections.max_entropy import Optimization
 from drl_cli.tf1.repeat import repeated
@@ -46,7 +46,7 @@ class Machine:
     ``modules``: (nets, graph) of the algorithm; ``rates``: learning rates of a ``run`` by the keys of the graph's ``rates``.
     """
 
-    def __init__(self, made, of_spaces, seed=5, xla=False, modules=(sac_nets, sac_graph), rates=None):
+    def __init__(self, made, of_spaces, seed=5, xla=False, modules=(sac, sac_graph), rates=None):
         nets, graph_module = modules
         self.config, self.spec = made, nets.policy_spec(made, of_spaces)
         self.initial = nets.initial_weights(made, self.spec, seed)

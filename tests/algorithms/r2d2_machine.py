@@ -3,7 +3,7 @@
 import numpy as np
 from machine import Machine, discrete_spaces
 
-from drl_cli.algorithms import r2d2_graph, r2d2_nets
+from drl_cli.algorithms import r2d2, r2d2_graph
 from drl_cli.algorithms.r2d2 import R2D2Config
 
 RATE = 1e-2
@@ -29,7 +29,7 @@ def config(**keys):
 
 def machine(made, seed=5, xla=False):
     """Return a Machine of R2D2's graph."""
-    return Machine(made, discrete_spaces(OBS, ACTIONS), seed, xla, modules=(r2d2_nets, r2d2_graph), rates={"lr": RATE})
+    return Machine(made, discrete_spaces(OBS, ACTIONS), seed, xla, modules=(r2d2, r2d2_graph), rates={"lr": RATE})
 
 
 def random_block(made, seed=0):

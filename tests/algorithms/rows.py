@@ -40,7 +40,7 @@ class Case(NamedTuple):
     frames: int = 1
 
 
-REPLAYED = [row for row in table.ALGORITHMS if row.postprocess in ("n_step", "sequences")]
+REPLAYED = [row for row in table.built_in() if row.postprocess in ("n_step", "sequences")]
 CASES = {f"{row.name}-{kind}": Case(row.name, kind) for row in REPLAYED for kind in row.actions}
 CASES |= {
     "SAC-Box-sde-prioritized": Case("SAC", "Box", {"use_sde": True, "prioritized_replay": True}),

@@ -5,7 +5,7 @@ An algorithm's test hands in its losses; what they are made of (nets one row at 
 
 import numpy as np
 from machine import RATES
-from soft_machine import ACTION, SEED
+from max_entropy_machine import ACTION, SEED
 
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf

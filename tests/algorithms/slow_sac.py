@@ -4,8 +4,8 @@ For tests of SAC and of what is made of it; ``slow.SlowUpdate`` takes the steps.
 """
 
 import numpy as np
+from max_entropy_machine import ACTION, N
 from slow import affine, copy_of, hidden, squashed, weighted
-from soft_machine import ACTION, N
 
 
 class Losses:

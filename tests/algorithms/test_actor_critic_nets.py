@@ -5,7 +5,7 @@ import pytest
 from scored_policies import ACTIONS, MASK, OBS, config, made
 
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.policies.initial_weights import orthogonal
+from drl_cli.policies.nets import orthogonal
 
 HEADS = {
     "gaussian": (("mean", 2), ("log_std", 2)),

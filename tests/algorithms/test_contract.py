@@ -11,8 +11,8 @@ from rows import ACTIONS, CASES, IMAGE, OBS, block_of, machine_of
 from drl_cli.algorithms import table
 from drl_cli.extras import load
 from drl_cli.policies import policy_from_manifest
-from drl_cli.policies.action_values_tf import ActionValues
-from drl_cli.policies.forward_tf import Net
+from drl_cli.policies.distributions_tf import TFActionValues
+from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import tf
 
@@ -177,14 +177,14 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
     obs, state = (obs[:, 0], policy.initial_state(8)) if spec.state else (obs, ())
     action, _, _ = policy.act(obs, state, np.random.default_rng(0), explore=False)
     with tf.Graph().as_default(), tf.Session() as session:
-        net = Net(spec.nets[0], {name: tf.constant(value) for name, value in published.items()})
+        net = TFNet(spec.nets[0], {name: tf.constant(value) for name, value in published.items()})
         if spec.state:
             heads, _ = net.sequence(tf.constant(obs[:, None]), tuple(map(tf.constant, state)))
             heads = {name: values[:, 0] for name, values in heads.items()}
         else:
             heads = net(tf.constant(obs))
         if spec.distribution == "q":
-            chosen = ActionValues(spec).greedy(ActionValues(spec).atoms(heads), obs)
+            chosen = TFActionValues(spec).greedy(TFActionValues(spec).atoms(heads), obs)
         elif spec.distribution == "categorical":
             chosen = tf.argmax(heads["logits"], axis=-1)
         elif spec.distribution == "gaussian":

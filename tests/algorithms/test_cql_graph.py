@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from machine import RATES
-from soft_machine import N, block, config, machine
+from max_entropy_machine import N, block, config, machine
 
-from drl_cli.algorithms import sac_nets
+from drl_cli.algorithms import sac
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -32,7 +32,7 @@ def test_choice_that_was_never_recorded_is_not_taken_for_a_promise_of_the_critic
         started.set(**{"critic/q/bias": np.tile(np.float32([0, 0, 5]), (2, 1))})
         for _ in range(100):
             started.run(given, 8, entropy_learning_rate=0.0)
-        q = Forward(sac_nets.critic_spec(made, started.spec), started.values())(given["obs"][0])["q"]  # [2, 32, 3]
+        q = Forward(sac.critic_spec(made, started.spec), started.values())(given["obs"][0])["q"]  # [2, 32, 3]
         assert (greedy(started, given["obs"][0]) == taken).all()
     assert (q[..., 2].max() < q[..., 1].min()) == (weight > 0)
 

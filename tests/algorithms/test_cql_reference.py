@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from machine import spaces
+from max_entropy_machine import ACTION, OBS, SEED, block, config, machine
 from slow import SlowUpdate, affine, compare, follow_targets, hidden, weighted
 from slow_sac import DiscreteLosses, Losses
-from soft_machine import ACTION, OBS, SEED, block, config, machine
 
-from drl_cli.algorithms.cql_graph import FOLLOWING, OWN, UNIFORM
+from drl_cli.algorithms.cql_graph import NEXT, OWN, UNIFORM
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import tf
 
@@ -17,7 +17,7 @@ EDGE = 1e-3
 
 def draws_of(updates, shape):
     """For each update (uniform numbers, normal ones of this state, of the next), each of ``shape``."""
-    kinds = ((stateless_uniform, UNIFORM), (stateless_normal, OWN), (stateless_normal, FOLLOWING))
+    kinds = ((stateless_uniform, UNIFORM), (stateless_normal, OWN), (stateless_normal, NEXT))
     with tf.Graph().as_default(), tf.Session() as session:
         number = tf.placeholder(tf.int64, [])
         made = [draw(shape, SEED, number, stream) for draw, stream in kinds]

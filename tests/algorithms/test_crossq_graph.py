@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from machine import SCOPE, spaces
+from max_entropy_machine import ACTION, OBS, block, config, machine
 from slow import SlowUpdate, affine, compare, copy_of, squashed, trained, weighted
-from soft_machine import ACTION, OBS, block, config, machine
 
-from drl_cli.algorithms import crossq_nets
+from drl_cli.algorithms import crossq
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -187,7 +187,7 @@ def test_critics_reach_the_values_of_a_synthetic_world_and_the_policy_its_aim():
             rates = {"critic_learning_rate": rate, "actor_learning_rate": rate}
             assert started.run(transitions, 50, entropy_learning_rate=0.0, **rates)["finite"]
         values, spec = started.values(), started.spec
-    single = crossq_nets.critic_spec(config("crossq", hiddens=(32,), twin_q=False), spec)
+    single = crossq.critic_spec(config("crossq", hiddens=(32,), twin_q=False), spec)
     states = np.eye(4, dtype=np.float32)
     inputs = np.concatenate([states, [[0.0], [0.0], [0.0], [0.5]]], axis=1).astype(np.float32)
     for copy in (0, 1):

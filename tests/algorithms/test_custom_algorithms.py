@@ -6,8 +6,8 @@ import pytest
 
 from drl_cli import plugins
 from drl_cli.algorithms import dataflow, table
+from drl_cli.algorithms.a2c import PGConfig
 from drl_cli.algorithms.custom_algorithms import Algorithm, register_algorithm
-from drl_cli.algorithms.pg import PGConfig
 from drl_cli.config.parse import read
 from drl_cli.config.schema import key
 from drl_cli.errors import InputError
@@ -43,7 +43,7 @@ def test_registered_row_is_found_in_any_spelling_with_the_parts_of_its_loop():
     kept = register_algorithm(row())
     assert table.find("o-w_n") is kept
     assert kept.loop == "sync"
-    assert table.rows()[-1] is kept
+    assert [*table.rows()][-1] is kept
     assert table.names()[-1] == "OWN"
     assert table.fitting()["Discrete"].endswith(", OWN")
 
@@ -100,6 +100,19 @@ def test_installed_plug_in_is_asked_for_a_name_that_is_not_known_otherwise(monke
     assert table.find("SAC").name == "SAC"
     assert asked == []
     assert table.find("OWN").name == "OWN"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("drl_cli.algorithms.ppo", "drl_cli.algorithms.ppo_graph"),
+        ("drl_cli.algorithms.ppo_graph", "drl_cli.algorithms.ppo_graph"),
+        ("drl_cli.algorithms.table", "drl_cli.algorithms.table"),
+        ("mine.ppo", "mine.ppo"),
+    ],
+)
+def test_graph_by_the_name_of_its_family_is_that_of_the_family(given, kept):
+    assert register_algorithm(row(graph=given)).graph == kept
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 from machine import Machine, random_block, spaces
 from slow_ddpg import ACTION, OBS, RATES, SEED, Slow, compare
 
-from drl_cli.algorithms import ddpg_graph, ddpg_nets
+from drl_cli.algorithms import ddpg, ddpg_graph
 from drl_cli.algorithms.ddpg import DDPGConfig, TD3Config
 
-MODULES = (ddpg_nets, ddpg_graph)
+MODULES = (ddpg, ddpg_graph)
 
 
 def config(kind=TD3Config, **keys):

@@ -5,7 +5,7 @@ import pytest
 from dqn_machine import VARIANTS, config, machine, random_block
 from machine import SCOPE, discrete_spaces
 
-from drl_cli.algorithms import dqn_nets
+from drl_cli.algorithms import dqn
 from drl_cli.policies import net_builders
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -180,11 +180,11 @@ def test_noisy_layers_draw_anew_at_every_update_and_quiet_ones_do_not(spaces):
 
 
 def test_noisy_layers_are_those_of_the_streams_and_their_outputs(spaces):
-    spec = dqn_nets.policy_spec(config(noisy=True, dueling=True, sigma0=0.4), spaces)
+    spec = dqn.policy_spec(config(noisy=True, dueling=True, sigma0=0.4), spaces)
     sigmas = {name for name in spec.weight_names() if name.endswith("_sigma")}
     layers = {"q/value/dense_0", "q/value", "q/advantage/dense_0", "q/advantage"}
     assert sigmas == {f"{layer}/{part}_sigma" for layer in layers for part in ("kernel", "bias")}
-    weights = dqn_nets.initial_weights(config(sigma0=0.4), spec, 1)
+    weights = dqn.initial_weights(config(sigma0=0.4), spec, 1)
     assert np.all(weights["q/value/kernel_sigma"] == np.float32(0.4 / np.sqrt(2)))
 
 
@@ -205,7 +205,7 @@ def test_vectors_may_be_stacked(spaces):
     ],
 )
 def test_policy_spec_has_the_heads_that_the_config_asks_for(spaces, keys, heads, kind, atoms):
-    spec = dqn_nets.policy_spec(config(**keys), spaces)
+    spec = dqn.policy_spec(config(**keys), spaces)
     assert spec.misfit() is None
     assert spec.nets[0].heads == heads
     assert [layer.units for layer in spec.nets[0].head_layers] == [2]
@@ -216,8 +216,8 @@ def test_policy_spec_has_the_heads_that_the_config_asks_for(spaces, keys, heads,
 
 def test_first_weights_depend_on_the_seed_alone_and_targets_begin_as_copies(spaces):
     made = config(dueling=True, noisy=True)
-    spec = dqn_nets.policy_spec(made, spaces)
-    first, again, other = (dqn_nets.initial_weights(made, spec, seed) for seed in (1, 1, 2))
+    spec = dqn.policy_spec(made, spaces)
+    first, again, other = (dqn.initial_weights(made, spec, seed) for seed in (1, 1, 2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(first["q/dense_0/kernel"], other["q/dense_0/kernel"])
     assert all(np.array_equal(first[name], first["target_" + name]) for name in spec.weight_names())
@@ -226,7 +226,7 @@ def test_first_weights_depend_on_the_seed_alone_and_targets_begin_as_copies(spac
 def test_target_updates_count_in_updates(spaces):
     made = config(target_network_update_freq=500, training_intensity=16.0, train_batch_size=32)
     assert net_builders.updates_per_target_update(made) == 250
-    assert dqn_nets.target_updates(made, 749) == 2
+    assert dqn.target_updates(made, 749) == 2
 
 
 @pytest.mark.parametrize("keys", [{}, {"num_atoms": 5, "dueling": True, "noisy": True, "prioritized_replay": True}])

@@ -5,7 +5,7 @@ import pytest
 from machine import Machine, discrete_spaces, spaces
 from slow import affine, copy_of, differences, hidden, weighted
 
-from drl_cli.algorithms import iql_graph, iql_nets
+from drl_cli.algorithms import iql, iql_graph
 from drl_cli.algorithms.iql import IQLConfig
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -24,7 +24,7 @@ def config(**keys):
 
 
 def machine_of(made, kind="Box", xla=False):
-    return Machine(made, SPACES[kind], SEED, xla, (iql_nets, iql_graph), RATES)
+    return Machine(made, SPACES[kind], SEED, xla, (iql, iql_graph), RATES)
 
 
 def block_of(made, kind="Box", seed=0):
@@ -197,6 +197,6 @@ def test_value_is_the_expectile_of_rewards_and_the_policy_takes_the_better_actio
             machine.run(block, 8)
         values, spec = machine.values(), machine.spec
     obs = block["obs"][0]
-    worth = Forward(iql_nets.value_spec(made, spec), values)(obs)["value"][:, 0]
+    worth = Forward(iql.value_spec(made, spec), values)(obs)["value"][:, 0]
     np.testing.assert_allclose(worth, value, atol=0.05)
     assert (NumpyPolicy(spec, values).act(obs, (), np.random.default_rng(0), False)[0] == 1).all()

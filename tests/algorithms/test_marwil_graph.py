@@ -8,7 +8,7 @@ import pytest
 from machine import SCOPE, Machine, discrete_spaces, spaces
 from slow import differences
 
-from drl_cli.algorithms import marwil_graph, marwil_nets
+from drl_cli.algorithms import marwil, marwil_graph
 from drl_cli.algorithms.marwil import BCConfig, MARWILConfig
 from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -27,7 +27,7 @@ def machine(of_spaces, schema=MARWILConfig, **keys):
     small = {"train_batch_size": B, "updates_per_call": 8, "model": {"fcnet_hiddens": (3,)}, "beta": 2.0}
     if schema is BCConfig:
         del small["beta"]
-    return Machine(schema(**(small | keys)), of_spaces, modules=(marwil_nets, marwil_graph), rates={"lr": RATE})
+    return Machine(schema(**(small | keys)), of_spaces, modules=(marwil, marwil_graph), rates={"lr": RATE})
 
 
 def block(of_spaces, seed=0, updates=8):

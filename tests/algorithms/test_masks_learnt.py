@@ -1,13 +1,13 @@
 """Learning honours action masks: the next action that a target believes in is one of those that the next observation allows."""
 
 import dqn_machine
+import max_entropy_machine
 import numpy as np
 import pytest
 import r2d2_machine
-import soft_machine
 from machine import Machine, discrete_spaces
 
-from drl_cli.algorithms import iql_graph, iql_nets, r2d2_graph, r2d2_nets
+from drl_cli.algorithms import iql, iql_graph, r2d2, r2d2_graph
 from drl_cli.algorithms.iql import IQLConfig
 
 N, START = 3, 1  # actions; the mask in observations of 1 + 3 numbers
@@ -53,7 +53,7 @@ def test_target_of_r2d2_is_the_best_allowed_value():
     block["obs"][..., START:] = ALLOWED
     error = block["reward"] + block["discount"] * 2.0 - Q[block["action"]]
     expected = (error * block["mask"]).sum() / block["mask"].sum()
-    with Machine(made, SPACES, 5, False, modules=(r2d2_nets, r2d2_graph), rates={"lr": 1e-2}) as machine:
+    with Machine(made, SPACES, 5, False, modules=(r2d2, r2d2_graph), rates={"lr": 1e-2}) as machine:
         # Dueling streams: the advantages' mean is taken off again.
         _constant(machine, advantage__bias=Q, value__bias=[Q.mean()])
         found = machine.run(block, 1)["stats"]["mean_td_error"]
@@ -62,11 +62,11 @@ def test_target_of_r2d2_is_the_best_allowed_value():
 
 @pytest.mark.parametrize("asked", [None, 0.25])
 def test_soft_policy_spreads_over_what_is_allowed_and_its_entropy_target_knows_how_much_that_is(asked):
-    made = soft_machine.config("discrete", target_entropy=asked, updates_per_call=1)
-    block = soft_machine.block("discrete", made)
+    made = max_entropy_machine.config("discrete", target_entropy=asked, updates_per_call=1)
+    block = max_entropy_machine.block("discrete", made)
     for name in ("obs", "next_obs"):
         block[name] = np.zeros((*block[name].shape[:-1], 1 + N), np.float32)
-    with soft_machine.machine("discrete", made, _masked(block) and SPACES) as machine:
+    with max_entropy_machine.machine("discrete", made, _masked(block) and SPACES) as machine:
         _constant(machine, log_alpha=1.0)
         stats = machine.run(block, 1)["stats"]
         after = machine.values()
@@ -78,12 +78,12 @@ def test_soft_policy_spreads_over_what_is_allowed_and_its_entropy_target_knows_h
 
 
 def test_soft_maximum_of_cql_is_over_what_is_allowed():
-    made = soft_machine.config("cql discrete", updates_per_call=1)
-    block = soft_machine.block("cql discrete", made)
+    made = max_entropy_machine.config("cql discrete", updates_per_call=1)
+    block = max_entropy_machine.block("cql discrete", made)
     for name in ("obs", "next_obs"):
         block[name] = np.zeros((*block[name].shape[:-1], 1 + N), np.float32)
     block["action"] = 1 + block["action"] % 2  # what is allowed is what can have been recorded
-    with soft_machine.machine("cql discrete", made, _masked(block) and SPACES) as machine:
+    with max_entropy_machine.machine("cql discrete", made, _masked(block) and SPACES) as machine:
         _constant(machine, q__bias=np.tile(Q, (2, 1)))
         stats = machine.run(block, 1)["stats"]
     expected = np.log(np.exp(1.0) + np.exp(2.0)) - Q[block["action"]].mean()
@@ -95,7 +95,7 @@ def test_policy_of_iql_weighs_recorded_actions_against_what_is_allowed():
     block = _masked(dqn_machine.random_block(dqn_machine.config(updates_per_call=1), 1 + N, N))
     block["action"][:] = 1
     rates = dict.fromkeys(iql_graph.RATES, 1e-2)
-    with Machine(made, SPACES, 5, False, modules=(iql_nets, iql_graph), rates=rates) as machine:
+    with Machine(made, SPACES, 5, False, modules=(iql, iql_graph), rates=rates) as machine:
         _constant(machine)
         stats = machine.run(block, 1)["stats"]
         bias = machine.values()["policy/logits/bias"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from machine import SCOPE
+from max_entropy_machine import ACTION, KINDS, OBS, N, block, config, machine
 from slow import trained
-from soft_machine import ACTION, KINDS, OBS, N, block, config, machine
 
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from machine import SCOPE, discrete_spaces
+from max_entropy_machine import N, block, config, machine
 from slow import SlowUpdate, compare, follow_targets
 from slow_sac import DiscreteLosses
-from soft_machine import N, block, config, machine
 
-from drl_cli.algorithms import sac_nets
+from drl_cli.algorithms import sac
 from drl_cli.algorithms.max_entropy_update_graph import target_entropy
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -74,7 +74,7 @@ def test_critics_reach_the_values_of_a_synthetic_world_and_the_policy_its_best_a
     policy.set_weights({name: values[name] for name in spec.weight_names()})
     states = np.eye(4, dtype=np.float32)
     assert policy.act(states, (), rng, False)[0][CHOOSE] == 1
-    net = sac_nets.critic_spec(config("discrete", hiddens=(32,), twin_q=False), spec)
+    net = sac.critic_spec(config("discrete", hiddens=(32,), twin_q=False), spec)
     for copy in (0, 1):
         own = {name: value[copy] for name, value in values.items() if name.startswith("critic/")}
         q = Forward(net, own)(states)["q"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from machine import RATES, SCOPE, Machine, config, random_block, spaces
 
-from drl_cli.algorithms import sac_graph, sac_nets
+from drl_cli.algorithms import sac, sac_graph
 from drl_cli.algorithms.max_entropy_update_graph import target_entropy
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward import Forward
@@ -145,19 +145,19 @@ def test_target_network_update_freq_moves_targets_after_every_fourth_update(bloc
 def test_updates_per_target_update_come_from_env_steps_and_intensity(freq, batch, intensity, every):
     made = config(target_network_update_freq=freq, train_batch_size=batch, training_intensity=intensity)
     assert net_builders.updates_per_target_update(made) == every
-    assert sac_nets.target_updates(made, 21) == 21 // every
+    assert sac.target_updates(made, 21) == 21 // every
 
 
 @pytest.mark.parametrize(("asked", "expected"), [("auto", -3.0), (None, -3.0), (-1.5, -1.5), (0.0, 0.0), (2, 2.0)])
 def test_target_entropy_auto_is_minus_the_action_dimensions(asked, expected):
     made = config(target_entropy=asked)
-    assert target_entropy(made, sac_nets.policy_spec(made, spaces(OBS, 3))) == expected
+    assert target_entropy(made, sac.policy_spec(made, spaces(OBS, 3))) == expected
 
 
 def test_statistics_of_an_update_are_those_of_its_batch(machine, block):
     stats = machine.run(block, 1, critic_learning_rate=0.0)["stats"]
     values, inputs = machine.initial, np.concatenate([block["obs"][0], block["action"][0]], axis=-1)
-    net = sac_nets.critic_spec(config(twin_q=False), machine.spec)
+    net = sac.critic_spec(config(twin_q=False), machine.spec)
     q = np.stack(
         [Forward(net, {n: values[n][copy] for n in net.weight_shapes()})(inputs)["q"][:, 0] for copy in (0, 1)]
     )
@@ -174,8 +174,8 @@ def test_statistics_of_an_update_are_those_of_its_batch(machine, block):
 
 def test_first_weights_depend_on_the_seed_alone_and_start_with_small_actions():
     made = config(hiddens=(64, 64), activation="relu")
-    spec = sac_nets.policy_spec(made, spaces(8, 2))
-    first, again, other = (sac_nets.initial_weights(made, spec, seed) for seed in (1, 1, 2))
+    spec = sac.policy_spec(made, spaces(8, 2))
+    first, again, other = (sac.initial_weights(made, spec, seed) for seed in (1, 1, 2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(first["policy/dense_0/kernel"], other["policy/dense_0/kernel"])
     assert not np.array_equal(first["critic/dense_0/kernel"][0], first["critic/dense_0/kernel"][1])
@@ -187,7 +187,7 @@ def test_first_weights_depend_on_the_seed_alone_and_start_with_small_actions():
 def test_policy_spec_of_many_equal_bounds_has_as_many_action_dimensions():
     """``describe`` writes one number for more than 64 equal bounds."""
     action = {"shape": [100], "low": -1.0, "high": 1.0}
-    spec = sac_nets.policy_spec(config(), {"obs": {"shape": [8]}, "action": {"kind": "Box"} | action})
+    spec = sac.policy_spec(config(), {"obs": {"shape": [8]}, "action": {"kind": "Box"} | action})
     assert spec.action.size == 100
     assert spec.action.low == (-1.0,) * 100 and spec.action.high == (1.0,) * 100
 
@@ -222,7 +222,7 @@ def test_critics_reach_the_values_of_a_synthetic_world_and_the_policy_its_aim():
             out = machine.run(block, 50, entropy_learning_rate=0.0, critic_learning_rate=rate)
             assert out["finite"]
         values = machine.values()
-    net = sac_nets.critic_spec(config(hiddens=(32,), twin_q=False), machine.spec)
+    net = sac.critic_spec(config(hiddens=(32,), twin_q=False), machine.spec)
     inputs = np.concatenate([np.eye(5), np.float32([[0.0], [0.0], [0.0], [0.0], [0.5]])], axis=1).astype(np.float32)
     for copy in (0, 1):
         q = Forward(net, {name: values[name][copy] for name in net.weight_shapes()})(inputs)["q"][:, 0]

@@ -2,9 +2,9 @@
 
 import pytest
 from machine import spaces
+from max_entropy_machine import ACTION, OBS, block, config, machine
 from slow import SlowUpdate, compare, follow_targets
 from slow_sac import Losses
-from soft_machine import ACTION, OBS, block, config, machine
 
 LAYER_NORM = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh", "layer_norm": True}
 CASES = {

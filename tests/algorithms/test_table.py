@@ -1,17 +1,20 @@
 """The table of algorithms: rows that load, names in any case, and names that do not run."""
 
+import subprocess
+import sys
+
 import pytest
 
-from drl_cli.algorithms import table
-from drl_cli.algorithms.sac import SACConfig
+from drl_cli.algorithms import sac, table
 from drl_cli.errors import InputError
 from drl_cli.extras import load
 
 
 def test_sac_is_found_with_its_parts():
     row = table.find("SAC")
-    assert load(row.config) is SACConfig
-    assert row[2:4] == ("drl_cli.algorithms.sac_nets", "drl_cli.algorithms.sac_graph")
+    assert row.config is sac.SACConfig
+    assert row.nets == (sac.policy_spec, sac.initial_weights, sac.target_updates)
+    assert row.graph == "drl_cli.algorithms.sac_graph"
     assert row[4:8] == ("n_step", "replay", ("Box", "Discrete"), ("Box1d", "Image"))
 
 
@@ -52,7 +55,7 @@ def test_evolution_strategy_learns_without_tensorflow_from_whole_episodes(name):
     row = table.find(name)
     assert (row.graph, row.postprocess) == (f"drl_cli.evolution.{name.lower()}_update", "fitness")
     assert (row.actions, row.observations, row.tensorflow) == (("Box", "Discrete"), ("Box1d",), False)
-    assert all(other.tensorflow for other in table.ALGORITHMS if other.name not in ("ES", "ARS"))
+    assert all(other.tensorflow for other in table.built_in() if other.name not in ("ES", "ARS"))
 
 
 @pytest.mark.parametrize(
@@ -123,8 +126,38 @@ def test_fitting_names_the_rows_of_each_kind_of_space(monkeypatch):
             ("C", ("Discrete",), ("Image",)),
         )
     ]
-    monkeypatch.setattr(table, "ALGORITHMS", rows)
+    monkeypatch.setattr(table, "rows", lambda: rows)
     assert table.fitting() == {"Box": "A, B", "Box1d": "A, B", "Discrete": "B, C", "Image": "B, C"}
+
+
+@pytest.mark.parametrize(
+    ("action", "heavy"),
+    [
+        ("table.names()", ("pydantic", "numpy", "gymnasium", "tensorflow", "ray")),
+        ("[row.config() for row in table.rows()]; dict(table.fitting())", ("numpy", "gymnasium", "tensorflow", "ray")),
+    ],
+)
+def test_names_load_no_schema_and_rows_no_numpy(action, heavy):
+    code = (
+        f"import sys; from drl_cli.algorithms import table; {action}; print([n for n in {heavy!r} if n in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_finding_a_row_imports_its_family_alone():
+    code = (
+        "import sys; from drl_cli.algorithms import table; table.find('tqc'); table.rows(); table.fitting(); "
+        "print([name for name in ('drl_cli.algorithms.tqc', 'drl_cli.algorithms.dqn') if name in sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+        == "['drl_cli.algorithms.tqc']\n"
+    )
+
+
+@pytest.mark.parametrize("name", table.ROWS)
+def test_row_has_the_name_that_the_table_gives_it(name):
+    assert table.find(name).name == name
 
 
 def test_every_name_is_there_once():

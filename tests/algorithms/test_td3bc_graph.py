@@ -5,7 +5,7 @@ import pytest
 from machine import Machine, random_block, spaces
 from slow_ddpg import ACTION, OBS, RATES, SEED, Slow, compare
 
-from drl_cli.algorithms import ddpg_nets, td3bc_graph
+from drl_cli.algorithms import ddpg, td3bc_graph
 from drl_cli.algorithms.td3bc import TD3BCConfig
 
 LAYERS = {"actor_hiddens": (3,), "critic_hiddens": (3,)}
@@ -19,7 +19,7 @@ def config(**keys):
 
 
 def machine_of(made, low=-1.0, high=1.0):
-    return Machine(made, spaces(OBS, ACTION, low, high), SEED, False, (ddpg_nets, td3bc_graph), RATES)
+    return Machine(made, spaces(OBS, ACTION, low, high), SEED, False, (ddpg, td3bc_graph), RATES)
 
 
 def block_of(made):

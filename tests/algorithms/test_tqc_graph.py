@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from machine import spaces
+from max_entropy_machine import ACTION, block, config, machine
 from slow import SlowUpdate, affine, compare, copy_of, follow_targets, hidden, squashed, weighted
-from soft_machine import ACTION, block, config, machine
 
-from drl_cli.algorithms import tqc_nets
+from drl_cli.algorithms import tqc
 from drl_cli.policies.forward import Forward
 
 
@@ -113,7 +113,7 @@ def test_quantiles_reach_the_returns_of_a_synthetic_world():
             }
             assert started.run(transitions, 50, entropy_learning_rate=0.0, critic_learning_rate=rate)["finite"]
         values, spec = started.values(), started.spec
-    single = tqc_nets.critic_spec(config("tqc", hiddens=(32,), num_critics=1, n_quantiles=4), spec)
+    single = tqc.critic_spec(config("tqc", hiddens=(32,), num_critics=1, n_quantiles=4), spec)
     inputs = np.concatenate([np.eye(4), np.zeros((4, 1))], axis=1).astype(np.float32)
     for copy in (0, 1):
         own = {name: value[copy] for name, value in values.items() if name.startswith("critic/")}

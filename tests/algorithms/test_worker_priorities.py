@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drl_cli.actors.initial_priorities import ROWS, first_priorities
-from drl_cli.algorithms import ddpg_graph, ddpg_nets
+from drl_cli.algorithms import ddpg, ddpg_graph
 from drl_cli.algorithms.ddpg import DDPGConfig
 from drl_cli.config.sections.model import Vision
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -54,7 +54,7 @@ def test_worker_and_learner_agree_on_the_mean_over_critics(obs, twin_q):
     if obs == IMAGE:
         block |= {name: rng.integers(0, 256, (2, ROWS + 36, *IMAGE), np.uint8) for name in ("obs", "next_obs")}
     rates = {"actor_lr": 1e-2, "critic_lr": 2e-2}
-    with machine.Machine(made, spaces, modules=(ddpg_nets, ddpg_graph), rates=rates) as running:
+    with machine.Machine(made, spaces, modules=(ddpg, ddpg_graph), rates=rates) as running:
         worker, learner = _priorities_of_both(running, block)
     np.testing.assert_allclose(worker, learner, rtol=1e-4, atol=1e-5)
     assert learner.std() > 0.03

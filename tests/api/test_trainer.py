@@ -257,7 +257,7 @@ def test_interrupt_from_the_keyboard_is_handed_on_behind_the_end_of_the_run(made
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer._moment.trainer.loop, "step", interrupted)
+    monkeypatch.setattr(trainer._session.driver.loop, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     assert read(trainer.run_folder / "status.json")["state"] == "interrupted"

@@ -155,7 +155,7 @@ class OneBatch:
     def __init__(self):
         self.now, self.sampled, self.updates = 0.0, 0, 0
         spent = {"learn": 0.0, "sample": 1.0, "env": 0.5, "policy": 0.5}
-        closing = {"episode_len_mean": None}
+        closing = SimpleNamespace(lengths=[])
         self.meters = SimpleNamespace(spent=spent, has_learnt=False, close_iteration=lambda: closing)
 
     def step(self):
@@ -194,7 +194,7 @@ def test_probe_that_is_too_slow_says_nothing_about_whether_the_run_fits(roomy, t
 
 def searched(tmp_path, *words, samples=1, **flags):
     flags |= {"run": "SAC", "env": "Pendulum-v1", "set": list(words), "stop": ['{"timesteps_total": 20000}']}
-    return search_spec.asked(None, flags | {"local_dir": str(tmp_path)}, {"num_samples": samples})
+    return search_spec.read(None, flags | {"local_dir": str(tmp_path)}, {"num_samples": samples})
 
 
 def test_plan_of_a_search_is_that_of_its_largest_trial_times_those_side_by_side(roomy, tmp_path):

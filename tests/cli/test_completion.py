@@ -12,7 +12,7 @@ from drl_cli.algorithms import table
 from drl_cli.cli import search_options, shell_words
 from drl_cli.config.sections import schedulers
 from drl_cli.envs import make
-from drl_cli.experiments import scheduler_choice, tuned_folder
+from drl_cli.experiments import search_choices, tuned_files
 
 ENDS_OF_NAMES = "_0_2026-01-0{day}_00-00-00_0123456{day}"
 
@@ -33,7 +33,7 @@ def test_commands_are_completed_from_the_table():
 
 def test_algorithms_are_completed_in_any_case():
     assert completed("drl", "train", "--run", "td") == ["plain,TD3", "plain,TD3BC"]
-    assert len(shell_words.algorithms(None, None, "")) == len(table.ALGORITHMS)
+    assert len(shell_words.algorithms(None, None, "")) == len(table.built_in())
 
 
 def test_environments_are_completed_without_importing_gymnasium():
@@ -140,7 +140,7 @@ def test_script_works_in_bash(tmp_path):
 
 
 def test_shipped_files_are_those_that_files_finds():
-    assert "pendulum-sac" in tuned_folder.shipped()
+    assert "pendulum-sac" in tuned_files.shipped()
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_runs_are_completed_by_their_ids_and_searches_by_theirs(tmp_path):
 
 def test_names_of_schedulers_and_searches_are_the_known_ones():
     assert {schedulers.canonical(name) for name in search_options.SCHEDULERS} == set(schedulers.SECTIONS)
-    assert set(search_options.SEARCHES) == set(scheduler_choice.SEARCHES)
+    assert set(search_options.SEARCHES) == set(search_choices.SEARCHES)

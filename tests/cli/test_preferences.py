@@ -33,13 +33,11 @@ def given(monkeypatch):
     def run(*words):
         seen = {}
 
-        def from_flags(flags):
+        def read(_file, flags, _options):
             seen.update(flags)
             raise ConfigError("seen")
 
-        fake = SimpleNamespace(from_flags=from_flags, from_file=lambda _, flags: from_flags(flags))
-        monkeypatch.setitem(sys.modules, "drl_cli.experiments.spec", fake)
-        monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", SimpleNamespace(asked=lambda *_: None))
+        monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", SimpleNamespace(read=read))
         assert cli.main(["train", *words]) == 2
         return seen
 

@@ -135,7 +135,7 @@ class World:
         self.trials = {}
         self.outcome = SimpleNamespace(state="finished", exit_code=0, written=None, text="")
 
-    def run(self, record, request, makers, command):
+    def run(self, record, request, command):
         for fields in TRIALS:
             told = {name: value for name, value in fields.items() if name != "trial"}
             record.trials[fields["trial"]] = told

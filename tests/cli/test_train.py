@@ -14,6 +14,10 @@ from drl_cli import cli, errors, events
 from drl_cli.cli import train
 
 
+class SearchSpec:
+    """What a run is not."""
+
+
 class World:
     """The fakes: records what ``train`` hands on, and plays the part of a run."""
 
@@ -30,13 +34,9 @@ class World:
         self.runs = 0
         self.meanwhile = None
 
-    def from_flags(self, flags):
-        self.flags = flags
-        return self.specs[0]
-
-    def from_file(self, name, flags):
+    def read(self, name, flags, options):
         self.file, self.flags = name, flags
-        return self.specs
+        return self.specs[0]
 
     def run(self, spec, stop_request):
         self.runs += 1
@@ -60,11 +60,10 @@ def ended(state="finished", exit_code=0, text="timesteps_total reached 5000", **
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    monkeypatch.setitem(
-        sys.modules, "drl_cli.experiments.spec", SimpleNamespace(from_flags=made.from_flags, from_file=made.from_file)
-    )
+    fake = SimpleNamespace(read=made.read, SearchSpec=SearchSpec)
+    monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", fake)
     monkeypatch.setitem(sys.modules, "drl_cli.experiments.run", SimpleNamespace(run=made.run))
-    monkeypatch.setitem(sys.modules, "drl_cli.cli.search", SimpleNamespace(run=lambda *given: None))
+    monkeypatch.setitem(sys.modules, "drl_cli.cli.search", SimpleNamespace(resume=lambda *given: None))
     return made
 
 
@@ -243,11 +242,12 @@ def test_negative_count_is_refused(world, capsys):
 
 
 def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monkeypatch):
-    def from_flags(flags):
+    def read(*given):
         events.report("notice", text="X-v2 runs as X-v3")
         return world.specs[0]
 
-    monkeypatch.setitem(sys.modules, "drl_cli.experiments.spec", SimpleNamespace(from_flags=from_flags))
+    fake = SimpleNamespace(read=read, SearchSpec=SearchSpec)
+    monkeypatch.setitem(sys.modules, "drl_cli.experiments.search_spec", fake)
     cli.main(["train"])
     assert capfd.readouterr().err.count("X-v2 runs as X-v3\n") == 1
 
@@ -284,9 +284,9 @@ def run(spec, stop):
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
 spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, log_format="text", export_formats=())
-sys.modules["drl_cli.experiments.spec"] = SimpleNamespace(from_flags=lambda flags: spec)
+sys.modules["drl_cli.experiments.search_spec"] = SimpleNamespace(read=lambda *given: spec, SearchSpec=bytes)
 sys.modules["drl_cli.experiments.run"] = SimpleNamespace(run=run)
-sys.modules["drl_cli.cli.search"] = SimpleNamespace(run=lambda *given: None)
+sys.modules["drl_cli.cli.search"] = SimpleNamespace(resume=lambda *given: None)
 sys.exit(cli.main(["train", "--json", "-q"]))
 """
     read, write = os.pipe()

@@ -55,7 +55,7 @@ def test_what_does_not_go_together_is_refused(given, why):
 
 def test_newer_name_is_read_as_the_key():
     mapping = {**FILES, "off_policy_estimation_methods": {"wis": {"type": "wis"}}}
-    config, problems, notices = parse.read(table.find("SAC"), mapping, "--config", table.ALGORITHMS)
+    config, problems, notices = parse.read(table.find("SAC"), mapping, "--config", table.built_in())
     assert (methods(config), problems) == (("wis",), [])
     assert notices == ["off_policy_estimation_methods (--config) is read as input_evaluation."]
 
@@ -63,7 +63,7 @@ def test_newer_name_is_read_as_the_key():
 @pytest.mark.parametrize("key", ["input_evaluation", "off_policy_estimation_methods"])
 @pytest.mark.parametrize(("name", "why"), [("PPO", "its newest policy has just done"), ("ES", "files cannot play")])
 def test_algorithms_that_read_no_files_say_why_they_have_no_such_key(key, name, why):
-    _, (problem,), _ = parse.read(table.find(name), {key: ["is"]}, "--config", table.ALGORITHMS)
+    _, (problem,), _ = parse.read(table.find(name), {key: ["is"]}, "--config", table.built_in())
     assert key in problem and why in problem
-    _, problems, (notice,) = parse.read(table.find(name), {key: []}, "--config", table.ALGORITHMS)
+    _, problems, (notice,) = parse.read(table.find(name), {key: []}, "--config", table.built_in())
     assert problems == [] and notice.endswith("is what drl does anyway.")

@@ -7,7 +7,7 @@ from drl_cli.config import key_rows
 from drl_cli.extras import load
 
 
-@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_every_key_has_meaning_bounds_and_a_default_in_plain_data(row):
     keys = key_rows.keys(load(row.config))
     assert len(keys) == len({key["key"] for key in keys}) > 20
@@ -38,7 +38,7 @@ def test_keys_inside_of_sections_have_dotted_names():
     )
 
 
-@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_dataflow_of_every_loop_is_told(row):
     short, text = dataflow.of(row)
     assert short in ("replay", "synchronous", "stream", "gradients", "evolution", "files") and text.endswith(".")

@@ -12,7 +12,7 @@ from drl_cli.config.sections import offline
 
 
 def problems(name, **given):
-    return read(table.find(name), given, "--config", table.ALGORITHMS)[1]
+    return read(table.find(name), given, "--config", table.built_in())[1]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_rows_that_cannot_learn_from_files_say_why(name, text):
 
 @pytest.mark.parametrize("name", ["MARWIL", "BC", "SAC", "TQC", "CROSSQ", "TD3", "DDPG", "DQN", "QRDQN", "SimpleQ"])
 def test_rows_that_can_learn_from_files_take_them(name):
-    config, wrong, _ = read(table.find(name), {"input": "a.json"}, "--config", table.ALGORITHMS)
+    config, wrong, _ = read(table.find(name), {"input": "a.json"}, "--config", table.built_in())
     assert wrong == [] and offline.reads_only(config)
 
 
@@ -130,5 +130,5 @@ def test_keys_of_imitation_that_are_not_read_say_what_to_write(name, given, text
 
 
 def test_key_without_effect_on_bc_is_told():
-    _, wrong, notices = read(table.find("MARWIL"), {"beta": 0.0, "vf_coeff": 0.5}, "--config", table.ALGORITHMS)
+    _, wrong, notices = read(table.find("MARWIL"), {"beta": 0.0, "vf_coeff": 0.5}, "--config", table.built_in())
     assert wrong == [] and notices == ["vf_coeff has no effect while beta is 0.0 (--config)."]

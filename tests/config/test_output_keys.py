@@ -16,7 +16,7 @@ from drl_cli.extras import load
 KEYS = {"output", "output_compress_columns", "output_max_file_size"}
 
 
-@pytest.mark.parametrize("row", table.ALGORITHMS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_every_algorithm_records(row):
     assert set(fields_of(load(row.config))) >= KEYS
 

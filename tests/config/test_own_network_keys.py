@@ -9,7 +9,7 @@ from drl_cli.extras import load
 
 def reading(name, mapping):
     """Return (config, problems, notices)."""
-    return read(table.find(name), mapping, "--config", table.ALGORITHMS)
+    return read(table.find(name), mapping, "--config", table.built_in())
 
 
 @pytest.mark.parametrize("name", table.names())

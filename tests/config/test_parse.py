@@ -18,7 +18,7 @@ from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 
 SAC = table.find("SAC")
-ALL = table.ALGORITHMS
+ALL = table.built_in()
 REFUSED = [*refused_keys.NEVER, *refused_keys.NOT_YET, *refused_keys.OLD]
 
 

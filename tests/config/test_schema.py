@@ -15,7 +15,7 @@ from drl_cli.config.sections.resources import gpus
 from drl_cli.extras import load
 
 LEAVES = list(leaves(SACConfig))
-SCHEMAS = {row.name: load(row.config) for row in table.ALGORITHMS}
+SCHEMAS = {row.name: load(row.config) for row in table.built_in()}
 
 KEYS_OF_EXPLORATION = (
     "random_timesteps",

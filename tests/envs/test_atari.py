@@ -38,8 +38,8 @@ def batch_of(env_id, **keys):
 
 def test_games_are_found_without_an_import():
     code = (
-        "from drl_cli.envs import envs\n"
-        "print(envs.resolve('ALE/Pong-v5').id, envs.make('PongNoFrameskip-v4', {}).observation_space.shape)"
+        "from drl_cli.envs import make\n"
+        "print(make.resolve('ALE/Pong-v5').id, make.make('PongNoFrameskip-v4', {}).observation_space.shape)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("ALE/Pong-v5 (210, 160, 3)\n", "")

@@ -9,7 +9,7 @@ import pytest
 from watched_callbacks import Noting
 
 from drl_cli.envs import preprocessors
-from drl_cli.envs.callback_episodes import Watch
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.callbacks import Hooks
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import CheckpointError
@@ -26,7 +26,7 @@ def _batch(name, count=2, horizon=None, **plan):
 
 def _again(batch, count=2, horizon=None):
     arrays, facts = batch.state()
-    other = EnvBatch(batch._name, count, (7, 3), horizon)
+    other = EnvBatch(batch._setup, count, (7, 3), horizon)
     other.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)))
     return other
 
@@ -133,7 +133,7 @@ def test_games_share_an_environment_until_it_is_worn(lives):
 def test_lives_of_a_game_are_one_episode_for_callbacks(lives, plan, steps, monkeypatch):
     monkeypatch.setattr(Noting, "heard", [])
     name = {"id": "Odd-lives-v0", "env_config": {}, "preprocessing": PLAN | plan}
-    batch = EnvBatch(name, 1, (7, 3), watch=Watch(Hooks("noting")))
+    batch = EnvBatch(name, 1, (7, 3), watch=CallbackEpisodes(Hooks("noting")))
     batch.reset()
     _play(batch, 0, steps // 2)
     batch.step_all(np.zeros(1, np.int32))

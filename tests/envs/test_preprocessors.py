@@ -54,7 +54,6 @@ def made(name, **plan):
         ("ALE/Nogame-v5", config("rllib"), ATARI | {"atari": None, "frames": 1, "grayscale": False}),
         ("ALE/Nogame-v5", config(None), NOTHING | {"fresh_after": 5000}),
         ("ALE/Nogame-v5", config(env_config={"obs_type": "ram"}), NOTHING | {"scale_bytes": True, "fresh_after": 5000}),
-        ("ALE/Nogame-v5", SimpleNamespace(preprocessor_pref="deepmind", env_config={}), ATARI),
     ],
 )  # fmt: skip
 def test_plan_of(env_id, given, expected):

@@ -2,13 +2,13 @@
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
 import slow_env  # noqa: F401 - registers it here
 
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.envs import remote_env
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import EnvError
@@ -112,7 +112,6 @@ def test_arrays_travel_with_dtype_and_shape(array):
 
 def test_what_needs_the_environment_here_is_refused():
     asked = {"remote_worker_envs": True, "record_env": True, "callbacks": "mine"}
-    config = SimpleNamespace(num_envs_per_worker=2, render_env=False, **asked)
-    told = remote_env.misfits(config)
+    told = remote_env.misfits(SACConfig(num_envs_per_worker=2, **asked))
     assert [line.partition(":")[0] for line in told] == ["record_env", "callbacks"]
-    assert remote_env.misfits(SimpleNamespace(num_envs_per_worker=1, **asked)) == []
+    assert remote_env.misfits(SACConfig(num_envs_per_worker=1, **asked)) == []

@@ -1,13 +1,12 @@
 """Films of training episodes: which, of what, and that a film which fails ends no run."""
 
-from types import SimpleNamespace
-
 import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from drl_cli.envs import render as showing
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.envs import render
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import RunFailed
 
@@ -50,7 +49,7 @@ def frames(path):
 
 
 def filmed(folder, steps, **env_config):
-    batch = EnvBatch({**NAME, "env_config": env_config}, 2, (7, 0), seen_by=showing.Films(folder))
+    batch = EnvBatch({**NAME, "env_config": env_config}, 2, (7, 0), viewer=render.EpisodeVideos(folder))
     batch.reset()
     for _ in range(steps):
         batch.step_all(ZERO)
@@ -58,7 +57,7 @@ def filmed(folder, steps, **env_config):
 
 
 def test_cubes_are_filmed_and_then_every_thousandth():
-    assert [n for n in range(4001) if showing.is_filmed(n)] == [
+    assert [n for n in range(4001) if render.is_filmed(n)] == [
         0, 1, 8, 27, 64, 125, 216, 343, 512, 729, 1000, 2000, 3000, 4000,
     ]  # fmt: skip
 
@@ -95,7 +94,7 @@ def test_films_that_fail_are_said_once_and_end(tmp_path):
 def test_resumed_run_films_no_episode_that_it_replays(tmp_path):
     batch = filmed(tmp_path, 2)
     arrays, facts = batch.state()
-    other = EnvBatch(NAME, 2, (7, 0), seen_by=showing.Films(tmp_path / "again"))
+    other = EnvBatch(NAME, 2, (7, 0), viewer=render.EpisodeVideos(tmp_path / "again"))
     other.load(arrays, facts)
     for _ in range(4):
         other.step_all(ZERO)
@@ -103,30 +102,30 @@ def test_resumed_run_films_no_episode_that_it_replays(tmp_path):
 
 
 def config(**keys):
-    return SimpleNamespace(**{"record_env": False, "render_env": False, "env_config": {}, **keys})
+    return SACConfig(**keys)
 
 
 @pytest.mark.parametrize(
     ("keys", "index", "kind"),
     [
-        ({}, 0, "Unseen"),
-        ({"record_env": True}, 0, "Films"),
-        ({"record_env": "elsewhere"}, 0, "Films"),
-        ({"record_env": True}, 1, "Unseen"),
-        ({"render_env": True}, 0, "Window"),
+        ({}, 0, "Viewer"),
+        ({"record_env": True}, 0, "EpisodeVideos"),
+        ({"record_env": "elsewhere"}, 0, "EpisodeVideos"),
+        ({"record_env": True}, 1, "Viewer"),
+        ({"render_env": True}, 0, "LiveWindow"),
     ],
 )
 def test_only_the_first_worker_is_seen(keys, index, kind):
-    assert type(showing.make(config(**keys), {"videos": "/v"}, index)).__name__ == kind
+    assert type(render.make(config(**keys), {"videos": "/v"}, index)).__name__ == kind
 
 
 def test_what_cannot_be_shown_is_told(monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
-    assert showing.misfits(config(), "Drawn-v0") == []
-    assert showing.misfits(config(record_env=True), "Drawn-v0") == []
-    assert showing.misfits(config(render_env=True), "Drawn-v0") == [
+    assert render.misfits(config(), "Drawn-v0") == []
+    assert render.misfits(config(record_env=True), "Drawn-v0") == []
+    assert render.misfits(config(render_env=True), "Drawn-v0") == [
         "render_env: Drawn-v0 cannot be drawn as human; it has: rgb_array. Leave the key out.",
         "render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for films.",
     ]

@@ -126,5 +126,5 @@ def test_objects_are_kept_for_the_next_episode_unless_fresh_ones_are_wanted(env_
         stepped = batch.step_all(actions)
     assert [end[:3] for end in stepped.ends] == [(0, False, True), (1, False, True)]
     assert [old is new for old, new in zip(first, batch._envs, strict=True)] == [not fresh] * 2
-    assert [batch._logs.lengths.tolist(), batch._episode] == [[0, 0], [2, 2]]
+    assert [batch._logs.lengths.tolist(), batch._seeds.used] == [[0, 0], [2, 2]]
     batch.close()

@@ -9,9 +9,9 @@ from gymnasium import spaces
 from scored_policies import ACTIONS, made
 
 from drl_cli.envs import make
-from drl_cli.envs.actions import ActionLogs, as_action
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.envs.spaces import describe_space, misfit
+from drl_cli.envs.steps import ActionLogs, as_action
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
 ALL = SimpleNamespace(

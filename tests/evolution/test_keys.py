@@ -37,7 +37,7 @@ RLLIB_ARS = {
 
 
 def _parsed(name, keys):
-    return parse.parse(table.find(name), keys, "a file", table.ALGORITHMS)
+    return parse.parse(table.find(name), keys, "a file", table.built_in())
 
 
 @pytest.mark.parametrize(("name", "keys"), [("ES", RLLIB_ES), ("ARS", RLLIB_ARS)])

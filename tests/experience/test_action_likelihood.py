@@ -7,7 +7,7 @@ from scored_policies import made
 
 from drl_cli.algorithms.dqn import ApexConfig, DQNConfig
 from drl_cli.algorithms.sac import SACConfig
-from drl_cli.experience.action_likelihood import Drawing, Following, drawing_of, refusal
+from drl_cli.experience.action_likelihood import Drawing, EpisodeLikelihood, drawing_of, refusal
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
@@ -35,7 +35,7 @@ def test_following_says_what_was_said_when_the_policy_acted(name, keys):
     stretch = (
         np.log([2.0, 0.5]).sum() if name == "gaussian" else 0.0
     )  # half ranges: of the policy's density, not of ours
-    following, action = Following(policy), np.stack(actions)
+    following, action = EpisodeLikelihood(policy), np.stack(actions)
     found = [following.logp(obs[part], action[part], reward[part]) for part in (slice(0, 4), slice(4, 9))]
     np.testing.assert_allclose(np.concatenate(found), np.float64(expected) - stretch, atol=1e-5)
 
@@ -48,7 +48,7 @@ def test_density_of_a_box_action_is_in_the_environments_units(kind, normalize):
     policy = NumpyPolicy(PolicySpec((net,), kind, (3,), ActionSpec((-2.0,), (6.0,), normalize)), weights)
     edges = np.linspace(-2.0, 6.0, 40_001) if kind == "squashed_gaussian" else np.linspace(-60.0, 60.0, 40_001)
     action = ((edges[1:] + edges[:-1]) / 2)[:, None]
-    density = np.exp(Following(policy).logp(np.zeros((40_000, 3), np.float32), action, np.zeros(40_000)))
+    density = np.exp(EpisodeLikelihood(policy).logp(np.zeros((40_000, 3), np.float32), action, np.zeros(40_000)))
     assert (density * np.diff(edges)).sum() == pytest.approx(1.0, abs=1e-4)
     middle = {("squashed_gaussian", True): 0.25, ("squashed_gaussian", False): 0.25, ("gaussian", True): 0.25}
     at = np.argmin(np.abs(action[:, 0] - 2.0))
@@ -71,7 +71,7 @@ def test_stack_of_frames_goes_on_from_part_to_part():
     stacks = np.stack([np.concatenate([obs[max(0, t - 2)], obs[max(0, t - 1)], obs[t]], axis=-1) for t in range(7)])
     action, soft = np.zeros(7, np.int32), {"epsilon": 0.0, "temperature": 1.0}
     expected = policy.logp(policy.heads(stacks), action, **soft)
-    following = Following(policy, Drawing(temperature=1.0))
+    following = EpisodeLikelihood(policy, Drawing(temperature=1.0))
     found = [following.logp(obs[i : i + 2], action[i : i + 2], np.zeros(2)) for i in range(0, 7, 2)]
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
     assert len(np.unique(expected)) == 7
@@ -81,9 +81,9 @@ def test_long_parts_are_looked_at_in_blocks(monkeypatch):
     spec, weights = made("categorical")
     policy, obs = NumpyPolicy(spec, weights), _obs(10)
     action = RNG.integers(0, 3, 10, np.int32)
-    whole = Following(policy).logp(obs, action, np.zeros(10))
+    whole = EpisodeLikelihood(policy).logp(obs, action, np.zeros(10))
     monkeypatch.setattr("drl_cli.experience.action_likelihood.ROWS", 4)
-    np.testing.assert_allclose(Following(policy).logp(obs, action, np.zeros(10)), whole, rtol=1e-5)
+    np.testing.assert_allclose(EpisodeLikelihood(policy).logp(obs, action, np.zeros(10)), whole, rtol=1e-5)
 
 
 def test_policy_that_names_its_box_actions_is_refused():

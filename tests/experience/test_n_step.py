@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.experience.n_step import n_step
+from drl_cli.experience.advantages import n_step
 
 
 def _slow(columns, gamma, steps):

@@ -7,7 +7,7 @@ import pytest
 
 from drl_cli import confidence
 from drl_cli.experience import off_policy_estimates
-from drl_cli.experience.off_policy_estimates import Episode, estimate
+from drl_cli.experience.off_policy_estimates import RecordedEpisode, estimate
 
 # A known MDP: three states, of which 2 ends an episode, two actions, at most four steps. All chances are halves and quarters,
 # so that a multiset of episodes can hold every trajectory exactly as often as behaviour brings it about.
@@ -40,7 +40,7 @@ def _trajectories(state=0, left=STEPS):
 
 def _episode(path):
     logp = [np.log([policy[s][a] for s, a in path]) for policy in (BEHAVIOUR, TARGET)]
-    return Episode(np.array([REWARD[s, a] for s, a in path]), *logp)
+    return RecordedEpisode(np.array([REWARD[s, a] for s, a in path]), *logp)
 
 
 def _population():
@@ -81,7 +81,7 @@ def test_plain_estimates_of_few_episodes_are_unbiased_and_weighted_ones_are_not(
 def _random(seed, count=7):
     rng = np.random.default_rng(seed)
     return [
-        Episode(rng.normal(0, 2, steps), np.log(rng.uniform(0.2, 1, steps)), np.log(rng.uniform(0.2, 1, steps)))
+        RecordedEpisode(rng.normal(0, 2, steps), np.log(rng.uniform(0.2, 1, steps)), np.log(rng.uniform(0.2, 1, steps)))
         for steps in rng.integers(1, 9, count)
     ]
 
@@ -124,8 +124,8 @@ def _close(given):
 
 
 TWO = [
-    Episode(np.array([1.0, 1.0]), np.log([0.5, 0.5]), np.log([1.0, 0.5])),  # ρ: 2, 2
-    Episode(np.array([4.0]), np.log([0.5]), np.log([0.25])),  # ρ: ½, and it keeps it
+    RecordedEpisode(np.array([1.0, 1.0]), np.log([0.5, 0.5]), np.log([1.0, 0.5])),  # ρ: 2, 2
+    RecordedEpisode(np.array([4.0]), np.log([0.5]), np.log([0.25])),  # ρ: ½, and it keeps it
 ]
 
 
@@ -142,7 +142,7 @@ def test_two_episodes_give_these_numbers():
 
 
 def test_equal_policies_leave_behaviours_own_numbers():
-    episodes = [Episode(e.reward, e.logp_behaviour, e.logp_behaviour) for e in _random(5)]
+    episodes = [RecordedEpisode(e.reward, e.logp_behaviour, e.logp_behaviour) for e in _random(5)]
     found = estimate(episodes, 0.9)
     for kind, by in itertools.product(("is", "wis"), ("per_step", "per_episode")):
         assert found[kind][by] == {name: pytest.approx(value) for name, value in found["behaviour"].items()}
@@ -152,7 +152,7 @@ def test_equal_policies_leave_behaviours_own_numbers():
 def test_intervals_are_percentiles_over_drawn_episodes():
     values = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
     logp = np.log([0.5])
-    found = estimate([Episode(np.array([v]), logp, logp) for v in values], 1.0)["behaviour"]
+    found = estimate([RecordedEpisode(np.array([v]), logp, logp) for v in values], 1.0)["behaviour"]
     means = np.concatenate(
         [values[rows].mean(axis=1) for rows in confidence.resamples(5, off_policy_estimates.RESAMPLES)]
     )
@@ -177,7 +177,7 @@ def test_single_episode_has_no_interval():
 @pytest.mark.parametrize("shift", [-2.0, 2.0])
 def test_ratios_far_beyond_a_float_neither_overflow_nor_vanish(shift):
     # 500 steps whose ratio is e^±2: ρ_T is e^±1000
-    long = [Episode(np.ones(500), np.zeros(500) - 3.0, np.full(500, shift - 3.0)) for _ in range(2)]
+    long = [RecordedEpisode(np.ones(500), np.zeros(500) - 3.0, np.full(500, shift - 3.0)) for _ in range(2)]
     found = estimate(long, 1.0)
     assert found["wis"]["per_step"]["mean"] == pytest.approx(500.0)
     assert found["wis"]["per_episode"]["mean"] == pytest.approx(500.0)
@@ -189,14 +189,14 @@ def test_ratios_far_beyond_a_float_neither_overflow_nor_vanish(shift):
 
 
 def test_large_ratio_with_nothing_to_earn_hides_no_smaller_one():
-    rich = Episode(np.array([3.0]), np.zeros(1), np.zeros(1))
-    poor = Episode(np.array([0.0]), np.zeros(1), np.full(1, 2000.0))
+    rich = RecordedEpisode(np.array([3.0]), np.zeros(1), np.zeros(1))
+    poor = RecordedEpisode(np.array([0.0]), np.zeros(1), np.full(1, 2000.0))
     assert estimate([rich, poor], 1.0)["is"]["per_step"]["mean"] == pytest.approx(1.5)
 
 
 def test_interval_knows_what_is_left_without_the_heaviest_episode():
     logs = [2000.0, 1000.0, 1000.0, 1000.0]
-    episodes = [Episode(np.array([float(i)]), np.zeros(1), np.full(1, log)) for i, log in enumerate(logs)]
+    episodes = [RecordedEpisode(np.array([float(i)]), np.zeros(1), np.full(1, log)) for i, log in enumerate(logs)]
     found = estimate(episodes, 1.0)
     for by in ("per_step", "per_episode"):
         # (3/4)⁴ of the samples lack the first episode: there the others' mean counts
@@ -205,7 +205,7 @@ def test_interval_knows_what_is_left_without_the_heaviest_episode():
 
 
 def test_episodes_that_the_target_never_plays_count_for_nothing():
-    never = Episode(np.array([9.0]), np.log([0.5]), np.array([-np.inf]))
+    never = RecordedEpisode(np.array([9.0]), np.log([0.5]), np.array([-np.inf]))
     found = estimate([*TWO, never], 0.5)
     assert found["wis"]["per_step"]["mean"] == pytest.approx(2.0)
     assert found["is"]["per_step"]["mean"] == pytest.approx(5.0 / 3)
@@ -218,9 +218,9 @@ def test_episodes_that_the_target_never_plays_count_for_nothing():
     ("episodes", "words"),
     [
         ([], "no episodes"),
-        ([Episode(np.ones(0), np.zeros(0), np.zeros(0))], "empty ones"),
-        ([Episode(np.ones(1), np.array([-np.inf]), np.zeros(1))], "no numbers"),
-        ([Episode(np.ones(1), np.zeros(1), np.array([np.nan]))], "no numbers"),
+        ([RecordedEpisode(np.ones(0), np.zeros(0), np.zeros(0))], "empty ones"),
+        ([RecordedEpisode(np.ones(1), np.array([-np.inf]), np.zeros(1))], "no numbers"),
+        ([RecordedEpisode(np.ones(1), np.zeros(1), np.array([np.nan]))], "no numbers"),
     ],
 )
 def test_what_nothing_can_be_estimated_from_is_refused(episodes, words):

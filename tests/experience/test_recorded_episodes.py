@@ -7,10 +7,10 @@ import pytest
 from scored_policies import made
 
 from drl_cli.errors import ExperienceError
-from drl_cli.experience.action_likelihood import Drawing, Following
+from drl_cli.experience.action_likelihood import Drawing, EpisodeLikelihood
 from drl_cli.experience.recorded.pieces import Piece
 from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded_episodes import Recollection, layout_of_policy
+from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
@@ -29,7 +29,7 @@ def _piece(steps, start=0, ended=True, episode=1, source="a.json:1", **changed):
 
 
 def _gathered(*pieces):
-    found = Recollection(POLICY)
+    found = EpisodeCollector(POLICY)
     for piece in pieces:
         found.add(piece)
     return found
@@ -40,7 +40,9 @@ def test_whole_episode_is_its_rewards_and_two_log_probabilities():
     (episode,) = _gathered(piece).episodes
     assert episode.reward.tolist() == [0, 1, 2, 3, 4]
     assert np.exp(episode.logp_behaviour) == pytest.approx(1 / 3)
-    np.testing.assert_allclose(episode.logp_target, Following(POLICY).logp(piece.obs, piece.action, piece.reward))
+    np.testing.assert_allclose(
+        episode.logp_target, EpisodeLikelihood(POLICY).logp(piece.obs, piece.action, piece.reward)
+    )
 
 
 def test_parts_of_several_episodes_are_joined():
@@ -53,7 +55,7 @@ def test_parts_of_several_episodes_are_joined():
     ]
     found = _gathered(*pieces)
     assert [episode.reward.tolist() for episode in found.episodes] == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5]]
-    expected = Following(POLICY).logp(*(np.concatenate([getattr(pieces[i], name) for i in (0, 2)]) for name in
+    expected = EpisodeLikelihood(POLICY).logp(*(np.concatenate([getattr(pieces[i], name) for i in (0, 2)]) for name in
                                         ("obs", "action", "reward")))  # fmt: skip
     np.testing.assert_allclose(found.episodes[0].logp_target, expected, rtol=1e-5)
     assert found.incomplete == 0
@@ -114,7 +116,7 @@ def test_greedy_policy_over_action_values_never_takes_another_action():
     weights["q/q/bias"] = np.float32([0, 1, 0])
     piece, found = _piece(3, action=np.int32([1, 0, 1])), []
     for drawing in (None, Drawing(epsilon=0.3)):
-        recollection = Recollection(NumpyPolicy(spec, weights), drawing)
+        recollection = EpisodeCollector(NumpyPolicy(spec, weights), drawing)
         recollection.add(piece)
         found.append(np.exp(recollection.episodes[0].logp_target))
     np.testing.assert_allclose(found, [[1, 0, 1], [0.8, 0.1, 0.8]], rtol=1e-6)
@@ -129,7 +131,7 @@ def test_densities_of_normalised_actions_are_stretched_with_them(tmp_path, norma
     (piece,) = Source([path], layout_of_policy(spec, normalized), passes=1)
     assert piece.action[0].tolist() == ([1.0, 0.75] if normalized else [0.5, 0.5])
     assert piece.logp == pytest.approx(-1.0 - (np.log(2.0) + np.log(0.5) if normalized else 0.0))
-    recollection = Recollection(NumpyPolicy(spec, weights))
+    recollection = EpisodeCollector(NumpyPolicy(spec, weights))
     recollection.add(piece)
     assert len(recollection.episodes) == 1
 

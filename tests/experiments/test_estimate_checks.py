@@ -24,7 +24,7 @@ def test_policy_that_names_its_actions_is_refused(tmp_path):
 
 
 def test_files_without_probabilities_are_refused_with_their_line(tmp_path):
-    with pytest.raises(ExperienceError, match=r"bare.json:1: how likely these actions were is not recorded"):
+    with pytest.raises(ExperienceError, match=r"bare.json:1: the probabilities of its actions are not recorded"):
         spec.from_flags(_flags("SAC", write_uniform(tmp_path / "bare.json", scored=False)))
 
 

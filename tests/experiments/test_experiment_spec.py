@@ -12,7 +12,7 @@ from experiment_fakes import save_small
 from drl_cli import events
 from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
-from drl_cli.experiments import experiment_files, spec, tuned_folder
+from drl_cli.experiments import experiment_files, spec, tuned_files
 
 PENDULUM = {"run": "SAC", "env": "Pendulum-v1"}
 TUNED = "tuned file: -f pendulum-sac"
@@ -275,7 +275,7 @@ def test_algorithm_is_named_as_the_table_spells_it(write):
 
 def test_exploration_that_does_not_fit_the_actions_is_refused(monkeypatch):
     spaces = {"obs": {"shape": [4]}, "action": {"kind": "Discrete"}}
-    monkeypatch.setattr(spec.envs, "check", lambda *arguments: spaces)
+    monkeypatch.setattr(spec.make, "check", lambda *arguments: spaces)
     flags = {"run": "SAC", "env": "CartPole-v1", "set": ["exploration_config.type=GaussianNoise"]}
     assert message(spec.from_flags, flags).startswith(
         "exploration_config.type: GaussianNoise is for Box actions, the environment's are Discrete. What fits: "
@@ -293,7 +293,7 @@ def shipped(tmp_path, monkeypatch):
         (tmp_path / f"{name}.yaml").write_text(
             f"# goal\n{name}:\n  run: {run}\n  env: {env}\n  config:\n    gamma: 0.9\n"
         )
-    monkeypatch.setattr(tuned_folder, "shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr(tuned_files, "shipped_folder", lambda: tmp_path)
 
 
 @pytest.mark.parametrize("env", ["Pendulum-v1", "Pendulum-v0"])
@@ -347,7 +347,7 @@ def test_file_that_holds_no_experiment_is_refused(write, text, problem):
 
 def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
     path = write(FILE, "lunar-sac.yaml")
-    monkeypatch.setattr(tuned_folder, "shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr(tuned_files, "shipped_folder", lambda: tmp_path)
     assert str(experiment_files.find("lunar-sac")) == str(experiment_files.find("lunar-sac.yaml")) == path
     assert message(experiment_files.find, "lunar-sca") == (
         "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from drl_cli.errors import InputError
-from drl_cli.experiments import provenance, spec
+from drl_cli.experiments import open_run, provenance, spec
 from drl_cli.extras import load
 from drl_cli.runs import records
 
@@ -71,7 +71,7 @@ def test_run_without_a_record_tells_what_differs_as_given(made):
 def test_resumed_run_keeps_its_record_and_adds_flags():
     before = {"config.lr": "a.yaml:3", "config.num_workers": "a.yaml:4"}
     places = {"config.lr": "/r/params.json:9", "config.num_workers": "-s"}
-    assert provenance.joined(before, places) == {"config.lr": "a.yaml:3", "config.num_workers": "-s"}
+    assert open_run.joined_origins(before, places) == {"config.lr": "a.yaml:3", "config.num_workers": "-s"}
 
 
 def test_run_is_explained_from_its_folder(made, tmp_path):

@@ -109,11 +109,11 @@ def test_file_has_rllibs_epsilon_and_iterations_and_a_command_has_ours(tmp_path,
 
 
 def test_trials_mean_what_a_single_run_of_the_same_words_means(tmp_path):
-    from_file = search_spec.asked(written(tmp_path, "epsilon"), {"set": ["num_workers=0"]}, {"seeds": "0,1"})
+    from_file = search_spec.read(written(tmp_path, "epsilon"), {"set": ["num_workers=0"]}, {"seeds": "0,1"})
     assert [one.config.adam_epsilon for one in from_file.specs] == [1e-8, 1e-8]
     assert search_spec.spec_of(from_file.data, from_file.data["points"][0]).config.adam_epsilon == 1e-8
     flags = {"run": "PPO", "env": "CartPole-v1", "set": ["num_workers=0"], "stop": ["{}"]}
-    of_flags = search_spec.asked(None, flags, {"seeds": "0,1"})
+    of_flags = search_spec.read(None, flags, {"seeds": "0,1"})
     assert [one.config.adam_epsilon for one in of_flags.specs] == [1e-5, 1e-5]
     assert search_spec.spec_of(of_flags.data, of_flags.data["points"][0]).config.adam_epsilon == 1e-5
 

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "rllib_searches"
 
 def trials(name, tmp_path, **wishes):
     """Return (data of the search, its specs) of a file, as ``drl train -f`` makes them."""
-    found = search_spec.asked(str(FOLDER / f"{name}.yaml"), {"local_dir": str(tmp_path)}, wishes)
+    found = search_spec.read(str(FOLDER / f"{name}.yaml"), {"local_dir": str(tmp_path)}, wishes)
     return found.data, found.specs
 
 

@@ -20,6 +20,11 @@ def drive(spec, made=None, request=None, clock=lambda: 0.0):
     return driving.run(spec, request, made or trainer(), clock)
 
 
+def unfinished(local_dir):
+    """The folder that --resume without a name means."""
+    return folders.find_unfinished(local_dir, "default")
+
+
 def status(outcome):
     return json.loads((outcome.run_folder / "status.json").read_text())
 
@@ -348,7 +353,7 @@ def test_resume_goes_on_in_the_folder_with_joined_logs(tmp_path, heard):
     spec = Spec(tmp_path, stop={"training_iteration": 6})
     first = interrupted(spec, evaluations(5.0, 9.0, 1.0))
     made = trainer({5: {"evaluation": 7.0}, 6: {"evaluation": 20.0}})
-    second = drive(dataclasses.replace(spec, resume=True), made)
+    second = drive(dataclasses.replace(spec, resume=unfinished(tmp_path)), made)
     assert second.run_folder == first.run_folder
     assert made.made[0].calls[:2] == [("restore", 3, True), "start"]
     assert iterations(second) == [1, 2, 3, 4, 5, 6]
@@ -358,7 +363,7 @@ def test_resume_goes_on_in_the_folder_with_joined_logs(tmp_path, heard):
     versions = json.loads((second.run_folder / "versions.json").read_text())
     assert [entry["iteration"] for entry in versions["resumed"]] == [3]
     with pytest.raises(RunFolderError, match="no unfinished run"):
-        drive(dataclasses.replace(spec, resume=True))
+        drive(dataclasses.replace(spec, resume=unfinished(tmp_path)))
 
 
 def test_resume_of_a_finished_run_trains_nothing_and_says_what_to_raise(tmp_path, heard):
@@ -405,9 +410,9 @@ def test_resume_without_a_name_takes_the_newest_run_that_can_go_on(tmp_path):
     spec = Spec(tmp_path, stop={"training_iteration": 6})
     older = interrupted(spec, {})
     drive(spec, trainer(start_error=Diverged("x")))  # newer, failed before its first checkpoint
-    assert drive(dataclasses.replace(spec, resume=True)).run_folder == older.run_folder
+    assert drive(dataclasses.replace(spec, resume=unfinished(tmp_path))).run_folder == older.run_folder
     with pytest.raises(RunFolderError, match="failed, without a checkpoint to go on from") as caught:
-        drive(dataclasses.replace(spec, resume=True))
+        drive(dataclasses.replace(spec, resume=unfinished(tmp_path)))
     assert "drl train --resume ID --stop FIELD=N" in str(caught.value)
 
 
@@ -415,7 +420,7 @@ def test_resume_reports_the_curve_the_evaluation_the_checkpoint_and_the_best_tha
     spec = Spec(tmp_path, stop={"training_iteration": 6})
     first = interrupted(spec, evaluations(5.0, 9.0, 1.0))
     heard.clear()
-    drive(dataclasses.replace(spec, resume=True), trainer({}))
+    drive(dataclasses.replace(spec, resume=unfinished(tmp_path)), trainer({}))
     history = fields(heard, "history")[0]
     assert len(history["rewards"]) == 3 and history["result"]["training_iteration"] == 3
     assert history["result"]["evaluation"]["episode_reward_mean"] == 1.0
@@ -429,7 +434,7 @@ def test_resume_reports_the_curve_the_evaluation_the_checkpoint_and_the_best_tha
 def test_resume_keeps_the_earlier_best_when_nothing_better_comes(tmp_path):
     spec = Spec(tmp_path, stop={"training_iteration": 6})
     interrupted(spec, evaluations(5.0, 9.0, 1.0))
-    second = drive(dataclasses.replace(spec, resume=True), trainer({5: {"evaluation": 7.0}}))
+    second = drive(dataclasses.replace(spec, resume=unfinished(tmp_path)), trainer({5: {"evaluation": 7.0}}))
     assert (second.best.name, best(second)["value"]) == ("checkpoint_000002", 9.0)
     assert left(second.run_folder) == {2: False, 3: False, 6: True}
 
@@ -439,7 +444,7 @@ def test_resume_with_a_damaged_best_file_warns_and_makes_a_new_one(tmp_path, hea
     spec = Spec(tmp_path, stop={"training_iteration": 6})
     first = interrupted(spec, evaluations(5.0, 9.0, 1.0))
     (first.run_folder / "best.json").write_text(text)
-    second = drive(dataclasses.replace(spec, resume=True), trainer({5: {"evaluation": 7.0}}))
+    second = drive(dataclasses.replace(spec, resume=unfinished(tmp_path)), trainer({5: {"evaluation": 7.0}}))
     assert any("the best checkpoint so far cannot be used" in f["text"] for f in fields(heard, "warning"))
     assert (second.exit_code, second.best.name) == (0, "checkpoint_000005")
 
@@ -477,12 +482,14 @@ def test_resume_beyond_which_lies_the_best_never_overwrites_it_with_a_worse_one(
 def test_resume_with_other_settings_is_refused_with_both_values(tmp_path):
     spec = Spec(tmp_path, stop={"training_iteration": 6})
     first = interrupted(spec, {})
-    other = dataclasses.replace(spec, config=Config(gamma=0.5, num_workers=4), resume=True)
+    other = dataclasses.replace(spec, config=Config(gamma=0.5, num_workers=4), resume=unfinished(tmp_path))
     with pytest.raises(ConfigError, match=r"config.gamma: 0.99 → 0.5") as caught:
         drive(other)
     assert "num_workers" not in str(caught.value)
     assert not folders.is_locked(first.run_folder)
-    changed = dataclasses.replace(spec, config=Config(num_workers=4), stop={"training_iteration": 4}, resume=True)
+    changed = dataclasses.replace(
+        spec, config=Config(num_workers=4), stop={"training_iteration": 4}, resume=unfinished(tmp_path)
+    )
     assert drive(changed).result["training_iteration"] == 4
 
 
@@ -521,7 +528,7 @@ def test_second_run_on_the_same_folder_is_refused_and_names_the_holder(tmp_path)
             drive(Spec(tmp_path, resume=first.run_folder))
         caught.append(error)
 
-    drive(dataclasses.replace(spec, resume=True), trainer({4: {"do": resume_twice}}))
+    drive(dataclasses.replace(spec, resume=unfinished(tmp_path)), trainer({4: {"do": resume_twice}}))
     assert len(caught) == 1
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from drl_cli.errors import ConfigError
 from drl_cli.experiments import search_spec
+from drl_cli.experiments.spec import ExperimentSpec
 
 CARTPOLE = {"run": "PPO", "env": "CartPole-v1", "stop": ["timesteps_total=1000"], "config": "{num_workers: 0}"}
 
 
 def asked(flags=None, wishes=None, file=None):
-    return search_spec.asked(file, {**CARTPOLE, **(flags or {})} if file is None else flags or {}, wishes or {})
+    return search_spec.read(file, {**CARTPOLE, **(flags or {})} if file is None else flags or {}, wishes or {})
 
 
 def points(found):
@@ -35,7 +36,9 @@ def write(tmp_path):
 
 
 def test_plain_run_is_no_search():
-    assert asked() is None
+    found = asked()
+    assert isinstance(found, ExperimentSpec)
+    assert (found.run, found.env, found.config.num_workers) == ("PPO", "CartPole-v1", 0)
 
 
 def test_grid_in_a_flag_makes_a_point_of_each_value():
@@ -221,7 +224,7 @@ def test_tpe_keeps_the_ranges_and_refuses_what_it_cannot_choose():
 
 
 def test_missing_optuna_is_told_with_its_extra(monkeypatch):
-    monkeypatch.setattr("drl_cli.experiments.scheduler_choice.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("drl_cli.experiments.search_choices.importlib.util.find_spec", lambda name: None)
     text = refusal({"set": ["lr={uniform: [0.1, 0.2]}"]}, {"search": "tpe", "num_samples": 5})
     assert text == "--search tpe needs Optuna, which is not installed. Run: pip install 'drl-cli[optuna]'"
 

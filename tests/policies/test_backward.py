@@ -7,7 +7,7 @@ import pytest
 
 from drl_cli.policies.backward import ACTIVATION, Backward, is_differentiable
 from drl_cli.policies.forward import Forward
-from drl_cli.policies.forward_tf import Net
+from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.policy_spec import ACTIVATIONS, Conv, Dense, NetSpec
 from drl_cli.tf1.tensorflow import tf
 
@@ -31,7 +31,7 @@ def _worth(heads):
 def _in_tensorflow(net, weights, worth):
     with tf.Graph().as_default(), tf.Session() as session:
         values = {name: tf.constant(value) for name, value in weights.items()}
-        heads = Net(net, values)(tf.constant(ROWS))
+        heads = TFNet(net, values)(tf.constant(ROWS))
         total = tf.add_n([tf.reduce_sum(heads[head] * value) for head, value in worth.items()])
         found = tf.gradients(total, list(values.values()), unconnected_gradients="zero")
         return session.run(dict(zip(values, found, strict=True)))

@@ -188,7 +188,7 @@ WRONG = {
     "NaN": ({"forward": lambda self, w, x: np.log(x @ w["layer/kernel"])}, "forward makes numbers that are not finite"),
     "raising": (
         {"forward": lambda self, weights, inputs: weights["kernel"]},
-        r"failed in forward: KeyError: 'kernel'; its variables are layer/kernel, mean \(test_models.py, line \d+\)\.$",
+        r"failed in forward: KeyError: 'kernel'; its variables are layer/kernel, mean \(test_custom_models.py, line \d+\)\.$",
     ),
     "rows that see others": (
         {"forward": lambda self, w, x: np.tanh((x - x.mean(axis=0)) @ w["layer/kernel"] + w["mean"])},

@@ -10,7 +10,7 @@ from own_models import QUICK, SESSION, Tangent, broken, known  # noqa: F401  kno
 from drl_cli.errors import ConfigError
 from drl_cli.policies import custom_models, custom_models_tf
 from drl_cli.policies.forward import Forward
-from drl_cli.policies.forward_tf import Net, variables_of
+from drl_cli.policies.forward_tf import TFNet, variables_of
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import ActionSpec, Dense, NetSpec, PolicySpec
 from drl_cli.tf1.tensorflow import tf
@@ -39,7 +39,7 @@ def policy_of(name):
 def in_tensorflow(net, weights, *inputs):
     with tf.Graph().as_default(), tf.Session() as session:
         variables = variables_of(net.weight_shapes(), weights)
-        heads = Net(net, variables)(*map(tf.constant, inputs))
+        heads = TFNet(net, variables)(*map(tf.constant, inputs))
         session.run(tf.variables_initializer(list(variables.values())))
         return session.run(heads)
 
@@ -60,7 +60,7 @@ def test_several_actions_in_a_state_are_judged_as_one_by_one(copies):
     net = net_of(copies=copies)
     weights, actions = weights_of(net), RNG.normal(0, 1, (6, 4, 2)).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        seen = Net(net, {name: tf.constant(value) for name, value in weights.items()})
+        seen = TFNet(net, {name: tf.constant(value) for name, value in weights.items()})
         found = session.run(seen.several(tf.constant(OBS), tf.constant(actions)))["q"]
     for index in range(4):
         single = Forward(net, weights)([OBS, actions[:, index]])["q"]
@@ -71,7 +71,7 @@ def test_lstm_behind_a_model_is_the_same_in_both():
     net = NetSpec("net", (("obs", 3),), (), (("q", 2),), lstm=5, custom=(QUICK, "{}"))
     weights, state = weights_of(net), tuple(RNG.normal(0, 1, (2, 2, 5)).astype(np.float32))
     with tf.Graph().as_default(), tf.Session() as session:
-        seen = Net(net, {name: tf.constant(value) for name, value in weights.items()})
+        seen = TFNet(net, {name: tf.constant(value) for name, value in weights.items()})
         heads, _ = seen.sequence(tf.constant(OBS.reshape(2, 3, 3)), tuple(map(tf.constant, state)))
         found = session.run(heads)["q"]
     forward = Forward(net, weights)
@@ -87,7 +87,7 @@ def test_gradient_of_a_lookup_is_an_array():
     net = net_of(broken("lookup", graph=graph, forward=None))
     with tf.Graph().as_default():
         weights = {name: tf.constant(value) for name, value in weights_of(net).items()}
-        q = Net(net, weights)(tf.constant(OBS), tf.constant(ACTION))["q"]
+        q = TFNet(net, weights)(tf.constant(OBS), tf.constant(ACTION))["q"]
         (gradient,) = tf.gradients(q, [weights["net/custom/layer/kernel"]])
         assert gradient.shape == (3, 4)
 
@@ -136,7 +136,7 @@ WRONG = {
     "nothing": ({"graph": lambda self, tf, w, x: None}, "failed in graph: ValueError: None values not supported"),
     "shapes that do not fit": (
         {"graph": lambda self, tf, w, x: tf.matmul(x, w["mean"])},
-        r"failed in graph: ValueError: .* \(test_custom.py, line \d+\)\.$",
+        r"failed in graph: ValueError: .* \(test_custom_models_tf.py, line \d+\)\.$",
     ),
     "a variable that is missing": (
         {"graph": lambda self, tf, w, x: tf.matmul(x, w["kernel"])},

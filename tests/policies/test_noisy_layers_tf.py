@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from drl_cli.policies.forward_tf import Net
-from drl_cli.policies.noisy_layers_tf import layer_noise
+from drl_cli.policies.forward_tf import TFNet
+from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import Dense, NetSpec
 from drl_cli.tf1.tensorflow import tf
 
@@ -49,7 +49,7 @@ def test_noise_has_exactly_the_numbers_that_a_pass_uses():
         used = []
         noise = layer_noise(NET, 1, tf.constant(0, tf.int64), 0)
         weights = {name: tf.zeros(shape) for name, shape in NET.weight_shapes().items()}
-        Net(NET, weights, lambda shape: used.append(shape) or noise(shape))(tf.zeros([2, 300]))
+        TFNet(NET, weights, lambda shape: used.append(shape) or noise(shape))(tf.zeros([2, 300]))
         assert used == [[300, 1], [1, 200], [200, 1], [1, 100]]
         with pytest.raises(ValueError):
             noise([1, 1])

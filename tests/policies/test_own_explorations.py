@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drl_cli.algorithms import table
-from drl_cli.algorithms.ddpg_nets import initial_weights, policy_spec
+from drl_cli.algorithms.ddpg import initial_weights, policy_spec
 from drl_cli.config.parse import parse
 from drl_cli.config.schema import Section, key
 from drl_cli.errors import ConfigError, InputError, PluginFailed

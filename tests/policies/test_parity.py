@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from drl_cli.policies import distributions as numpy_distributions
-from drl_cli.policies import distributions_tf as graph_distributions
+from drl_cli.policies import distributions, distributions_tf
 from drl_cli.policies.forward import Forward
-from drl_cli.policies.forward_tf import ACTIVATION, Net, variables_of
+from drl_cli.policies.forward_tf import ACTIVATION, TFNet, variables_of
 from drl_cli.policies.policy_spec import ACTIVATIONS, ActionSpec, Conv, Dense, NetSpec, PolicySpec
 from drl_cli.tf1.tensorflow import tf
 
@@ -35,7 +34,7 @@ def _initial(net):
 def _in_tensorflow(net, weights):
     with tf.Graph().as_default():
         variables = variables_of(net.weight_shapes(), weights)
-        heads = Net(net, variables)(tf.constant(ROWS[:, :3]), tf.constant(ROWS[:, 3:]))
+        heads = TFNet(net, variables)(tf.constant(ROWS[:, :3]), tf.constant(ROWS[:, 3:]))
         with tf.Session() as session:
             session.run(tf.variables_initializer(list(variables.values())))
             return session.run(heads)
@@ -79,9 +78,9 @@ def test_greedy_action_is_the_same_in_both():
     low, high = np.float32([-2.0, 0.0, -1.0]), np.float32([2.0, 10.0, 0.5])
     heads = {"mean": ROWS[:, :3], "log_std": np.zeros((6, 3), np.float32)}
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(graph_distributions.SquashedGaussian(low, high).greedy(heads))
+        found = session.run(distributions_tf.TFSquashedGaussian(low, high).greedy(heads))
     spec = PolicySpec((), "squashed_gaussian", (5,), ActionSpec(tuple(low), tuple(high), normalize=False))
-    np.testing.assert_allclose(found, numpy_distributions.SquashedGaussian(spec).greedy(heads), atol=1e-5)
+    np.testing.assert_allclose(found, distributions.SquashedGaussian(spec).greedy(heads), atol=1e-5)
 
 
 FEATURES = {
@@ -124,7 +123,7 @@ def test_forward_and_graph_agree_on_images(kind, zero_mean, copies):
     expected = Forward(net, weights)([image, ROWS[:, 3:]])
     with tf.Graph().as_default():
         variables = variables_of(net.weight_shapes(), weights)
-        heads = Net(net, variables)(tf.constant(image), tf.constant(ROWS[:, 3:]))
+        heads = TFNet(net, variables)(tf.constant(image), tf.constant(ROWS[:, 3:]))
         with tf.Session() as session:
             session.run(tf.variables_initializer(list(variables.values())))
             found = session.run(heads)
@@ -139,7 +138,7 @@ def test_noise_of_a_noisy_layer_enters_both_alike():
     given = [np.float32([[1.0], [-2.0], [0.5], [0.0], [3.0]]), np.float32([[0.25, -1.5]])]
     with tf.Graph().as_default(), tf.Session() as session:
         fed = iter(given)
-        heads = Net(net, {n: tf.constant(v) for n, v in weights.items()}, lambda shape: tf.constant(next(fed)))(
+        heads = TFNet(net, {n: tf.constant(v) for n, v in weights.items()}, lambda shape: tf.constant(next(fed)))(
             tf.constant(ROWS)
         )
         found = session.run(heads["q"])
@@ -162,7 +161,7 @@ def test_training_mode_normalises_by_the_batch_and_hands_out_its_statistics():
     net = NetSpec("net", (("obs", 5),), (), (("q", 1),), batch_norm=True)
     weights = _initial(net)
     with tf.Graph().as_default(), tf.Session() as session:
-        built = Net(net, {n: tf.constant(v) for n, v in weights.items()}, training=True)
+        built = TFNet(net, {n: tf.constant(v) for n, v in weights.items()}, training=True)
         q = built(tf.constant(ROWS))["q"]
         found, statistics = session.run([q, built.statistics])
     mean, var = ROWS.mean(axis=0), ROWS.var(axis=0)
@@ -181,7 +180,7 @@ def test_several_actions_in_a_state_are_judged_as_one_by_one(image, copies):
     obs = rng.integers(0, 256, (5, 8, 8, 1), np.uint8) if image else rng.normal(0, 1, (5, 3)).astype(np.float32)
     action = rng.normal(0, 1, (5, 4, 2)).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        seen = Net(net, {name: tf.constant(value) for name, value in _weights(net).items()})
+        seen = TFNet(net, {name: tf.constant(value) for name, value in _weights(net).items()})
         together = session.run(seen.several(tf.constant(obs), tf.constant(action)))
         singly = [session.run(seen(tf.constant(obs), tf.constant(action[:, index]))) for index in range(4)]
     for head, size in net.heads:

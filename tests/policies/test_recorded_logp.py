@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.policies import distributions
-from drl_cli.policies import distributions_tf as graph_distributions
+from drl_cli.policies import distributions, distributions_tf
 from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.tensorflow import tf
 
@@ -41,7 +40,7 @@ def test_log_density_of_a_squashed_gaussian_is_that_of_the_graph():
     low, high = np.float32([-2.0, 0.0]), np.float32([4.0, 1.0])
     with tf.Graph().as_default(), tf.Session() as session:
         heads = {"mean": tf.constant(mean), "log_std": tf.constant(log_std)}
-        action, expected = session.run(graph_distributions.SquashedGaussian(low, high).sample(heads, noise))
+        action, expected = session.run(distributions_tf.TFSquashedGaussian(low, high).sample(heads, noise))
     found = _squashed(tuple(low.tolist()), tuple(high.tolist())).logp(_heads(mean, log_std), action)
     np.testing.assert_allclose(found, expected, atol=2e-4)
 

@@ -6,15 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drl_cli.policies import score_gradients as scores
+from drl_cli.policies import score_gradients
+from drl_cli.policies.action_specs import MultiDiscreteSpec
 
 FILL = np.float32(-1e9)
 RNG = np.random.default_rng(5)
 ROWS = 4
 
 
-def _case(name, heads, action, **spec):
-    return name, SimpleNamespace(action=SimpleNamespace(**spec)), heads, action
+def _case(name, heads, action, described=None):
+    return name, SimpleNamespace(action=described), heads, action
 
 
 CASES = {
@@ -23,7 +24,7 @@ CASES = {
         "multi_categorical",
         {"logits": RNG.normal(0, 1, (ROWS, 5))},
         np.int32([[0, 2], [1, 0], [1, 1], [0, 0]]),
-        nvec=(2, 3),
+        MultiDiscreteSpec((2, 3), (0, 0)),
     ),
     "multi_bernoulli": _case(
         "multi_bernoulli", {"logits": RNG.normal(0, 2, (ROWS, 3))}, RNG.integers(0, 2, (ROWS, 3), np.int32)
@@ -39,7 +40,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_slopes_of_differences(case):
     name, spec, heads, action = CASES[case]
-    score = scores.BY_NAME[name](spec)
+    score = score_gradients.BY_NAME[name](spec)
     of_logp, of_entropy = RNG.normal(0, 1, ROWS), RNG.normal(0, 1, ROWS)
     found = score(heads, action).gradients(of_logp, of_entropy)
     assert set(found) == set(heads)
@@ -58,7 +59,7 @@ def test_gradients_are_slopes_of_differences(case):
 
 def test_categorical_by_hand():
     logits = np.log(np.float32([[0.5, 0.25, 0.25]]))
-    scored = scores.Categorical(None)({"logits": logits}, np.int32([1]))
+    scored = score_gradients.CategoricalScore(None)({"logits": logits}, np.int32([1]))
     np.testing.assert_allclose(scored.logp, [math.log(0.25)], rtol=1e-6)
     np.testing.assert_allclose(scored.entropy, [1.5 * math.log(2)], rtol=1e-6)
     nothing = np.zeros(1, np.float32)
@@ -70,7 +71,7 @@ def test_categorical_by_hand():
 
 def test_multi_categorical_adds_its_choices_up():
     logits = np.log(np.float32([[0.5, 0.5, 0.2, 0.8]]))
-    scored = scores.MultiCategorical(CASES["multi_categorical"][1])
+    scored = score_gradients.MultiCategoricalScore(CASES["multi_categorical"][1])
     scored = scored({"logits": np.float32([[*logits[0], FILL]])}, np.int32([[0, 1]]))
     np.testing.assert_allclose(scored.logp, [math.log(0.4)], rtol=1e-5)
     entropy = math.log(2) - 0.2 * math.log(0.2) - 0.8 * math.log(0.8)
@@ -79,7 +80,7 @@ def test_multi_categorical_adds_its_choices_up():
 
 def test_multi_bernoulli_by_hand():
     logits = np.float32([[0.0, math.log(3.0)]])  # probabilities 1/2 and 3/4
-    scored = scores.MultiBernoulli(None)({"logits": logits}, np.int32([[1, 0]]))
+    scored = score_gradients.MultiBernoulliScore(None)({"logits": logits}, np.int32([[1, 0]]))
     np.testing.assert_allclose(scored.logp, [math.log(0.5 * 0.25)], rtol=1e-6)
     np.testing.assert_allclose(scored.entropy, [math.log(2) + 2 * math.log(2) - 0.75 * math.log(3)], rtol=1e-6)
     one, none = np.ones(1, np.float32), np.zeros(1, np.float32)
@@ -88,7 +89,7 @@ def test_multi_bernoulli_by_hand():
 
 def test_gaussian_by_hand():
     heads = {"mean": np.float32([[1.0]]), "log_std": np.float32([[math.log(2.0)]])}
-    scored = scores.Gaussian(None)(heads, np.float32([[5.0]]))  # two deviations away
+    scored = score_gradients.GaussianScore(None)(heads, np.float32([[5.0]]))  # two deviations away
     np.testing.assert_allclose(scored.logp, [-2.0 - math.log(2.0) - 0.5 * math.log(2 * math.pi)], rtol=1e-6)
     np.testing.assert_allclose(scored.entropy, [0.5 * math.log(2 * math.pi * math.e * 4.0)], rtol=1e-6)
     found = scored.gradients(np.ones(1, np.float32), np.float32([0.5]))
@@ -98,7 +99,7 @@ def test_gaussian_by_hand():
 
 def test_gaussian_beyond_its_bounds_is_held_there_and_has_no_slope():
     heads = {"mean": np.zeros((1, 3), np.float32), "log_std": np.float32([[-30.0, 0.0, 9.0]])}
-    scored = scores.Gaussian(None)(heads, np.zeros((1, 3), np.float32))
+    scored = score_gradients.GaussianScore(None)(heads, np.zeros((1, 3), np.float32))
     np.testing.assert_allclose(scored.logp, [20.0 - 2.0 - 1.5 * math.log(2 * math.pi)], rtol=1e-5)
     found = scored.gradients(np.ones(1, np.float32), np.ones(1, np.float32))
     np.testing.assert_array_equal(found["log_std"], [[0.0, 0.0, 0.0]])
@@ -108,7 +109,7 @@ def test_gaussian_beyond_its_bounds_is_held_there_and_has_no_slope():
 
 def test_filled_logits_give_no_entropy_and_get_no_gradient():
     logits = np.float32([[0.0, FILL, 0.0]])
-    scored = scores.Categorical(None)({"logits": logits}, np.int32([2]))
+    scored = score_gradients.CategoricalScore(None)({"logits": logits}, np.int32([2]))
     np.testing.assert_allclose(scored.entropy, [math.log(2)], rtol=1e-6)
     found = scored.gradients(np.ones(1, np.float32), np.ones(1, np.float32))["logits"]
     np.testing.assert_allclose(found, [[-0.5, 0.0, 0.5]], atol=1e-7)
@@ -117,7 +118,7 @@ def test_filled_logits_give_no_entropy_and_get_no_gradient():
 def test_extreme_logits_stay_finite():
     for name, action in (("categorical", np.int32([1])), ("multi_bernoulli", np.int32([[1, 0]]))):
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            scored = scores.BY_NAME[name](None)({"logits": np.float32([[800.0, -800.0]])}, action)
+            scored = score_gradients.BY_NAME[name](None)({"logits": np.float32([[800.0, -800.0]])}, action)
             found = scored.gradients(np.ones(1, np.float32), np.ones(1, np.float32))["logits"]
         assert np.isfinite(found).all() and np.isfinite(scored.logp).all()
         assert scored.logp[0] <= 0 and scored.entropy[0] >= 0

@@ -5,7 +5,7 @@ from runtime_fakes import token_of
 from runtime_runs import small_config
 
 from drl_cli.errors import ExperienceError
-from drl_cli.experience.columns import Reading as Told
+from drl_cli.experience.columns import ReadProgress as Told
 from drl_cli.runtime import pace
 from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.read_pace import ReadPace

@@ -3,14 +3,16 @@
 import pytest
 
 from drl_cli import process
-from drl_cli.extras import load
 
 
 @pytest.fixture(scope="module")
 def search_ray():
     """A Ray of our own that searches join."""
     process.prepare_ray()
-    load("drl_cli.search.tune_runner:environment")()
-    cluster = load("drl_cli.runtime.ray_cluster:RayCluster")({}, 2)
+    from drl_cli.runtime.ray_cluster import RayCluster
+    from drl_cli.search import tune_runner
+
+    tune_runner.environment()
+    cluster = RayCluster({}, 2)
     yield cluster
     cluster.close()

@@ -6,7 +6,6 @@ from experiment_fakes import Spec, trainer
 
 from drl_cli.experiments import run
 
-MAKERS = {"spec": "searches:spec_of", "steps": "searches:steps"}
 METRIC = "evaluation/episode_reward_mean"
 plan = {}  # what the runs are made of: local_dir, script (of the Trainer), stop, made (Trainer classes by trial)
 

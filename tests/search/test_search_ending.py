@@ -29,7 +29,7 @@ class Record:
 )
 def test_exit_code_tells_whether_a_trial_failed(states, code, text):
     record = Record(*states)
-    assert run_search._ended(record, None, None) == run_search.Outcome("finished", code, None, text)
+    assert run_search._ended(record, None, None) == run_search.SearchOutcome("finished", code, None, text)
     assert record.written == ["finished"]
 
 

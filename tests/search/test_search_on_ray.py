@@ -15,7 +15,6 @@ from drl_cli.search.search_record import Record
 
 pytestmark = pytest.mark.ray
 
-MAKERS = {"spec": "drl_cli.experiments.search_spec:spec_of", "steps": "drl_cli.experiments.run:stepwise"}
 TINY = "{num_rollouts: 2, rollouts_used: 2, num_envs_per_worker: 1, timesteps_per_iteration: 1, min_iter_time_s: 0}"
 FLAGS = {"run": "ARS", "env": "CartPole-v1", "config": TINY, "set": ["evaluation_interval=null", "seed=3"]}
 
@@ -56,7 +55,7 @@ def test_search_writes_a_file_that_reproduces_its_score(search_ray, tmp_path, ca
 def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
     flags = {**FLAGS, "stop": ["training_iteration=6"], "local_dir": str(tmp_path), "imports": []}
     wishes = {"scheduler": "ASHA", "scheduler_config": "{grace_period: 6}", "num_samples": 3}
-    found = search_spec.asked(None, flags, wishes)
+    found = search_spec.read(None, flags, wishes)
     record, request = Record.new(found.data), Request()
 
     def listen(kind, fields):
@@ -65,7 +64,7 @@ def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
 
     unsubscribe = events.subscribe(listen)
     try:
-        outcome = run_search.run(record, request, MAKERS, "drl train")
+        outcome = run_search.run(record, request, "drl train")
     finally:
         unsubscribe()
     assert (outcome.state, outcome.exit_code) == ("interrupted", 130)
@@ -74,7 +73,7 @@ def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
     begun = [trial for trial in stopped.trials.values() if trial.get("run_folder")]
     assert begun and all(trial["state"] in ("interrupted", "finished") for trial in begun)
 
-    outcome = run_search.run(stopped, Request(), MAKERS, "drl train")
+    outcome = run_search.run(stopped, Request(), "drl train")
     assert (outcome.state, outcome.exit_code) == ("finished", 0)
     folders = [Path(trial["run_folder"]) for trial in stopped.trials.values()]
     assert [rows(folder) for folder in folders] == [[1, 2, 3, 4, 5, 6]] * 3
@@ -90,7 +89,7 @@ def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_
         "imports": [],
         "checkpoint_freq": 1,
     }
-    found = search_spec.asked(None, flags, {"num_samples": 2, "max_failures": 1})
+    found = search_spec.read(None, flags, {"num_samples": 2, "max_failures": 1})
     record, killed = Record.new(found.data), []
 
     def listen(kind, fields):
@@ -101,7 +100,7 @@ def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_
 
     unsubscribe = events.subscribe(listen)
     try:
-        outcome = run_search.run(record, Request(), MAKERS, "drl train")
+        outcome = run_search.run(record, Request(), "drl train")
     finally:
         unsubscribe()
     assert (outcome.state, outcome.exit_code, len(killed)) == ("finished", 0, 1)
@@ -115,7 +114,7 @@ def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_
 
 def test_trial_that_asks_for_more_than_ray_has_is_refused_at_once(search_ray, tmp_path):
     flags = {**FLAGS, "local_dir": str(tmp_path), "imports": []}
-    found = search_spec.asked(None, flags, {"num_samples": 2, "resources_per_trial": "{cpu: 5}"})
+    found = search_spec.read(None, flags, {"num_samples": 2, "resources_per_trial": "{cpu: 5}"})
     with pytest.raises(run_search.InputError) as caught:
-        run_search.run(Record.new(found.data), Request(), MAKERS, "drl train")
+        run_search.run(Record.new(found.data), Request(), "drl train")
     assert "trial 0 asks for 5 CPU, Ray has 2. Lower num_workers or --resources-per-trial" in str(caught.value)

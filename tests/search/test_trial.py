@@ -5,7 +5,7 @@ import math
 
 import pytest
 import searches
-from searches import MAKERS, METRIC
+from searches import METRIC
 
 from drl_cli.errors import Diverged, RunFailed
 from drl_cli.runs import loggers, retention
@@ -24,7 +24,9 @@ def make(tmp_path):
     made = []
 
     def trial(number=0, lr=0.5):
-        made.append(TrialRun(searches.data(), searches.point(number, lr), MAKERS, tmp_path / "stop"))
+        made.append(
+            TrialRun(searches.data(), searches.point(number, lr), tmp_path / "stop", searches.spec_of, searches.steps)
+        )
         return made[-1]
 
     yield trial

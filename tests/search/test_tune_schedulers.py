@@ -7,6 +7,7 @@ from searches import METRIC
 from drl_cli import process
 from drl_cli.config.search_space import Sampler
 from drl_cli.config.sections import schedulers as keys
+from drl_cli.search.search_record import EarlierRows
 
 process.prepare_ray()
 
@@ -14,7 +15,7 @@ from ray.tune import schedulers as tunes  # noqa: E402
 
 from drl_cli.search import tune_schedulers  # noqa: E402
 
-NOTHING = {"over": {}, "live": {}}
+NOTHING = EarlierRows({}, {})
 
 
 def data(name, samplers=None, **config):
@@ -75,7 +76,7 @@ def test_asha_stops_the_lower_half_at_a_rung():
 
 
 def test_asha_of_a_resumed_search_knows_the_trials_that_are_over():
-    rows = {"over": {0: [result(1, 3.0), result(2, 10.0)]}, "live": {}}
+    rows = EarlierRows({0: [result(1, 3.0), result(2, 10.0)]}, {})
     scheduler = tune_schedulers.make(data("AsyncHyperBand", grace_period=2, reduction_factor=2.0, max_t=10), rows)
     second = live(1)
     scheduler.on_trial_add(None, second)
@@ -83,7 +84,7 @@ def test_asha_of_a_resumed_search_knows_the_trials_that_are_over():
 
 
 def test_asha_of_a_resumed_search_knows_what_a_trial_that_goes_on_has_shown():
-    rows = {"over": {}, "live": {0: [result(2, 10.0)]}}
+    rows = EarlierRows({}, {0: [result(2, 10.0)]})
     scheduler = tune_schedulers.make(data("AsyncHyperBand", grace_period=2, reduction_factor=2.0, max_t=10), rows)
     first, second = live(0), live(1)
     scheduler.on_trial_add(None, first)
@@ -92,7 +93,7 @@ def test_asha_of_a_resumed_search_knows_what_a_trial_that_goes_on_has_shown():
 
 
 def test_median_rule_of_a_resumed_search_stops_what_is_below():
-    rows = {"over": {n: [result(1, 10.0), result(2, 10.0)] for n in range(3)}, "live": {}}
+    rows = EarlierRows({n: [result(1, 10.0), result(2, 10.0)] for n in range(3)}, {})
     config = {"time_attr": "training_iteration", "grace_period": 1.0, "min_samples_required": 3}
     scheduler = tune_schedulers.make(data("MedianStoppingRule", **config), rows)
     last = live(3)
@@ -101,7 +102,7 @@ def test_median_rule_of_a_resumed_search_stops_what_is_below():
 
 
 def test_metric_that_is_not_known_yet_stops_nobody():
-    rows = {"over": {0: [result(2, 10.0)]}, "live": {}}
+    rows = EarlierRows({0: [result(2, 10.0)]}, {})
     scheduler = tune_schedulers.make(data("AsyncHyperBand", grace_period=2, reduction_factor=2.0, max_t=10), rows)
     second = live(1)
     scheduler.on_trial_add(None, second)

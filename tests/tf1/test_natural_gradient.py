@@ -191,14 +191,14 @@ def _search(bound, most=5):
 
 def test_line_search_takes_the_first_acceptable_candidate(run):
     found = run(_search(0.3))
-    assert (found.accepted, found.fraction, found.looked) == (True, 0.25, 3)
+    assert (found.accepted, found.fraction, found.tried) == (True, 0.25, 3)
     np.testing.assert_array_equal(found.vector, START + np.float32(0.25))
     np.testing.assert_allclose(found.measures, [2.5], rtol=1e-6)
 
 
 def test_line_search_without_an_acceptable_candidate_returns_the_start_bit_for_bit(run):
     found = run(_search(0.001))
-    assert (found.accepted, found.fraction, found.looked) == (False, 0.0, 5)
+    assert (found.accepted, found.fraction, found.tried) == (False, 0.0, 5)
     assert found.vector.tobytes() == START.tobytes()
     assert found.measures == (-7.0,)
 
@@ -210,9 +210,9 @@ def test_line_search_with_candidates_that_are_no_numbers_returns_the_start(run):
         return tf.reduce_sum(tf.abs(vector)) < 1e9, ()
 
     found = run(lambda: line_search(measured, tf.constant(START), full, (3, 0.5), ()))
-    assert (found.accepted, found.looked, found.vector.tobytes()) == (False, 3, START.tobytes())
+    assert (found.accepted, found.tried, found.vector.tobytes()) == (False, 3, START.tobytes())
 
 
 def test_line_search_of_no_candidates_looks_at_none(run):
     found = run(_search(10.0, most=0))
-    assert (found.accepted, found.looked, found.vector.tobytes()) == (False, 0, START.tobytes())
+    assert (found.accepted, found.tried, found.vector.tobytes()) == (False, 0, START.tobytes())

@@ -41,7 +41,7 @@ def rows():
 
     Those without TensorFlow have a file of their own, ``test_evolution_rows``; those that learn from files have some for two.
     """
-    for number, row in enumerate(row for row in table.ALGORITHMS if row.tensorflow):
+    for number, row in enumerate(row for row in table.built_in() if row.tensorflow):
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
         kinds = tuple(kind for kind in kinds if not row.reads or kind in BOTH)
@@ -114,7 +114,7 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("TRPO", "CartPole-v1", ["vf_share_layers=true"], "vf_share_layers: TRPO needs false"),
         ("PG", "CartPole-v1", ["use_critic=false"], "false needs batch_mode complete_episodes"),
         ("PPO", "CartPole-v1", ["exploration_config.type=EpsilonGreedy"], "exploration_config.type: "),
-        ("IMPALA", "CartPole-v1", ["num_gpus=2"], "only a batch that all wait for is split"),
+        ("IMPALA", "CartPole-v1", ["num_gpus=2"], "only the batches of synchronous loops"),
         ("PPO", "CartPole-v1", ["use_sde=true"], "use_sde"),
         ("PPO", "Odd-image-v0", ["observation_filter=MeanStdFilter"], "observation_filter"),
         ("DQN", "CartPole-v1", ["exploration_config.stddev=0.2"], "EpsilonGreedy does not use it; it takes"),

@@ -3,12 +3,11 @@
 Used by ``algorithms.dqn_graph``; ``actors.initial_priorities`` computes the same targets in NumPy.
 """
 
-import tensorflow.compat.v1 as tf
-
 from drl_cli.algorithms.losses.value import huber
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 
-def value_target(reward, discount, next_value):
+def value_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     """Return r + d·V(s′), [B], without gradient; all [B], ``discount`` γ^k·(1 − terminated).
 
     Source: Mnih et al. 2015, "Human-level control through deep reinforcement learning", algorithm 1.
@@ -16,7 +15,7 @@ def value_target(reward, discount, next_value):
     return tf.stop_gradient(reward + discount * next_value)  # [B]
 
 
-def projected(reward, discount, next_probabilities, low, high):
+def projected(reward: Tensor, discount: Tensor, next_probabilities: Tensor, low: float, high: float) -> Tensor:
     """Return the distribution of r + d·Z(s′) on the atoms of Z, [B, atoms], without gradient.
 
     ``reward``, ``discount`` [B]; ``next_probabilities`` [B, atoms] over ``atoms`` values evenly spaced from ``low`` to
@@ -34,7 +33,7 @@ def projected(reward, discount, next_probabilities, low, high):
     return tf.stop_gradient(tf.reduce_sum(share * tf.expand_dims(next_probabilities, 1), axis=-1))  # [B, atoms]
 
 
-def cross_entropy(target, logits):
+def cross_entropy(target: Tensor, logits: Tensor) -> Tensor:
     """Return −Σ m·log p over the atoms, [B]; ``target`` m [B, atoms] without gradient, ``logits`` of p [B, atoms].
 
     Source: Bellemare et al. 2017, algorithm 1.
@@ -42,12 +41,12 @@ def cross_entropy(target, logits):
     return -tf.reduce_sum(tf.stop_gradient(target) * tf.nn.log_softmax(logits), axis=-1)  # [B]
 
 
-def quantile_errors(quantiles, target):
+def quantile_errors(quantiles: Tensor, target: Tensor) -> Tensor:
     """Return target_j − θ_i, [B, N, M]; ``quantiles`` θ [B, N], ``target`` [B, M]."""
     return tf.expand_dims(target, 1) - tf.expand_dims(quantiles, 2)  # [B, N, M]
 
 
-def quantile_huber(errors, threshold):
+def quantile_huber(errors: Tensor, threshold: float) -> Tensor:
     """Return Σ_i mean_j |τ_i − 1{e_ij < 0}|·L_κ(e_ij)/κ, [B], with τ_i = (i + ½)/N and ``threshold`` κ.
 
     ``errors`` [B, N, M] of ``quantile_errors``. Source: Dabney et al. 2018 (arXiv 1710.10044), eq. 10 and algorithm 1;

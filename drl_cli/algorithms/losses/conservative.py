@@ -8,10 +8,10 @@ are not divided by it as RLlib's are: the estimate is that of the same integral 
 
 import math
 
-import tensorflow.compat.v1 as tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 
-def soft_maximum(q, temperature):
+def soft_maximum(q: Tensor, temperature: float) -> Tensor:
     """Return T·log Σ_a exp(Q(s, a)/T) over all n actions, [C, B]; ``q`` [C, B, n], ``temperature`` T a float.
 
     Source: eq. 4, the maximisation over the policy solved in closed form, CQL(H).
@@ -19,7 +19,7 @@ def soft_maximum(q, temperature):
     return temperature * tf.reduce_logsumexp(q / temperature, axis=-1)  # [C, B]
 
 
-def sampled_soft_maximum(q, log_density, temperature):
+def sampled_soft_maximum(q: Tensor, log_density: Tensor, temperature: float) -> Tensor:
     """Return the estimate T·log (1/M)·Σ_m exp(Q(s, a_m)/T) / p(a_m) of T·log ∫ exp(Q(s, a)/T) da, [C, B].
 
     ``q`` [C, B, M] of M drawn actions, ``log_density`` [B, M] the logarithm of the density p that each was drawn with, without
@@ -30,7 +30,7 @@ def sampled_soft_maximum(q, log_density, temperature):
     return temperature * tf.reduce_logsumexp(q / temperature - importance, axis=-1)  # [C, B]
 
 
-def multiplier_loss(log_multiplier, gap, threshold):
+def multiplier_loss(log_multiplier: Tensor, gap: Tensor, threshold: float) -> Tensor:
     """Return −log α′·(gap − τ), [C, B]; the gradient reaches ``log_multiplier`` alone, which grows while ``gap`` is above.
 
     ``log_multiplier`` log α′ scalar, ``gap`` [C, B], ``threshold`` τ a float. Source: appendix F, the Lagrange form, with log

@@ -1,9 +1,9 @@
 """Losses of maximum-entropy policies. Each returns one number per row, or per row and action; the caller reduces."""
 
-import tensorflow.compat.v1 as tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 
-def soft_policy_loss(logp, q, alpha):
+def soft_policy_loss(logp: Tensor, q: Tensor, alpha: Tensor) -> Tensor:
     """Return α·log π(a|s) − min_j Q_j(s, a), [B]; gradients reach the policy through ``logp`` and the action in ``q``.
 
     ``logp`` [B], ``q`` [C, B], ``alpha`` scalar, treated as a constant. Source: Haarnoja et al. 2018, "Soft Actor-Critic
@@ -13,7 +13,7 @@ def soft_policy_loss(logp, q, alpha):
     return tf.stop_gradient(alpha) * logp - tf.reduce_min(q, axis=0)  # [B]
 
 
-def temperature_loss(log_alpha, logp, target_entropy):
+def temperature_loss(log_alpha: Tensor, logp: Tensor, target_entropy: Tensor) -> Tensor:
     """Return −log α·(log π + H̄), [B]; the gradient reaches ``log_alpha`` alone.
 
     ``log_alpha`` scalar, ``logp`` [B] of the actions drawn, or its expectation over all of them (Christodoulou 2019, eq.
@@ -23,6 +23,6 @@ def temperature_loss(log_alpha, logp, target_entropy):
     return -log_alpha * tf.stop_gradient(logp + target_entropy)  # [B]
 
 
-def expectation(probabilities, values):
+def expectation(probabilities: Tensor, values: Tensor) -> Tensor:
     """Return Σ_a π(a|s)·x(s, a), [B]; ``probabilities`` and ``values`` [B, n], gradients reach both."""
     return tf.reduce_sum(probabilities * values, axis=-1)  # [B]

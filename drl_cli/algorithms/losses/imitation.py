@@ -2,12 +2,12 @@
 
 import math
 
-import tensorflow.compat.v1 as tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 LEAST_Q = 1e-6  # mean |Q| below which a policy's gain is not scaled any further
 
 
-def weighted_imitation_loss(logp, weight):
+def weighted_imitation_loss(logp: Tensor, weight: Tensor) -> Tensor:
     """Return −w·log π(a|s), [B]; the gradient reaches ``logp`` alone. With weights of 1 that is behaviour cloning.
 
     Source: Wang et al. 2018 (MARWIL), algorithm 1.
@@ -15,7 +15,7 @@ def weighted_imitation_loss(logp, weight):
     return -logp * tf.stop_gradient(weight)  # [B]
 
 
-def advantage_weight(advantage, scale, beta, most):
+def advantage_weight(advantage: Tensor, scale: Tensor, beta: float, most: float) -> Tensor:
     """Return min(exp(β·A/c), ``most``), [B], without gradient.
 
     ``advantage`` A [B]; ``scale`` c, scalar, in the same unit, 0 where all advantages were; β ≥ 0, ``most`` ≥ 1 numbers. The
@@ -26,7 +26,7 @@ def advantage_weight(advantage, scale, beta, most):
     return tf.stop_gradient(tf.exp(tf.minimum(exponent, math.log(most))))  # [B]
 
 
-def cloned_gain_loss(q, distance, alpha):
+def cloned_gain_loss(q: Tensor, distance: Tensor, alpha: float) -> Tensor:
     """Return −λ·Q(s, π(s)) + mean_i (π(s) − a)²_i, [B], with λ = α / mean |Q| over the batch, a number without gradient.
 
     ``q`` [B], ``distance`` [B, A] from the recorded actions, ``alpha`` α a float. The mean over the A dimensions of an action

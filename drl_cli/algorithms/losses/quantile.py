@@ -8,12 +8,12 @@ Deviation: nothing is sorted. The kept quantiles enter the loss as a sum, in any
 
 import math
 
-import tensorflow.compat.v1 as tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 MOST_PASSES = 40  # more of them cost more than one sort, and make a large graph
 
 
-def kept_shares(pooled, dropped):
+def kept_shares(pooled: Tensor, dropped: int) -> Tensor:
     """Return how much of each quantile stays when the ``dropped`` largest of its row go, [B, K]; a row sums to K − dropped.
 
     ``pooled`` [B, K] are the quantiles of all critics, ``dropped`` an int in [0, K). A share is 1 or 0; quantiles that are
@@ -36,7 +36,7 @@ def kept_shares(pooled, dropped):
     return 1.0 - above - at * (1.0 - to_keep / tf.maximum(equals, 1.0))  # [B, K]
 
 
-def _border_by_passes(pooled, dropped):
+def _border_by_passes(pooled: Tensor, dropped: int) -> Tensor:
     """The ``dropped``-th largest value of each row, [B, 1]: the maximum, then the largest below it, and so on."""
     border = tf.reduce_max(pooled, axis=-1, keepdims=True)  # [B, 1]
     for _ in range(dropped - 1):
@@ -46,7 +46,9 @@ def _border_by_passes(pooled, dropped):
     return border
 
 
-def soft_target_quantiles(reward, discount, next_quantiles, next_logp, alpha):
+def soft_target_quantiles(
+    reward: Tensor, discount: Tensor, next_quantiles: Tensor, next_logp: Tensor, alpha: Tensor
+) -> Tensor:
     """Return r + d·(z − α·log π(a′|s′)) for every quantile z of the next state, [B, K], without gradient.
 
     ``reward``, ``discount``, ``next_logp`` [B], ``next_quantiles`` [B, K], ``alpha`` scalar. Source: section 3.2 (y_i).
@@ -55,7 +57,7 @@ def soft_target_quantiles(reward, discount, next_quantiles, next_logp, alpha):
     return tf.stop_gradient(tf.expand_dims(reward, 1) + tf.expand_dims(discount, 1) * value)  # [B, K]
 
 
-def shared_quantile_huber(quantiles, target, shares):
+def shared_quantile_huber(quantiles: Tensor, target: Tensor, shares: Tensor) -> Tensor:
     """Return Σ_m Σ_i share_i·|τ_m − 1{e < 0}|·L₁(e) / (M·Σ share) with e = target_i − θ_m, [C, B].
 
     ``quantiles`` θ [C, B, M] of every critic, at τ_m = (m + ½)/M; ``target`` and ``shares`` [B, K]. The gradient reaches
@@ -71,12 +73,12 @@ def shared_quantile_huber(quantiles, target, shares):
     pairs = float(count) * tf.reduce_sum(shares, axis=-1, keepdims=True)  # [B, 1]
     weights = (shares / pairs)[None, :, None, :]  # [1, B, 1, K]
 
-    def summed(values):
+    def summed(values: Tensor) -> Tensor:
         flat = tf.matmul(tf.reshape(values, [copies * rows * count, pool]), tf.ones([pool, 1]))  # [C·B·M, 1]
         return tf.reshape(flat, [copies, rows, count])  # [C, B, M]
 
     @tf.custom_gradient
-    def loss(quantiles):
+    def loss(quantiles: Tensor) -> Tensor:
         error = target[None, :, None, :] - quantiles[..., None]  # [C, B, M, K]
         near = tf.clip_by_value(error, -1.0, 1.0)  # [C, B, M, K], the slope of L₁
         slope = tf.where_v2(error < 0.0, 1.0 - middles, middles) * weights * near  # [C, B, M, K]

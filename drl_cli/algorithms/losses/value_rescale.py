@@ -4,15 +4,15 @@ Used by ``algorithms.r2d2_graph``. Source: Pohlen et al. 2018, "Observe and Look
 proposition A.2.
 """
 
-import tensorflow.compat.v1 as tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 
-def squeezed(x, epsilon):
+def squeezed(x: Tensor, epsilon: float) -> Tensor:
     """Return h(x) = sign(x)·(√(|x| + 1) − 1) + εx, element-wise."""
     return tf.sign(x) * (tf.sqrt(tf.abs(x) + 1.0) - 1.0) + epsilon * x
 
 
-def stretched(x, epsilon):
+def stretched(x: Tensor, epsilon: float) -> Tensor:
     """Return h⁻¹(x), element-wise.
 
     Proposition A.2 has sign(x)·((√(1 + 4ε·(|x| + 1 + ε)) − 1)² / (2ε)² − 1), whose difference of nearly equal roots loses

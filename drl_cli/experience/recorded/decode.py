@@ -1,13 +1,21 @@
 """Columns of recorded steps as arrays that fit an environment: checked, converted, or refused with file and line.
 
-Users: ``batches``, ``episodes``, ``minari``. A column is a list of numbers, RLlib's packed string, a list of
-packed rows, or an array.
+Used by ``rllib_batches``, ``json_lines`` and ``minari_dataset``. A column is a list of numbers, RLlib's packed string, a list
+of packed rows, or an array.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from drl_cli.errors import ExperienceError
 from drl_cli.experience.recorded.packed_columns import unpacked
+
+if TYPE_CHECKING:
+    from drl_cli.experience.recorded.pieces import Layout
 
 MAX_ROWS = 4_000_000  # of one line
 ROOM = 65_536  # bytes that a packed column may be longer than its numbers: what stands around them
@@ -16,15 +24,15 @@ ROOM = 65_536  # bytes that a packed column may be longer than its numbers: what
 class Reader:
     """Turns the values of one line into arrays; ``where`` ("file:line") stands in its errors."""
 
-    def __init__(self, layout, where):
+    def __init__(self, layout: Layout, where: str) -> None:
         """``layout``: Layout."""
         self.layout, self.where = layout, where
 
-    def refuse(self, text):
+    def refuse(self, text: str) -> NoReturn:
         """Raise the ExperienceError that says ``text`` of this line."""
         raise ExperienceError(f"{self.where}: {text}")
 
-    def numbers(self, value, name, rows=None, width=1):
+    def numbers(self, value: Any, name: str, rows: int | None = None, width: int = 1) -> np.ndarray:
         """Return a column as a numeric array of at least one axis, ``rows`` long where that is known.
 
         ``width``: numbers of a row, which bounds what a packed column may hold.
@@ -44,7 +52,7 @@ class Reader:
             self.refuse(f"{name}: holds a number that is not finite.")
         return array
 
-    def scalars(self, value, name, rows=None):
+    def scalars(self, value: Any, name: str, rows: int | None = None) -> np.ndarray:
         """Return a column of one number a row, [T]; a trailing axis of one is dropped."""
         array = self.numbers(value, name, rows)
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
@@ -52,25 +60,25 @@ class Reader:
             self.refuse(f"{name}: rows of shape {array.shape[1:]}; one number each is meant.")
         return array
 
-    def whole(self, value, name, rows):
+    def whole(self, value: Any, name: str, rows: int | None) -> np.ndarray:
         """Return a column of whole numbers, int64 [T]."""
         array = self.scalars(value, name, rows)
         if array.dtype.kind == "f" and (array != np.floor(array)).any():
             self.refuse(f"{name}: holds a number that is not whole.")
         return array.astype(np.int64)
 
-    def flags(self, value, name, rows):
+    def flags(self, value: Any, name: str, rows: int | None) -> np.ndarray:
         """Return a column of truths, bool [T]: true and false, or 1 and 0."""
         array = self.scalars(value, name, rows)
         if array.dtype.kind != "b" and not np.isin(array, (0, 1)).all():
             self.refuse(f"{name}: holds something else than true and false.")
         return array.astype(bool)
 
-    def rewards(self, value, name, rows=None):
+    def rewards(self, value: Any, name: str, rows: int | None = None) -> np.ndarray:
         """Return rewards, float32 [T]."""
         return self.as_float32(self.scalars(value, name, rows), name)
 
-    def as_float32(self, array, name):
+    def as_float32(self, array: np.ndarray, name: str) -> np.ndarray:
         """Return ``array`` in float32. Refuses what it cannot hold."""
         with np.errstate(over="ignore"):
             array = array.astype(np.float32)
@@ -78,7 +86,7 @@ class Reader:
             self.refuse(f"{name}: holds a number that float32 cannot hold.")
         return array
 
-    def observations(self, value, name, rows=None):
+    def observations(self, value: Any, name: str, rows: int | None = None) -> np.ndarray:
         """Return observations [T, *obs_shape] in the layout's dtype.
 
         Whole numbers for an observation space that is a vector of n numbers become one-hot; of stacked frames the newest is
@@ -100,11 +108,11 @@ class Reader:
             array = array.reshape(len(array), *shape)
         return self._bytes(array, name) if layout.obs_dtype == "uint8" else self.as_float32(array, name)
 
-    def _one_hot(self, array, name, count):
+    def _one_hot(self, array: np.ndarray, name: str, count: int) -> np.ndarray:
         self._within(array, name, 0, count - 1)
         return (array[:, None] == np.arange(count)).astype(np.float32)
 
-    def _bytes(self, array, name):
+    def _bytes(self, array: np.ndarray, name: str) -> np.ndarray:
         if array.dtype == np.uint8:
             return array
         self._within(array, name, 0, 255)
@@ -112,11 +120,11 @@ class Reader:
             self.refuse(f"{name}: the environment's observations are bytes from 0 to 255; found numbers between them.")
         return array.astype(np.uint8)
 
-    def _within(self, array, name, low, high):
+    def _within(self, array: np.ndarray, name: str, low: float, high: float) -> None:
         if array.size and (array.min() < low or array.max() > high):
             self.refuse(f"{name}: numbers from {array.min()} to {array.max()}; allowed are {low} to {high}.")
 
-    def actions(self, value, name, rows=None, start=0):
+    def actions(self, value: Any, name: str, rows: int | None = None, start: Any = 0) -> np.ndarray:
         """Return actions [T, …]: float32 in the environment's units of a Box, else int32 counted from 0.
 
         ``start``: from where the file counts them, a number or one for each choice. Refuses choices that there are not.
@@ -133,14 +141,14 @@ class Reader:
             array = array.reshape(len(array), *shape)
         return self._box(array, name) if layout.is_box else self._choices(array, name, start)
 
-    def _box(self, array, name):
+    def _box(self, array: np.ndarray, name: str) -> np.ndarray:
         array = self.as_float32(array, name)
         if not self.layout.normalized:
             return array
         low, high = self.layout.bounds()
         return (low + (array + 1) * (high - low) / 2).astype(np.float32)
 
-    def _choices(self, array, name, start):
+    def _choices(self, array: np.ndarray, name: str, start: Any) -> np.ndarray:
         if array.dtype.kind == "f" and (array != np.floor(array)).any():
             self.refuse(f"{name}: holds a number that is no whole one; the environment's actions are choices.")
         action = self.layout.action
@@ -152,12 +160,12 @@ class Reader:
         return array.astype(np.int32)
 
 
-def _plain(shape):
+def _plain(shape: Sequence[int]) -> tuple[int, ...]:
     """A shape without its axes of one."""
     return tuple(size for size in shape if size != 1)
 
 
-def _array(value, most):
+def _array(value: Any, most: int) -> np.ndarray:
     if isinstance(value, str):
         return unpacked(value, most)
     if isinstance(value, np.ndarray):

@@ -1,13 +1,20 @@
-"""Which files a path of the key ``input`` means: a file, a folder, a glob, a Minari dataset. User: ``reading``."""
+"""Which files a path of the key ``input`` means: a file, a folder, a glob, a Minari dataset. Used by ``read``."""
+
+from __future__ import annotations
 
 import glob
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from drl_cli.errors import ExperienceError, suggestion
+
+Paths: TypeAlias = "str | Path | Sequence[str | Path]"
+"""A file, a folder, a glob or minari://ID, or a list of them."""
+
 
 SCHEME = "minari://"
 PATTERNS = ("output-*.json", "*.json", "*.jsonl")  # of a folder, the first that anything matches
@@ -17,7 +24,7 @@ _ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 _DIGITS = re.compile(r"(\d+)")
 
 
-class Found(NamedTuple):
+class InputFile(NamedTuple):
     """A file, or a dataset: ``kind`` "json" or "minari", ``name`` and ``size`` [bytes] to know it again by."""
 
     kind: str
@@ -26,7 +33,7 @@ class Found(NamedTuple):
     size: int
 
 
-def find(paths):
+def find(paths: Paths) -> list[InputFile]:
     """Return the Found files of ``paths``, a path or a list of them: each once, sorted with numbers by their value.
 
     Raises ExperienceError for what does not exist, is no regular file, or matches nothing.
@@ -43,11 +50,11 @@ def find(paths):
     return sorted(found.values(), key=lambda file: _natural(str(file.path)))
 
 
-def _natural(text):
+def _natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in _DIGITS.split(text)]
 
 
-def _files(text):
+def _files(text: str) -> list[InputFile]:
     path = os.path.expanduser(text)
     if os.path.isdir(path):
         return _folder(path)
@@ -59,7 +66,7 @@ def _files(text):
     return [_file(path)]
 
 
-def _folder(path):
+def _folder(path: str) -> list[InputFile]:
     for folder, patterns in ((path, PATTERNS[:1]), (os.path.join(path, RECORDED), PATTERNS), (path, PATTERNS[1:])):
         if folder == path and patterns == PATTERNS[1:] and os.path.isfile(os.path.join(path, "params.json")):
             raise ExperienceError(f"input: the run {path} has recorded nothing. Run it with output: logdir")
@@ -70,7 +77,7 @@ def _folder(path):
     raise ExperienceError(f"input: the folder {path} holds no *.json or *.jsonl file of experience.")
 
 
-def _file(path):
+def _file(path: str) -> InputFile:
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
@@ -82,10 +89,10 @@ def _file(path):
         raise ExperienceError(f"input: {path} is an archive. Unpack it, and name the *.json files.")
     if str(path).endswith((".h5", ".hdf5")):
         raise ExperienceError(f"input: {path}: HDF5 files are read as Minari datasets; write {SCHEME}FOLDER.")
-    return Found("json", Path(path), os.path.basename(path), status.st_size)
+    return InputFile("json", Path(path), os.path.basename(path), status.st_size)
 
 
-def _minari(text):
+def _minari(text: str) -> list[InputFile]:
     """The file of a dataset: ``minari://ID`` in Minari's folder, or ``minari://FOLDER`` of a dataset anywhere."""
     name = text.removeprefix(SCHEME)
     root = os.environ.get("MINARI_DATASETS_PATH") or os.path.join("~", ".minari", "datasets")
@@ -98,7 +105,7 @@ def _minari(text):
         folder = os.path.join(os.path.expanduser(root), name)
     path = Path(folder, "data", "main_data.hdf5")
     if path.is_file():
-        return [Found("minari", path, name, path.stat().st_size)]
+        return [InputFile("minari", path, name, path.stat().st_size)]
     if path.parent.is_dir():
         raise ExperienceError(f"input: {text}: only datasets in HDF5 are read, and {path} is missing.")
     raise ExperienceError(
@@ -107,7 +114,7 @@ def _minari(text):
     )
 
 
-def _installed(name, root):
+def _installed(name: str, root: str) -> str:
     """What is like it, in Minari's folder."""
     files = glob.glob(os.path.join(os.path.expanduser(root), "**", "data", "metadata.json"), recursive=True)
     found = [os.path.relpath(Path(file).parent.parent, os.path.expanduser(root)) for file in files[:1000]]

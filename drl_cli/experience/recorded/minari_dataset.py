@@ -1,4 +1,4 @@
-"""Pieces from a Minari dataset: one episode after the other out of its HDF5 file. User: ``reading``.
+"""Pieces from a Minari dataset: one episode after the other out of its HDF5 file. Used by ``read``.
 
 The file is read with h5py alone; Minari itself is only needed to download. Nothing in it is unpickled, and no link out of the
 file is followed. Observations of other spaces than a Box are flattened as gymnasium's ``flatten`` does it. Source: the layout
@@ -7,7 +7,12 @@ that Minari 0.4 to 0.5 writes (``episode_<i>`` with observations [T + 1], action
 Deviation: episodes come in an order that is drawn for each pass, since many datasets are sorted.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -15,6 +20,10 @@ import numpy as np
 from drl_cli.errors import ExperienceError
 from drl_cli.experience.recorded.decode import Reader
 from drl_cli.experience.recorded.pieces import Piece
+
+if TYPE_CHECKING:
+    from drl_cli.experience.recorded.input_files import InputFile
+    from drl_cli.experience.recorded.pieces import Layout
 
 MAX_BYTES = 512 * 2**20  # of one episode's column
 MAX_METADATA = 2**22
@@ -25,15 +34,17 @@ _PREFIX = "episode_"
 class MinariDataset:
     """An iterator of Pieces over one dataset."""
 
-    def __init__(self, file, layout, mark, rng):
-        """``file``: finding.Found; ``layout``: Layout; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
+    def __init__(
+        self, file: InputFile, layout: Layout, mark: Mapping[str, int] | None, rng: np.random.Generator
+    ) -> None:
+        """``file``: as ``input_files.find`` returns it; ``mark``: where to begin; ``rng``: draws the order of the episodes."""
         mark = {"episode": 0, "given": 0} if mark is None else mark
         self._path, self._layout = file.path, layout
         self.notes = []
         try:
-            self._file = h5py.File(file.path, "r")
+            self._file: Any = h5py.File(file.path, "r")
             self._spaces = _spaces(self._file, file.path)
-            numbers = sorted(int(n[len(_PREFIX) :]) for n in self._file if n[len(_PREFIX) :].isdigit())
+            numbers = sorted(int(name[len(_PREFIX) :]) for name in self._file if str(name)[len(_PREFIX) :].isdigit())
         except (OSError, RuntimeError, ValueError) as error:
             raise ExperienceError(f"{file.path}: is no Minari dataset ({str(error)[:120]}).") from error
         self._order = [numbers[i] for i in rng.permutation(len(numbers))]
@@ -42,10 +53,10 @@ class MinariDataset:
             raise ValueError("a place before the file's beginning")
         self._waiting = self._episode()[self._given :] if self._at < len(self._order) else []
 
-    def __iter__(self):
+    def __iter__(self) -> MinariDataset:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Piece:
         while not self._waiting:
             self._at, self._given = self._at + 1, 0
             if self._at >= len(self._order):
@@ -54,15 +65,15 @@ class MinariDataset:
         self._given += 1
         return self._waiting.pop(0)
 
-    def mark(self):
+    def mark(self) -> dict[str, int]:
         """Return where the next piece comes from, as plain data."""
         return {"episode": self._at, "given": self._given}
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _episode(self):
+    def _episode(self) -> list[Piece]:
         """The pieces of the episode that is next: one, unless it says that it ended before its last step."""
         number = self._order[self._at]
         reader = Reader(self._layout, f"{self._path}:{_PREFIX}{number}")
@@ -71,7 +82,7 @@ class MinariDataset:
         except (OSError, RuntimeError, KeyError, ValueError, AttributeError) as error:
             reader.refuse(f"is no episode of a Minari dataset ({str(error)[:120]}).")
 
-    def _pieces(self, group, number, reader):
+    def _pieces(self, group: Any, number: int, reader: Reader) -> list[Piece]:
         layout = self._layout
         reward = reader.rewards(_column(group, "rewards"), "rewards")
         steps = len(reward)
@@ -94,7 +105,7 @@ class MinariDataset:
         return found
 
 
-def _spaces(file, path):
+def _spaces(file: Any, path: Path) -> dict[str, Any]:
     """Return {"observation": the described space} from the metadata, {} where there is none."""
     beside = path.parent / "metadata.json"
     text = file.attrs.get("observation_space")
@@ -110,21 +121,21 @@ def _spaces(file, path):
     return {"observation": space} if isinstance(space, dict) else {}
 
 
-def _column(group, name):
+def _column(group: Any, name: str) -> np.ndarray:
     """Return a dataset of numbers that lies in the file itself, as an array."""
     if not isinstance(group, h5py.Group) or not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"{name} is missing, or a link to elsewhere")
-    found = group[name]
+    found: Any = group[name]
     if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
         raise ValueError(f"{name} does not lie in the file itself")
     if found.dtype.kind not in "biuf" or found.ndim == 0:
         raise ValueError(f"{name} is no list of numbers")
-    if found.size * max(8, found.dtype.itemsize) > MAX_BYTES:
+    if (found.size or 0) * max(8, found.dtype.itemsize) > MAX_BYTES:
         raise ValueError(f"{name} has {found.size} numbers, too many for one episode")
     return found[()]
 
 
-def _observations(group, space, reader):
+def _observations(group: Any, space: Any, reader: Reader) -> np.ndarray:
     """Return the observations [T + 1, …] as the environment of the layout gives them."""
     if space is None or space.get("type") == "Box":
         found = group.get("observations")
@@ -136,7 +147,7 @@ def _observations(group, space, reader):
     return _flat(group, "observations", space)
 
 
-def _flat(group, name, space, depth=0):
+def _flat(group: Any, name: str, space: Any, depth: int = 0) -> np.ndarray:
     """Return what gymnasium's ``flatten`` makes of the observations ``name`` of ``space``, float32 [T + 1, n]."""
     kind = space.get("type")
     if kind in ("Dict", "Tuple"):
@@ -159,7 +170,7 @@ def _flat(group, name, space, depth=0):
     raise ValueError(f"observations of the space {str(kind)[:40]} cannot be made numbers")
 
 
-def _one_hot(array, count, start):
+def _one_hot(array: np.ndarray, count: Any, start: Any) -> np.ndarray:
     values = array.astype(np.int64) - int(start)
     if values.min() < 0 or values.max() >= count:
         raise ValueError(f"an observation is none of the {count} there are")

@@ -1,4 +1,4 @@
-"""A plain ndarray out of its pickle, without unpickling. User: ``packing``.
+"""A plain ndarray out of its pickle, without unpickling. Used by ``packed_columns``.
 
 A pickle is a program that may call anything. What is here runs none: it follows the few instructions that every pickle of a
 plain ndarray is made of (protocols 3 to 5, NumPy 1 and 2), where a name stands for one of four known things and is never
@@ -6,7 +6,10 @@ looked up, and refuses all others. Source: the instruction set as documented in 
 ``ndarray.__reduce__`` and ``__reduce_ex__``.
 """
 
+from __future__ import annotations
+
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -29,17 +32,18 @@ _MARK = object()
 class _Named:
     """One of the four things that a name may stand for."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
 
 class _Type:
     """A dtype: its code, and its order of bytes once that is said."""
 
-    def __init__(self, code):
-        self.code, self.order = code, "|"
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.order: Any = "|"
 
-    def made(self):
+    def made(self) -> np.dtype:
         """Return the ``numpy.dtype``."""
         return np.dtype(self.code).newbyteorder(self.order)
 
@@ -47,10 +51,10 @@ class _Type:
 class _Shell:
     """An ndarray before and after it was filled."""
 
-    array = None
+    array: np.ndarray | None = None
 
 
-def array_in(data):
+def array_in(data: bytes) -> np.ndarray:
     """Return the array that the pickle ``data`` (bytes) holds, a read-only view of it. Raises ValueError for all else."""
     return _Machine(data).array()
 
@@ -58,11 +62,11 @@ def array_in(data):
 class _Machine:
     """Follows the instructions in ``data``."""
 
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self._data, self._at = memoryview(data), 0
         self._stack, self._memo = [], []
 
-    def array(self):
+    def array(self) -> np.ndarray:
         """Return the array that they make."""
         for _ in range(MAX_STEPS):
             code = bytes(self._take(1))
@@ -74,15 +78,15 @@ class _Machine:
             step(self)
         raise ValueError("holds something else than one plain array of numbers")
 
-    def _result(self):
+    def _result(self) -> np.ndarray:
         if self._at != len(self._data) or len(self._stack) != 1:
-            raise ValueError("something stands behind the array")
+            raise ValueError("something stands after the array")
         shell = self._pop()
         if not isinstance(shell, _Shell) or shell.array is None:
             raise ValueError("holds no array")
         return shell.array
 
-    def _take(self, count):
+    def _take(self, count: int) -> memoryview:
         end = self._at + count
         if end > len(self._data):
             raise ValueError("the packed array is cut short")
@@ -90,51 +94,51 @@ class _Machine:
         self._at = end
         return taken
 
-    def _number(self, form):
+    def _number(self, form: str) -> Any:
         return struct.unpack(form, self._take(struct.calcsize(form)))[0]
 
-    def _pop(self):
+    def _pop(self) -> Any:
         if not self._stack:
             raise ValueError("its instructions make no sense")
         return self._stack.pop()
 
-    def push(self, value):
+    def push(self, value: object) -> None:
         """An instruction that is a value."""
         self._stack.append(value)
 
-    def push_number(self, form):
+    def push_number(self, form: str) -> None:
         """A number that follows."""
         self._stack.append(self._number(form))
 
-    def push_bytes(self, form):
+    def push_bytes(self, form: str) -> None:
         """Bytes that follow their count."""
         self._stack.append(self._take(self._number(form)))
 
-    def push_text(self, form):
+    def push_text(self, form: str) -> None:
         """A text that follows its count."""
         self._stack.append(self._text(self._take(min(self._number(form), MAX_TEXT + 1))))
 
-    def push_long(self):
+    def push_long(self) -> None:
         """A number of any length that follows its count: the dimension of an array at most."""
         count = self._number("<B")
         if count > 8:
             raise ValueError("a number beyond all arrays")
         self._stack.append(int.from_bytes(self._take(count), "little", signed=True))
 
-    def skip(self, form):
+    def skip(self, form: str) -> None:
         """What says nothing here: a version, the length of a frame."""
         self._number(form)
 
-    def named(self):
+    def named(self) -> None:
         """A name, in two lines."""
         self._name(self._line(), self._line())
 
-    def named_by_stack(self):
-        """A name, from two texts."""
+    def named_by_stack(self) -> None:
+        """A name, from two strings."""
         name, module = self._pop(), self._pop()
         self._name(module, name)
 
-    def _line(self):
+    def _line(self) -> str:
         rest = bytes(self._data[self._at : self._at + MAX_TEXT + 1])
         line, end, _ = rest.partition(b"\n")
         if not end:
@@ -142,12 +146,12 @@ class _Machine:
         self._at += len(line) + 1
         return self._text(line)
 
-    def _text(self, raw):
+    def _text(self, raw: Any) -> str:
         if len(raw) > MAX_TEXT:
             raise ValueError("a name that is longer than all known ones")
         return bytes(raw).decode("ascii", "replace")
 
-    def _name(self, module, name):
+    def _name(self, module: object, name: object) -> None:
         known = _NAMES.get((module, name)) if isinstance(module, str) and isinstance(name, str) else None
         if known is None:
             raise ValueError(
@@ -155,26 +159,26 @@ class _Machine:
             )
         self._stack.append(_Named(known))
 
-    def remember(self):
+    def remember(self) -> None:
         """Note what is on top under the next number."""
         if not self._stack:
             raise ValueError("its instructions make no sense")
         self._memo.append(self._stack[-1])
 
-    def remember_as(self, form):
+    def remember_as(self, form: str) -> None:
         """Note what is on top under a number, which is the next one in what Python writes."""
         if self._number(form) != len(self._memo):
             raise ValueError("its instructions make no sense")
         self.remember()
 
-    def recall(self, form):
+    def recall(self, form: str) -> None:
         """What was noted under a number."""
         number = self._number(form)
         if number >= len(self._memo):
             raise ValueError("its instructions make no sense")
         self._stack.append(self._memo[number])
 
-    def tuple_of(self, count):
+    def tuple_of(self, count: int) -> None:
         """A tuple of what is on top."""
         if len(self._stack) < count:
             raise ValueError("its instructions make no sense")
@@ -182,7 +186,7 @@ class _Machine:
         del self._stack[len(self._stack) - count :]
         self._stack.append(found)
 
-    def tuple_from_mark(self):
+    def tuple_from_mark(self) -> None:
         """A tuple of all above the mark."""
         marks = [at for at, value in enumerate(self._stack) if value is _MARK]
         if not marks:
@@ -191,7 +195,7 @@ class _Machine:
         del self._stack[marks[-1] :]
         self._stack.append(found)
 
-    def make(self):
+    def make(self) -> None:
         """What a name and its arguments stand for."""
         arguments, named = self._pop(), self._pop()
         if not isinstance(named, _Named) or not isinstance(arguments, tuple):
@@ -207,13 +211,13 @@ class _Machine:
         else:
             raise ValueError("calls something that is no part of an array")
 
-    def fill(self):
-        """What a type or an array is told of itself."""
-        told, made = self._pop(), self._pop()
+    def fill(self) -> None:
+        """The state of a type or an array (``__setstate__``)."""
+        state, made = self._pop(), self._pop()
         if isinstance(made, _Type):
-            made.order = _order(told)
-        elif isinstance(made, _Shell) and made.array is None and isinstance(told, tuple) and len(told) == 5:
-            version, shape, dtype, by_columns, data = told
+            made.order = _order(state)
+        elif isinstance(made, _Shell) and made.array is None and isinstance(state, tuple) and len(state) == 5:
+            version, shape, dtype, by_columns, data = state
             if version != 1 or not isinstance(by_columns, bool):
                 raise ValueError("an array of an unknown version")
             made.array = _filled(data, dtype, shape, "F" if by_columns else "C")
@@ -222,7 +226,7 @@ class _Machine:
         self._stack.append(made)
 
 
-def _code(arguments):
+def _code(arguments: tuple) -> str:
     """The type code in the arguments of a dtype."""
     code = arguments[0] if arguments else None
     if not isinstance(code, str) or code not in _TYPES:
@@ -230,16 +234,16 @@ def _code(arguments):
     return code
 
 
-def _order(told):
-    """The order of bytes in what a dtype is told of itself: nothing else may be told."""
-    if not isinstance(told, tuple) or len(told) != 8 or told[1] not in ("<", ">", "|", "="):
+def _order(state: object) -> str:
+    """The order of bytes in the state of a dtype: nothing else may be in it."""
+    if not isinstance(state, tuple) or len(state) != 8 or state[1] not in ("<", ">", "|", "="):
         raise ValueError("an array of a type that is no plain number")
-    if told[2:5] != (None, None, None):
+    if state[2:5] != (None, None, None):
         raise ValueError("an array of records; only numbers are read")
-    return told[1]
+    return state[1]
 
 
-def _filled(data, dtype, shape, order):
+def _filled(data: object, dtype: object, shape: object, order: Any) -> np.ndarray:
     """The array of ``shape`` and ``dtype`` that lies in ``data``."""
     if not isinstance(data, memoryview) or not isinstance(dtype, _Type) or not isinstance(shape, tuple):
         raise ValueError("an array whose contents are no bytes")

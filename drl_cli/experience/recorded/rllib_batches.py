@@ -1,7 +1,7 @@
-"""RLlib's batches, one a line, cut into parts of episodes. User: ``json_lines``.
+"""RLlib's batches, one a line, cut into parts of episodes. Used by ``json_lines``.
 
 What RLlib 0.8 to 1.13 writes: ``{"type": "SampleBatch", column: values, …}``, or ``{"type": "MultiAgentBatch", "count": n,
-"policy_batches": {"default_policy": {column: values}}}``. Rows are steps of one or several environments, one behind the other
+"policy_batches": {"default_policy": {column: values}}}``. Rows are steps of one or several environments, one after the other
 or interleaved; ``eps_id`` and ``agent_index`` say to which episode each belongs, ``t`` how many steps of it come before.
 
 Deviations
@@ -11,25 +11,31 @@ Deviations
 - Observations that a filter has normalised look like any others; ours are raw.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from drl_cli.errors import suggestion
 from drl_cli.experience.recorded.decode import Reader
-from drl_cli.experience.recorded.episode_parts import Part
-from drl_cli.experience.recorded.pieces import Piece
+from drl_cli.experience.recorded.pieces import Part, Piece
+
+if TYPE_CHECKING:
+    from drl_cli.experience.recorded.pieces import Layout
 
 POLICY = "default_policy"
 LOOK_AHEAD = 20  # rows within which the observation of an n-step transition is looked for
 _ENDS = ("dones", "terminateds", "truncateds")
 
 
-def parts(data, layout, where, notes):
+def parts(data: dict[str, Any], layout: Layout, where: str, notes: list[str]) -> list[Part]:
     """Return the Parts in the line ``data`` (dict). Raises ExperienceError."""
     reader = Reader(layout, where)
     return _Batch(_columns(data, reader), reader, notes).parts()
 
 
-def _columns(data, reader):
+def _columns(data: dict[str, Any], reader: Reader) -> dict[str, Any]:
     """Return {column: values} of the one policy of a line."""
     kind = data["type"]
     if kind == "SampleBatch":
@@ -49,7 +55,7 @@ def _columns(data, reader):
 class _Batch:
     """The rows of one line as arrays."""
 
-    def __init__(self, columns, reader, notes):
+    def __init__(self, columns: dict[str, Any], reader: Reader, notes: list[str]) -> None:
         self._reader, self._notes = reader, notes
         missing = [name for name in ("obs", "actions", "rewards") if name not in columns]
         if not any(name in columns for name in _ENDS):
@@ -76,7 +82,7 @@ class _Batch:
         ]
         self._named = "eps_id" in columns
 
-    def _read_ends(self, columns):
+    def _read_ends(self, columns: dict[str, Any]) -> None:
         """Note in which rows an episode ends, and of which of them it is known how."""
         reader, rows = self._reader, self._rows
         ends = {name: reader.flags(columns[name], name, rows) for name in _ENDS if name in columns}
@@ -92,7 +98,7 @@ class _Batch:
                     self._truncated, self._terminated = self._truncated.copy(), self._terminated.copy()
                     self._truncated[row], self._terminated[row] = True, False
 
-    def _read_logp(self, columns):
+    def _read_logp(self, columns: dict[str, Any]) -> np.ndarray | None:
         logp = self._written_logp(columns)
         layout = self._reader.layout
         if logp is None or not (layout.is_box and layout.normalized):
@@ -100,7 +106,7 @@ class _Batch:
         low, high = layout.bounds()  # actions have been stretched to them, so that densities are smaller
         return (logp - np.log((high - low).astype(np.float64) / 2).sum()).astype(np.float32)
 
-    def _written_logp(self, columns):
+    def _written_logp(self, columns: dict[str, Any]) -> np.ndarray | None:
         reader, rows = self._reader, self._rows
         if "action_logp" in columns:
             return reader.as_float32(reader.scalars(columns["action_logp"], "action_logp", rows), "action_logp")
@@ -111,7 +117,7 @@ class _Batch:
             reader.refuse("action_prob: holds a probability that is not above 0.")
         return np.log(prob).astype(np.float32)
 
-    def parts(self):
+    def parts(self) -> list[Part]:
         """Return the Parts, in the order in which they end in the batch."""
         if not self._rows:
             return []
@@ -122,7 +128,7 @@ class _Batch:
         found.sort(key=lambda rows: rows[-1])
         return [self._part(rows) for rows in found]
 
-    def _groups(self):
+    def _groups(self) -> list[np.ndarray]:
         """Rows of each episode, in order."""
         if not self._ids:
             return [np.arange(self._rows)]
@@ -131,8 +137,8 @@ class _Batch:
         order = np.argsort(group, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
 
-    def _cuts(self, rows):
-        """Where ``rows`` of one episode come apart: behind ends, where t jumps, where another observation follows."""
+    def _cuts(self, rows: np.ndarray) -> list[int]:
+        """Where ``rows`` of one episode come apart: after ends, where t jumps, where another observation follows."""
         if len(rows) == 1:
             return []
         apart = self._done[rows[:-1]].copy()
@@ -142,13 +148,13 @@ class _Batch:
             inner = ~apart
             differs = (self._behind[rows[:-1]] != self._obs[rows[1:]]).reshape(len(rows) - 1, -1).any(axis=1) & inner
             if differs.any():
-                self._check_steps(rows, int(np.flatnonzero(differs)[0]))
+                self._check_steps(rows, int(np.flatnonzero(differs)[0]), self._behind)
             apart |= differs
         return (np.flatnonzero(apart) + 1).tolist()
 
-    def _check_steps(self, rows, first):
+    def _check_steps(self, rows: np.ndarray, first: int, next_obs: np.ndarray) -> None:
         """Refuse rows whose next observation is that of a later row; else note that they come apart."""
-        behind = self._behind[rows[first]]
+        behind = next_obs[rows[first]]
         for ahead in range(first + 2, min(first + LOOK_AHEAD, len(rows))):
             if np.array_equal(self._obs[rows[ahead]], behind):
                 self._reader.refuse(
@@ -161,7 +167,7 @@ class _Batch:
         if self._named and not self._notes:
             self._notes.append(text)
 
-    def _part(self, rows):
+    def _part(self, rows: np.ndarray) -> Part:
         reader, last = self._reader, int(rows[-1])
         ids = tuple(int(column[rows[0]]) for column in self._ids)
         start = int(self._t[rows[0]]) if self._t is not None else None

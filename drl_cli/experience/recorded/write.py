@@ -4,6 +4,8 @@ Users: ``actors.recorder``, ``analysis.episode_file``. A line is there whole or 
 taken away again. Source: RLlib 1.13 (``offline/json_writer.py``): names of files, one batch a line, packed columns.
 """
 
+from __future__ import annotations
+
 import contextlib
 import datetime
 import errno
@@ -11,6 +13,9 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +25,7 @@ from drl_cli.experience.recorded.packed_columns import packed
 _PREFIX = re.compile(r"output-\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,4})?_worker-\d{1,9}")
 
 
-def line(columns, compress=()):
+def line(columns: Mapping[str, np.ndarray], compress: Sequence[str] = ()) -> bytes:
     """Return a batch, {column: array [T, …]}, as one line of bytes; the columns named in ``compress`` are packed."""
     data = {"type": "SampleBatch"}
     for name, array in columns.items():
@@ -28,7 +33,7 @@ def line(columns, compress=()):
     return json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def prepare(folder):
+def prepare(folder: str) -> None:
     """Make ``folder`` and write a little into it. Raises RunFolderError or ResourcesExhausted where that fails."""
     try:
         os.makedirs(folder, exist_ok=True)
@@ -45,12 +50,12 @@ def prepare(folder):
 class LineFile:
     """A file that lines are appended to, each whole or not at all."""
 
-    def __init__(self, path, flags):
+    def __init__(self, path: Path | str, flags: int) -> None:
         """``flags``: those of ``os.open`` beside writing, creating and appending. Raises OSError."""
         self.path, self.size = path, 0  # bytes written
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
 
-    def write(self, data):
+    def write(self, data: bytes) -> None:
         """Append the line ``data`` (bytes). Raises OSError, after which all earlier lines are whole."""
         rest = memoryview(data)
         try:
@@ -62,45 +67,48 @@ class LineFile:
             raise
         self.size += len(data)
 
-    def close(self):
+    def close(self) -> None:
         """Close it."""
         os.close(self._file)
 
 
-class Output:
+class OutputFiles:
     """The files of one worker in a folder: ``output-<time>_worker-<index>_<part>.json``, the first with its first line."""
 
-    def __init__(self, folder, worker, most):
+    def __init__(self, folder: str, worker: int, most: int) -> None:
         """``most``: bytes that a file has at most, unless a single line has more."""
         self._folder, self._worker, self._most = folder, worker, most
-        self._prefix, self._part = None, -1
-        self._file, self._size = None, 0
+        self._prefix: str | None = None  # of the names of this worker's files, None before the first line
+        self._part = -1
+        self._file: LineFile | None = None
+        self._size = 0
 
     @property
-    def path(self):
+    def path(self) -> str:
         """The file that the newest line went to, the folder before the first."""
         return self._named(self._prefix, self._part) if self._prefix else self._folder
 
-    def write(self, data):
+    def write(self, data: bytes) -> None:
         """Append the line ``data`` (bytes). Raises OSError, after which all earlier lines are whole."""
         if self._file is None or (self._size and self._size + len(data) > self._most):
-            self._open_next()
+            self._file = self._next_file()
         self._file.write(data)
         self._size = self._file.size
 
-    def _open_next(self):
+    def _next_file(self) -> LineFile:
+        """Close the file that is open, and return the next one."""
         self.close()
         os.makedirs(self._folder, exist_ok=True)
-        if self._prefix is None:
-            self._prefix, self._file = self._begun()
-            self._part = 0
-        else:
-            self._part += 1
-            self._file = LineFile(self._named(self._prefix, self._part), os.O_EXCL)
         self._size = 0
+        if self._prefix is None:
+            self._prefix, file = self._begun()
+            self._part = 0
+            return file
+        self._part += 1
+        return LineFile(self._named(self._prefix, self._part), os.O_EXCL)
 
-    def _begun(self):
-        """A prefix that nobody else's files have, and the first file with it."""
+    def _begun(self) -> tuple[str, LineFile]:
+        """A prefix that no other files have, and the first file with it."""
         stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         for attempt in range(1000):
             again = f"-{attempt}" if attempt else ""
@@ -109,15 +117,15 @@ class Output:
                 return prefix, LineFile(self._named(prefix, 0), os.O_EXCL)
         raise FileExistsError(errno.EEXIST, "too many files of this second")
 
-    def _named(self, prefix, part):
+    def _named(self, prefix: str | None, part: int) -> str:
         return os.path.join(self._folder, f"{prefix}_{part}.json")
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return how far the files are, as plain data."""
         return {"prefix": self._prefix, "part": self._part, "bytes": self._size}
 
-    def cut_back(self, state):
-        """Take away what was written behind ``state``, since the steps behind it are taken again, and begin a new file."""
+    def cut_back(self, state: Mapping[str, Any]) -> None:
+        """Take away what was written after ``state``, since the steps after it are taken again, and begin a new file."""
         prefix, part, size = state["prefix"], state["part"], state["bytes"]
         if prefix is None:
             return
@@ -135,19 +143,19 @@ class Output:
                 part += 1
                 os.unlink(self._named(prefix, part))
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
-def is_full(error):
+def is_full(error: BaseException) -> bool:
     """Whether an OSError says that there is no room left."""
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
-def probabilities(logp):
+def probabilities(logp: np.ndarray | None) -> dict[str, np.ndarray]:
     """Return the columns action_prob and action_logp of log-probabilities [T], {} for None or where one is not finite."""
     if logp is None or not np.isfinite(logp).all():
         return {}
@@ -155,6 +163,6 @@ def probabilities(logp):
     return {"action_prob": np.exp(np.minimum(logp, 700.0)), "action_logp": logp}
 
 
-def shifted(array, before):
+def shifted(array: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Return ``array`` [T, …] one step later: ``before`` stands first, the last one falls away."""
     return np.concatenate([before[None], array])[: len(array)]

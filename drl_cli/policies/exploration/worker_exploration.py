@@ -1,29 +1,41 @@
 """The exploration of one worker: the random phase first, then the kind that the config names.
 
 Types, keys and meanings are RLlib's (1.0.1), resolved by ``config.sections.exploration``. Deviations:
-- Ladders run over all environments of the run from i = 0 on, not over workers (see ``levels``).
+- Ladders run over all environments of the run from i = 0 on, not over workers (see ``interface``).
 - The env steps t of the run are estimated as base + steps·streams: what the run had when the worker began, and what all
-  environments have done since if they are as fast as the worker's own. RLlib's workers hear of the driver's count now
-  and then. Thus t is the worker's own affair, and a resumed run goes on with the same.
+  environments have done since if they are as fast as the worker's own. RLlib's workers get the driver's count now
+  and then. Thus a worker computes t by itself, and a resumed run goes on with the same.
 - While no weights have come actions are uniform: workers start before the learner has loaded.
-- ``explore`` false takes greedy actions behind the random phase; RLlib drops that phase as well.
+- ``explore`` false takes greedy actions after the random phase; RLlib drops that phase as well.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.config.sections.exploration import TYPES, exploration_settings
+from drl_cli.policies.action_specs import box
 from drl_cli.policies.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise
-from drl_cli.policies.exploration.custom_exploration import OwnExploration
-from drl_cli.policies.exploration.draws import EpsilonGreedy, Random, SoftQ, StochasticSampling
+from drl_cli.policies.exploration.custom_exploration import CustomExploration
+from drl_cli.policies.exploration.draws import EpsilonGreedy, HeldActions, Random, SoftQ, StochasticSampling
 from drl_cli.policies.exploration.gsde import StateDependentNoise, StateDependentSampling
-from drl_cli.policies.exploration.held_actions import HeldActions
-from drl_cli.policies.exploration.levels import ladder, scheduled
+from drl_cli.policies.exploration.interface import ladder, scheduled
 from drl_cli.policies.exploration.parameter_noise import ParameterNoise
+
+if TYPE_CHECKING:
+    from drl_cli.config.sections.rollout import RolloutKeys
+    from drl_cli.policies.exploration.interface import Acted, Exploration, Place
+    from drl_cli.policies.nets import State
+    from drl_cli.policies.numpy_policy import NumpyPolicy
+    from drl_cli.policies.policy_spec import PolicySpec
 
 ALL = slice(None)
 
 
-def make(config, spec, place):
+def make(config: RolloutKeys, spec: PolicySpec, place: Place) -> WorkerExploration:
     """Return the Exploration of a worker.
 
     ``config``: of an algorithm; ``spec``: PolicySpec; ``place``: dict(stream: index of the worker's first environment
@@ -33,17 +45,17 @@ def make(config, spec, place):
     settings = exploration_settings(config)
     count = config.num_envs_per_worker
     kind = _kind(settings, spec, place, count)
-    return Exploration(config.explore, place, _held(settings, spec, count), kind)
+    return WorkerExploration(config.explore, place, _held(settings, spec, count), kind)
 
 
-def _held(settings, spec, count):
+def _held(settings: Mapping[str, Any], spec: PolicySpec, count: int) -> HeldActions:
     return HeldActions(count, settings.get("hold_steps", 1), spec.action)
 
 
-def _kind(settings, spec, place, count):
+def _kind(settings: Mapping[str, Any], spec: PolicySpec, place: Place, count: int) -> Exploration:
     name = settings["type"]
     if name not in TYPES:
-        return OwnExploration(settings, spec, count)
+        return CustomExploration(settings, spec, count)
     if name == "StochasticSampling" and spec.nets[0].sde:
         return StateDependentSampling(spec, count, settings["sde_sample_freq"])
     if name == "StochasticSampling":
@@ -53,31 +65,39 @@ def _kind(settings, spec, place, count):
     if name == "SoftQ":
         return SoftQ(settings["temperature"])
     if name == "ParameterNoise":
-        # What is laid over begins to fall behind the random phase, too.
+        # What is laid over begins to fall after the random phase, too.
         sub = settings["sub_exploration"] | {"random_timesteps": settings["random_timesteps"]}
         return ParameterNoise(spec, count, settings["initial_stddev"], sub, _kind(sub, spec, place, count))
     level = ladder(place, count) if name.startswith("PerWorker") else scheduled(settings)
     if name.endswith("EpsilonGreedy"):
         return EpsilonGreedy(level, _held(settings, spec, count))
     if name.endswith("GaussianNoise"):
-        return GaussianNoise(spec.action, level, settings["stddev"])
+        return GaussianNoise(box(spec.action), level, settings["stddev"])
     if name.endswith("OrnsteinUhlenbeckNoise"):
-        return OrnsteinUhlenbeckNoise(spec.action, count, level, settings)
+        return OrnsteinUhlenbeckNoise(box(spec.action), count, level, settings)
     return StateDependentNoise(spec, count, level, settings)
 
 
-class Exploration:
+class WorkerExploration:
     """Chooses the actions of training for the environments of one worker.
 
     What the next action depends on beside weights and generator stands in ``memory`` dicts of arrays, which every part
     changes in place: saving and loading are the same for all kinds.
     """
 
-    def __init__(self, explore, place, held, kind):
-        """``held``: the HeldActions of the random phase; ``kind``: what explores after it, see ``sampling``."""
+    def __init__(self, explore: bool, place: Place, held: HeldActions, kind: Exploration) -> None:
+        """``held``: the HeldActions of the random phase; ``kind``: what explores after it, see ``interface``."""
         self._explore, self._place, self._held, self._kind = explore, place, held, kind
 
-    def act(self, policy, obs, state, rng, steps, env=None):
+    def act(
+        self,
+        policy: NumpyPolicy,
+        obs: np.ndarray,
+        state: State,
+        rng: np.random.Generator,
+        steps: int,
+        env: int | None = None,
+    ) -> Acted:
         """Return (action [N, …], next state, columns) for ``obs`` [N, *stacked_shape], all environments in order.
 
         ``policy``: NumpyPolicy; ``rng``: the worker's generator; ``steps``: steps that each of its environments has
@@ -91,7 +111,9 @@ class Exploration:
             return policy.act(obs, state, rng, False)
         return self._kind.act(policy, obs, state, rng, (self._now(steps), rows))
 
-    def logp(self, policy, obs, state, action, steps, env=None):
+    def logp(
+        self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, steps: int, env: int | None = None
+    ) -> np.ndarray | None:
         """Return how likely the ``action`` was that ``act`` has just chosen with these arguments, or None.
 
         float32 [N]; of a Box it is the log-density of ``policy.recorded(action)``, in the environment's units. ``state`` is
@@ -107,24 +129,24 @@ class Exploration:
         found = self._kind.logp(policy, obs, state, policy.recorded(action), (self._now(steps), rows))
         return None if found is None else found.astype(np.float32)
 
-    def ended(self, index):
+    def ended(self, index: int) -> None:
         """Note that an episode has ended, or was broken off, in environment ``index``."""
         self._held.ended(index)
         self._kind.ended(index)
 
-    def describe(self, steps):
+    def describe(self, steps: int) -> dict[str, float]:
         """Return {name: float}: how strongly the worker explores after ``steps`` of each of its environments."""
         return self._kind.describe(self._now(steps)) if self._explore else {}
 
-    def _now(self, steps):
+    def _now(self, steps: int) -> int:
         return self._place["base"] + steps * self._place["streams"]
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts)."""
         arrays = {f"{part}/{name}": array.copy() for part, name, array in self._memories()}
         return arrays, {"kind": self._kind_name, "memory": sorted(arrays)}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Continue from ``state``; where it is that of another kind of exploration, or of other sizes, begin anew."""
         own = {f"{part}/{name}": array for part, name, array in self._memories()}
         fits = facts["kind"] == self._kind_name and facts["memory"] == sorted(own)
@@ -133,14 +155,14 @@ class Exploration:
                 array[...] = arrays[name]
 
     @property
-    def _kind_name(self):
+    def _kind_name(self) -> str:
         return getattr(self._kind, "name", type(self._kind).__name__)
 
-    def _memories(self):
+    def _memories(self) -> Iterator[tuple[str, str, np.ndarray]]:
         for part, memory in (("held", self._held.memory), ("kind", self._kind.memory)):
             for name, array in memory.items():
                 yield part, name, array
 
 
-def _alike(one, other):
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
     return one.shape == other.shape and np.can_cast(one.dtype, other.dtype, "equiv")

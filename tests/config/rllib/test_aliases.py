@@ -10,7 +10,7 @@ from drl_cli.config.where import Where
 
 def reading(name, mapping, where="--config"):
     """Return (config, problems, notices)."""
-    return read(table.find(name), mapping, where, table.ALGORITHMS)
+    return read(table.find(name), mapping, where, table.built_in())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from drl_cli.runtime.ledger import Ledger
 
 def reading(name, mapping):
     """Return (config, problems, notices)."""
-    return read(table.find(name), mapping, "--config", table.ALGORITHMS)
+    return read(table.find(name), mapping, "--config", table.built_in())
 
 
 def value_at(config, path):

@@ -9,7 +9,7 @@ from drl_cli.config.rllib import semantics
 
 def completed(name, mapping, is_file=False):
     """Return (what is filled in, the lines about it)."""
-    config, problems, _ = read(table.find(name), mapping, "--config", table.ALGORITHMS)
+    config, problems, _ = read(table.find(name), mapping, "--config", table.built_in())
     assert problems == []
     _, filled, notices = semantics.completed(config, is_file)
     return filled, notices
@@ -88,7 +88,7 @@ def test_file_leaves_epsilon_and_iterations_to_rllib(name, mapping, filled):
 
 
 def test_file_made_of_flags_says_what_they_left_out():
-    config, _, _ = read(table.find("PPO"), {"num_workers": 2}, "--config", table.ALGORITHMS)
+    config, _, _ = read(table.find("PPO"), {"num_workers": 2}, "--config", table.built_in())
     assert semantics.said(config) == {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
     written = {"adam_epsilon": 1e-5, "min_iter_time_s": 1.0}
     assert completed("PPO", {"num_workers": 2, **written}, is_file=True) == ({}, [])

@@ -11,7 +11,7 @@ from drl_cli.config.sections.exploration import TYPES, ExplorationConfig, explor
 from drl_cli.extras import load
 
 SCHEMAS = {
-    row.name: load(row.config) for row in table.ALGORITHMS if row.postprocess != "fitness"
+    row.name: load(row.config) for row in table.built_in() if row.postprocess != "fitness"
 }  # ES perturbs weights
 RANDOM = {"random_timesteps": 1500, "hold_steps": 1}
 OU = {"ou_theta": 0.15, "ou_sigma": 0.2, "ou_base_scale": 0.1}
@@ -58,7 +58,7 @@ def settings(name, **exploration):
 
 
 def problem(name, **given):
-    _, (text,), _ = read(table.find(name), given, "--config", table.ALGORITHMS)
+    _, (text,), _ = read(table.find(name), given, "--config", table.built_in())
     return text
 
 

@@ -248,7 +248,7 @@ def test_rows_that_do_not_follow_one_another_come_one_by_one_with_a_note(tmp_pat
         (batch(columns(1, 0, 2, t=[-1, 0])), "negative"),
         (batch(columns(1, 0, 2, eps_id=[0.5, 1])), "not whole"),
         (batch(columns(1, 0, 2, action_prob=[0.5, 0.0])), "not above 0"),
-        (batch(columns(1, 0, 2), obs="hello"), "obs: is a text, and no packed column"),
+        (batch(columns(1, 0, 2), obs="hello"), "obs: is a string, and no packed column"),
         (batch(columns(1, 0, 2), obs=PACKED["protocol 5"]), "obs: 3 rows, where rewards have 2"),
         (batch(columns(1, 0, 2, obs=[PACKED["protocol 5"], [1, 2]])), "side by side"),
         *[(batch(columns(1, 0, 2), obs=text), "obs: ") for text in HOSTILE.values()],
@@ -302,7 +302,7 @@ def test_episodes_of_drl_rollout_are_read_with_their_actions_counted_from_the_st
     [
         ({"obs": [[0, 0], [0, 1]]}, "2 rows for 2 steps"),
         ({"terminated": [True, False]}, "ends before its last step"),
-        ({"episode": [1]}, "neither a number nor a text"),
+        ({"episode": [1]}, "neither a number nor a string"),
         ({"action": [1]}, "action: 1 rows"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from recorded import batch, columns, layout, told, write
 
 from drl_cli.errors import CheckpointError, ExperienceError
-from drl_cli.experience.recorded import episode_parts
+from drl_cli.experience.recorded import pieces
 from drl_cli.experience.recorded.input_files import find
 from drl_cli.experience.recorded.read import Source, check
 
@@ -121,7 +121,7 @@ def test_share_of_nothing_is_refused(tmp_path):
 
 
 def test_endless_episode_comes_in_pieces_that_follow_one_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(episode_parts, "MAX_STEPS", 4)
+    monkeypatch.setattr(pieces, "MAX_STEPS", 4)
     path = write(tmp_path / "a.json", *[batch(columns(1, t, 2)) for t in range(0, 10, 2)])
     assert [told(piece) for piece in Source(path, layout(), passes=1)] == [
         (1, 0, 4, False, False),
@@ -131,7 +131,7 @@ def test_endless_episode_comes_in_pieces_that_follow_one_another(tmp_path, monke
 
 
 def test_open_episodes_that_are_too_large_together_come_early(tmp_path, monkeypatch):
-    monkeypatch.setattr(episode_parts, "MAX_BYTES", 24)
+    monkeypatch.setattr(pieces, "MAX_BYTES", 24)
     path = write(tmp_path / "a.json", *[batch(columns(name, t, 2)) for t in (0, 2) for name in (1, 2)])
     found = [told(piece)[:3] for piece in Source(path, layout(), passes=1)]
     assert found == [(1, 0, 2), (2, 0, 2), (1, 2, 2), (2, 2, 2)]

@@ -6,8 +6,7 @@ import pytest
 from recorded import batch, columns, layout, told, write
 
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.recorded.read import Source
-from drl_cli.experience.recorded.shuffle import Shuffled
+from drl_cli.experience.recorded.read import Shuffled, Source
 
 COUNT = 12
 
@@ -84,5 +83,5 @@ def test_pieces_that_no_file_holds_any_more_are_refused(path):
     next(source)
     state = source.state()
     state["held"][0] = state["held"][0] | {"pass": 1}
-    with pytest.raises(CheckpointError, match="speaks of pieces that no file holds"):
+    with pytest.raises(CheckpointError, match="names pieces that no file holds"):
         shuffled(path, 5, passes=1).load(state)

@@ -1,9 +1,9 @@
-"""The soft actor-critics in sessions of their own, for tests: ``machine(kind, keys)``, ``block(made)``, ``KINDS``."""
+"""The maximum-entropy algorithms in sessions of their own, for tests: ``machine(kind, keys)``, ``block(made)``, ``KINDS``."""
 
 import numpy as np
 from machine import RATES, Machine, discrete_spaces, spaces
 
-from drl_cli.algorithms import cql_graph, crossq_graph, crossq_nets, sac_graph, sac_nets, tqc_graph, tqc_nets
+from drl_cli.algorithms import cql_graph, crossq, crossq_graph, sac, sac_graph, tqc, tqc_graph
 from drl_cli.algorithms.cql import CQLConfig
 from drl_cli.algorithms.crossq import CrossQConfig
 from drl_cli.algorithms.sac import SACConfig
@@ -13,12 +13,12 @@ from drl_cli.config.sections.max_entropy import Optimization
 OBS, ACTION, N, SEED = 2, 2, 3, 5
 SPACES = {"Box": spaces(OBS, ACTION), "Discrete": discrete_spaces(OBS, N)}
 KINDS = {
-    "sac": (SACConfig, (sac_nets, sac_graph), "Box"),
-    "discrete": (SACConfig, (sac_nets, sac_graph), "Discrete"),
-    "tqc": (TQCConfig, (tqc_nets, tqc_graph), "Box"),
-    "crossq": (CrossQConfig, (crossq_nets, crossq_graph), "Box"),
-    "cql": (CQLConfig, (sac_nets, cql_graph), "Box"),
-    "cql discrete": (CQLConfig, (sac_nets, cql_graph), "Discrete"),
+    "sac": (SACConfig, (sac, sac_graph), "Box"),
+    "discrete": (SACConfig, (sac, sac_graph), "Discrete"),
+    "tqc": (TQCConfig, (tqc, tqc_graph), "Box"),
+    "crossq": (CrossQConfig, (crossq, crossq_graph), "Box"),
+    "cql": (CQLConfig, (sac, cql_graph), "Box"),
+    "cql discrete": (CQLConfig, (sac, cql_graph), "Discrete"),
 }
 _SMALL = {"tqc": {"n_quantiles": 3, "top_quantiles_to_drop_per_net": 1}, "crossq": {"policy_delay": 1}}
 _SMALL |= dict.fromkeys(("cql", "cql discrete"), {"bc_iters": 0, "num_actions": 2})

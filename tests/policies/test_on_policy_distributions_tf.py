@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scored_policies import ACTIONS, MASK, bare, heads
 
-from drl_cli.policies import distributions, scored_distributions_tf
+from drl_cli.policies import distributions, distributions_tf
 from drl_cli.tf1.tensorflow import function, tf
 
 
@@ -13,7 +13,7 @@ def _tensors(given):
     made = {head: tf.constant(values) for head, values in given.items()}
     yes = made.pop("allowed", None)
     if yes is not None:
-        made["logits"] = scored_distributions_tf.masked(made["logits"], yes)
+        made["logits"] = distributions_tf.masked(made["logits"], yes)
     return made
 
 
@@ -23,7 +23,7 @@ def test_graph_and_numpy_agree(name):
     twin = distributions.BY_NAME[spec.distribution](spec)
     action = twin.sample(one, np.random.default_rng(4))
     with tf.Graph().as_default(), tf.Session() as session:
-        made = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+        made = distributions_tf.BY_NAME[spec.distribution](spec)
         seen, later = _tensors(one), _tensors(other)
         found = session.run([made.logp(seen, tf.constant(action)), made.entropy(seen), made.kl(seen, later)])
     expected = twin.logp(one, action), twin.entropy(one), twin.kl(one, other)
@@ -39,15 +39,14 @@ def test_gradients_are_finite_and_none_flows_through_what_is_forbidden(name, com
     action = distributions.BY_NAME[spec.distribution](spec).sample(one, np.random.default_rng(4))
     given = {head: values for head, values in one.items() if head != "allowed"}
     with tf.Graph().as_default(), tf.Session() as session:
-        made = scored_distributions_tf.BY_NAME[spec.distribution](spec)
+        made = distributions_tf.BY_NAME[spec.distribution](spec)
 
         def gradients(*values):
             leaves = dict(zip(given, values, strict=True))
             seen, fixed = dict(leaves), {head: tf.stop_gradient(2.0 * value) for head, value in leaves.items()}
             if "allowed" in one:
                 seen, fixed = (
-                    {"logits": scored_distributions_tf.masked(h["logits"], tf.constant(one["allowed"]))}
-                    for h in (seen, fixed)
+                    {"logits": distributions_tf.masked(h["logits"], tf.constant(one["allowed"]))} for h in (seen, fixed)
                 )
             total = made.logp(seen, tf.constant(action)) + made.entropy(seen) + made.kl(fixed, seen)
             return tf.gradients(total, list(leaves.values()))
@@ -65,7 +64,7 @@ def test_gradient_of_a_deviation_beyond_its_bounds_is_zero():
     with tf.Graph().as_default(), tf.Session() as session:
         log_std = tf.constant([[5.0, -30.0, 1.0]])
         mean = tf.zeros([1, 3])
-        made = scored_distributions_tf.Gaussian(None)
+        made = distributions_tf.TFGaussian(None)
         total = made.entropy({"mean": mean, "log_std": log_std})
         assert session.run(tf.gradients(total, log_std))[0].tolist() == [[0.0, 0.0, 1.0]]
 
@@ -73,5 +72,5 @@ def test_gradient_of_a_deviation_beyond_its_bounds_is_zero():
 def test_allowed_reads_its_slice_and_allows_everything_where_it_allows_nothing():
     obs = np.float32([[9, 9, 1, 0, 1, 9], [9, 9, 0, 0, 0, 9]])
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(scored_distributions_tf.allowed(MASK, tf.constant(obs)))
+        found = session.run(distributions_tf.allowed(MASK, tf.constant(obs)))
     assert found.tolist() == [[True, False, True], [True, True, True]]

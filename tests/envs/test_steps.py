@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drl_cli.envs.actions import ActionLogs, as_action, as_actions
+from drl_cli.envs.steps import ActionLogs, as_action, as_actions
 
 BOX = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
 

@@ -72,7 +72,7 @@ def test_lstm_needs_its_state_and_returns_the_next_one(made):
     _, first, _ = policy.act(obs[None], policy.initial_state(1), None, False)
     _, second, _ = policy.act(obs[None], first, None, False)
     np.testing.assert_array_equal(trainer.compute_action(obs, after)[1][1], second[1][0])
-    with pytest.raises(errors.InputError, match="begin each episode with state=trainer.get_initial_state"):
+    with pytest.raises(errors.InputError, match="Begin each episode with state=trainer.get_initial_state"):
         trainer.compute_action(obs)
     with pytest.raises(errors.InputError, match=r"a state of shapes \[\(3,\)\]"):
         trainer.compute_action(obs, [np.zeros(3)])
@@ -104,7 +104,7 @@ def test_stacked_frames_are_memory_or_handed_over_whole(made):
     assert state[-1][0, 0].tolist() == [10, 10, 20]
     assert trainer.compute_action(state[-1]) == action
     with pytest.raises(
-        errors.InputError, match=r"sees the last 3 observations.*or hand in a stack of shape \(48, 48, 3\)"
+        errors.InputError, match=r"sees the last 3 observations.*or pass a stack of shape \(48, 48, 3\)"
     ):
         trainer.compute_action(frames[0])
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drl_cli.policies.flat_weights import Flat
+from drl_cli.evolution.net import Flat
 
 SHAPES = {"policy/dense_0/kernel": (2, 3), "policy/dense_0/bias": (3,), "policy/mean/kernel": (3, 1)}
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.policies import filters as numpy_filtering
-from drl_cli.policies import filters_tf
+from drl_cli.policies import filters, filters_tf
 from drl_cli.policies.policy_spec import ActionSpec, NetSpec, PolicySpec
 from drl_cli.policies.running_statistics import moments
 from drl_cli.tf1.tensorflow import tf
@@ -16,7 +15,7 @@ ROWS = RNG.normal([0, 300, 5], [1e-3, 40, 0], (50, 3)).astype(np.float32)
 
 
 def _values(returns):
-    return numpy_filtering.weights_of(SPEC, moments(ROWS), returns)
+    return filters.weights_of(SPEC, moments(ROWS), returns)
 
 
 @pytest.mark.parametrize("returns", [None, moments(np.float32([1, 5, 9]))])
@@ -28,7 +27,7 @@ def test_graph_and_numpy_agree(returns, steps):
     with tf.Graph().as_default(), tf.Session() as session:
         tensors = {name: tf.constant(value) for name, value in values.items()}
         seen, scaled = session.run([filters_tf.normalised(obs, tensors), filters_tf.rescaled(reward, tensors)])
-    expected = numpy_filtering.Filter(SPEC, values)(obs)
+    expected = filters.Filter(SPEC, values)(obs)
     np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-6)
     assert np.abs(expected).max() == 10.0 and seen.dtype == np.float32  # some are clipped
     scale = 1.0 if returns is None else (32 / 3) ** 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from drl_cli.policies.distributions_tf import SquashedGaussian
+from drl_cli.policies.distributions_tf import TFSquashedGaussian
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import function, tf
 
@@ -15,7 +15,7 @@ WIDE = (np.float32([-2.0, 0.0]), np.float32([2.0, 0.5]))
 def _sample(bounds, mean, log_std, noise):
     with tf.Graph().as_default(), tf.Session() as session:
         heads = {"mean": tf.constant(mean, tf.float32), "log_std": tf.constant(log_std, tf.float32)}
-        return session.run(SquashedGaussian(*bounds).sample(heads, tf.constant(noise, tf.float32)))
+        return session.run(TFSquashedGaussian(*bounds).sample(heads, tf.constant(noise, tf.float32)))
 
 
 def _reference(bounds, mean, log_std, noise):
@@ -50,7 +50,7 @@ def test_log_probability_in_a_saturated_tail_is_finite_and_right(mean):
 def test_log_probability_far_in_the_tail_has_a_finite_gradient():
     with tf.Graph().as_default(), tf.Session() as session:
         mean, log_std = tf.constant([[60.0, -60.0]]), tf.constant([[1.0, 1.0]])
-        _, logp = SquashedGaussian(*UNIT).sample({"mean": mean, "log_std": log_std}, tf.constant([[1.0, 1.0]]))
+        _, logp = TFSquashedGaussian(*UNIT).sample({"mean": mean, "log_std": log_std}, tf.constant([[1.0, 1.0]]))
         found = session.run(tf.gradients(logp, [mean, log_std]))
     # d/dx of −2(log 2 − x − softplus(−2x)) is 2·tanh(x); through log_std: −1 + 2·tanh(x)·std·noise
     np.testing.assert_allclose(found[0], [[2.0, -2.0]], atol=1e-5)
@@ -68,7 +68,7 @@ def test_density_integrates_to_one_over_the_actions():
 def _logp(bounds, mean, log_std, action):
     with tf.Graph().as_default(), tf.Session() as session:
         heads = {"mean": tf.constant(mean, tf.float32), "log_std": tf.constant(log_std, tf.float32)}
-        logp = SquashedGaussian(*bounds).logp(heads, tf.constant(action, tf.float32))
+        logp = TFSquashedGaussian(*bounds).logp(heads, tf.constant(action, tf.float32))
         return session.run([logp, *tf.gradients(logp, list(heads.values()))])
 
 
@@ -104,7 +104,7 @@ def test_several_draws_a_row_are_those_of_single_ones():
 
 def test_actions_all_over_the_bounds_have_the_density_of_their_volume():
     with tf.Graph().as_default(), tf.Session() as session:
-        action, log_density = SquashedGaussian(*WIDE).spread(tf.constant([[-1.0, 0.0], [0.5, 1.0]]))
+        action, log_density = TFSquashedGaussian(*WIDE).spread(tf.constant([[-1.0, 0.0], [0.5, 1.0]]))
         found = session.run(action)
     np.testing.assert_allclose(found, [[-2.0, 0.25], [1.0, 0.5]])
     assert log_density == pytest.approx(-np.log(4.0 * 0.5))

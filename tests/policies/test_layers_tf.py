@@ -8,7 +8,7 @@ import pytest
 from drl_cli.errors import CheckpointError
 from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.forward import Forward
-from drl_cli.policies.forward_tf import Net, variables_of
+from drl_cli.policies.forward_tf import TFNet, variables_of
 from drl_cli.policies.policy_spec import Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.tensorflow import function, tf
 
@@ -45,7 +45,7 @@ def in_graph(net, weights, obs, state, begins, **how):
     with tf.Graph().as_default(), tf.Session() as session:
         variables = variables_of(net.weight_shapes(), weights)
         state = tuple(map(tf.constant, state))
-        found = Net(net, variables).sequence(
+        found = TFNet(net, variables).sequence(
             tf.constant(obs), state, None if begins is None else tf.constant(begins), **how
         )
         session.run(tf.variables_initializer(list(variables.values())))
@@ -85,7 +85,7 @@ def test_one_step_in_the_graph_equals_one_in_numpy_for_any_number_of_rows():
     with tf.Graph().as_default(), tf.Session() as session:
         obs = tf.placeholder(tf.float32, [None, 3])
         given = tuple(tf.placeholder(tf.float32, [None, 6]) for _ in STATE)
-        made = Net(NET, {name: tf.constant(value) for name, value in WEIGHTS.items()}).step([obs], given)
+        made = TFNet(NET, {name: tf.constant(value) for name, value in WEIGHTS.items()}).step([obs], given)
         found = session.run(made, {obs: OBS[:, 0], given[0]: STATE[0], given[1]: STATE[1]})
     assert set(found[0]) == set(heads) == {"value", "advantage"}
     for head in heads:
@@ -135,7 +135,7 @@ def test_compiled_sequence_and_its_gradient_equal_the_plain_ones():
 
         def run(looped):
             state = tuple(map(tf.constant, STATE))
-            heads, _ = Net(NET, constants).sequence(tf.constant(OBS), state, tf.constant(BEGINS), 2, looped)
+            heads, _ = TFNet(NET, constants).sequence(tf.constant(OBS), state, tf.constant(BEGINS), 2, looped)
             loss = tf.reduce_sum(tf.square(heads["advantage"]))
             return [loss, *tf.gradients(loss, [constants["q/lstm/kernel"], constants["q/dense_0/kernel"]])]
 
@@ -150,7 +150,7 @@ def test_no_gradient_flows_through_skipped_steps():
     with tf.Graph().as_default(), tf.Session() as session:
         constants = {name: tf.constant(value) for name, value in WEIGHTS.items()}
         obs, state = tf.constant(OBS), tuple(map(tf.constant, STATE))
-        heads, _ = Net(NET, constants).sequence(obs, state, None, skip=3)
+        heads, _ = TFNet(NET, constants).sequence(obs, state, None, skip=3)
         value = tf.reduce_sum(heads["value"])
         (to_obs,) = session.run(tf.gradients(value, [obs]))
         assert tf.gradients(value, [state[0]]) == [None]

@@ -1,16 +1,27 @@
-"""Actions on their way to environments, and those of the running episodes, kept so that these can be replayed."""
+"""What goes into a step of an environment and what comes out: conversions, checks, and the actions since the last seed.
+
+Used by all that step environments. The actions of running episodes are kept so that these can be replayed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import gymnasium
 
 FIRST_ROWS = 64
 
 
-def as_action(action):
+def as_action(action: np.ndarray) -> Any:
     """Return what an environment takes: a Python int for a Discrete action, the array as it is for any other."""
     return int(action) if action.ndim == 0 else action
 
 
-def as_actions(actions):
+def as_actions(actions: np.ndarray) -> list:
     """Return a list of what each environment takes for ``actions`` [N, …]: copies, which it may write to."""
     return actions.tolist() if actions.ndim == 1 else list(actions.copy())
 
@@ -22,15 +33,15 @@ class ActionLogs:
     horizon fills it for as long as the run lasts: four Box actions for 10 million steps are 160 MB (256 MiB of room).
     """
 
-    def __init__(self, count, space):
+    def __init__(self, count: int, space: gymnasium.Space) -> None:
         """``count``: N; ``space``: the environments' action space: float32 is kept of a Box, int32 of all others."""
         self._is_box, self._dtype = type(space).__name__ == "Box", space.dtype
-        self._rows = np.empty((FIRST_ROWS, count, *space.shape), np.float32 if self._is_box else np.int32)
+        self._rows = np.empty((FIRST_ROWS, count, *(space.shape or ())), np.float32 if self._is_box else np.int32)
         self._all = np.arange(count)
         self._longest = 0  # no log is longer than that
         self.lengths = np.zeros(count, np.int64)
 
-    def append(self, actions, which=None):
+    def append(self, actions: np.ndarray, which: int | None = None) -> None:
         """Keep a copy of ``actions`` [N, …]; with ``which`` (index) of the one [...] of that environment."""
         self._longest += 1
         if self._longest > len(self._rows):
@@ -44,22 +55,40 @@ class ActionLogs:
             self._rows[self.lengths[which], which] = actions
             self.lengths[which] += 1
 
-    def drop(self, which):
+    def drop(self, which: int) -> None:
         """Forget the last action of the environment ``which``."""
         self.lengths[which] -= 1
 
-    def clear(self, which):
+    def clear(self, which: int) -> None:
         """Forget everything of the environment ``which``."""
         self.lengths[which] = 0
 
-    def taken(self, which):
+    def taken(self, which: int) -> np.ndarray:
         """Return the actions of the environment ``which`` in order, [T, *action shape], a copy."""
         return self._rows[: self.lengths[which], which].copy()
 
-    def as_given(self, actions):
+    def as_given(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions of ``taken`` as the environment got them: whole numbers have the dtype of its space."""
         return actions if self._is_box else actions.astype(self._dtype)
 
-    def fits(self, actions):
+    def fits(self, actions: np.ndarray) -> bool:
         """Whether ``actions`` is what ``taken`` of such logs returns."""
         return actions.shape[1:] == self._rows.shape[2:] and actions.dtype == self._rows.dtype
+
+
+def as_number(reward: Any) -> float:
+    """Return a reward as a float; an array of one element is one too (``float`` refuses it from NumPy 2.4 on)."""
+    return float(reward) if isinstance(reward, float) else float(np.asarray(reward, np.float64).item())
+
+
+def is_finite(obs: np.ndarray, reward: float) -> bool:
+    """Whether every element of ``obs`` and ``reward`` is finite; the sum of squares settles nearly every case at once."""
+    if obs.dtype == np.uint8:
+        return math.isfinite(reward)
+    flat = obs.ravel()
+    return math.isfinite(flat.dot(flat) + reward) or (math.isfinite(reward) and bool(np.isfinite(obs).all()))
+
+
+def not_finite_error(reward: float) -> FloatingPointError:
+    """Return the error of a step whose observation or ``reward`` is not finite."""
+    return FloatingPointError(f"observation or reward is not finite (reward {reward})")

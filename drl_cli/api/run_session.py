@@ -1,0 +1,168 @@
+"""One run that a Python program steps: opened, trained an iteration at a time, and ended; one at a time in a process.
+
+User: ``api.trainer``. The run is that of ``experiments.run``, which ``drl train`` drives.
+"""
+
+import contextlib
+import enum
+import signal
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from drl_cli.api.log_listener import LogForwarder
+from drl_cli.errors import InputError, ResourcesExhausted
+from drl_cli.experiments.run import Moment, Outcome, Result, Steps, stepwise
+from drl_cli.experiments.spec import ExperimentSpec
+from drl_cli.runtime.driver import Driver
+
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# The session whose run is open: events, and a Ray of our own, belong to the process.
+_open_session: "weakref.ReferenceType[RunSession] | None" = None
+
+
+class RunState(enum.Enum):
+    """How far a run is. ``RunSession.begin`` opens it; ``RunSession.end``, a stop rule or an error closes it."""
+
+    NOT_BEGUN = "not begun"
+    OPEN = "open"
+    OVER = "over"
+
+
+class ProgramStop:
+    """The stop request of a run that a program steps: true once ``ending``, the outcome's (state, text), is set."""
+
+    exit_code = 0
+
+    def __init__(self) -> None:
+        self.ending: tuple[str, str] | None = None
+
+    def __bool__(self) -> bool:
+        return self.ending is not None
+
+
+class RunSession:
+    """One run of an ExperimentSpec. ``state``: a RunState; ``outcome``: how it ended, where it ended in order."""
+
+    def __init__(self, spec: ExperimentSpec, log: LogForwarder) -> None:
+        """``log`` forwards events to ``logging`` while the run is open."""
+        self._spec, self._log = spec, log
+        self._stop = ProgramStop()
+        self._steps: Steps | None = None
+        self._moment: Moment | None = None
+        self.state = RunState.NOT_BEGUN
+        self.outcome: Outcome | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run has begun and is not over."""
+        return self.state is RunState.OPEN
+
+    @property
+    def moment(self) -> Moment | None:
+        """The run between its last two iterations, None before the first."""
+        return self._moment
+
+    @property
+    def driver(self) -> Driver:
+        """The driver of an open run. Raises InputError where none is open."""
+        if self._moment is None:
+            raise InputError("The run is not open.")
+        return self._moment.driver
+
+    @property
+    def run_folder(self) -> Path | None:
+        """The folder of the run, None before it has begun."""
+        if self.outcome is not None:
+            return self.outcome.run_folder
+        return self._moment.run_folder if self._moment else None
+
+    @property
+    def iteration(self) -> int:
+        """Iterations trained so far, those before a restored checkpoint included; 0 before the run has begun."""
+        return self._moment.driver.iteration if self._moment else 0
+
+    def begin(self) -> None:
+        """Open the run and start its parts. Raises InputError when it is over, or another one of this process is open."""
+        global _open_session
+        if self.outcome is not None:
+            raise InputError(
+                f"This run is over ({self.outcome.text.splitlines()[0]}). restore(CHECKPOINT) goes on from there in a new "
+                f"run; its folder is {self.outcome.run_folder}."
+            )
+        other = _open_session() if _open_session else None
+        if other is not None:
+            raise InputError(
+                f"Another Trainer of this process is training ({other.run_folder}). A process runs one at a time: call its "
+                "stop() first."
+            )
+        self._log.start()
+        session: RunSession = self
+        self._stop, _open_session = ProgramStop(), weakref.ref(session)
+        self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), RunState.OPEN
+        with _signals_kept():
+            self._advance(self._steps)
+
+    def step(self) -> Result:
+        """Train one iteration of an open run and return its result. Raises what ends the run."""
+        if self._steps is None:
+            raise InputError("The run is not open.")
+        return self._advance(self._steps).result or {}
+
+    def _advance(self, steps: Steps) -> Moment:
+        """Go to the next Moment; where the run ends instead, close it and raise why."""
+        try:
+            self._moment = next(steps)
+            return self._moment
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            self._close(outcome)
+        except BaseException:
+            self._close(None)
+            raise
+        raise outcome.error if outcome.error is not None else KeyboardInterrupt
+
+    def end(self, ending: tuple[str, str] | None) -> None:
+        """Save the last state and close the run, if it is open; ``ending``: (state, text), None where a rule was met.
+
+        Raises the error of a run that fails on the way, and ResourcesExhausted when its last state could not be written.
+        """
+        if self._steps is None:
+            return
+        self._stop.ending = ending
+        try:
+            while True:
+                self._moment = next(self._steps)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            self._close(outcome)
+        except BaseException:
+            self._close(None)
+            raise
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.exit_code == ResourcesExhausted.exit_code:
+            raise ResourcesExhausted(outcome.text)
+
+    def _close(self, outcome: Outcome | None) -> None:
+        """The run is over; without an outcome (a bug, an interrupt) ``begin`` may open another one."""
+        global _open_session
+        self._steps, self.outcome, _open_session = None, outcome, None
+        self.state = RunState.OVER if outcome is not None else RunState.NOT_BEGUN
+        self._log.stop()
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Restore the program's signal handlers: Ray replaces that of SIGTERM when it starts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _HANDLED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)

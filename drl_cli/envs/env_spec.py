@@ -1,0 +1,95 @@
+"""What is known of an environment as plain data: its spaces, its preprocessing, and how a worker makes it.
+
+All of it is JSON: it goes into checkpoints and to the processes of workers. ``envs.make`` describes environments,
+``envs.preprocessors`` plans their preprocessing, every other room reads what stands here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+
+class SpaceSpec(TypedDict):
+    """A space, as ``envs.spaces.describe_space`` returns it; ``kind`` decides which of the other keys it has.
+
+    Box: shape, dtype, low, high (nested lists with None where there is no bound, or a single value where many are equal).
+    Discrete: n, start, shape, dtype. MultiDiscrete: nvec, start, shape, dtype. MultiBinary: n, shape, dtype. Any other kind:
+    text, the space's own description.
+    """
+
+    kind: str
+    shape: list[int]
+    dtype: str
+    low: Any
+    high: Any
+    n: int
+    nvec: list[int]
+    start: Any
+    text: str
+
+
+class _Spaces(TypedDict):
+    obs: SpaceSpec
+    action: SpaceSpec
+
+
+class EnvSpec(_Spaces, total=False):
+    """The spaces of an environment as its policy sees them, as ``envs.make.describe`` and ``envs.make.check`` return them.
+
+    ``obs``, ``action``: the two spaces. ``mask``: [start, n], where a flattened Dict observation holds its action mask.
+    ``frames``: how many observations are stacked along the last axis (1 where it is missing).
+    """
+
+    mask: Sequence[int]
+    frames: int
+
+
+class AtariPreprocessing(TypedDict):
+    """How an Atari game is played.
+
+    ``noop_max``: most no-ops at the start of a game; ``frame_skip``: frames per action where the game skips none itself;
+    ``fire``: press FIRE where a game waits for it; ``lives``: a lost life ends the episode.
+    """
+
+    noop_max: int
+    frame_skip: int
+    fire: bool
+    lives: bool
+
+
+class Preprocessing(TypedDict):
+    """What stands between an environment and its policy, as ``envs.preprocessors.plan`` returns it.
+
+    ``frames``: observations in a stack. ``dim``: height and width that images are resized to, or None. ``grayscale``: whether
+    images are converted to grayscale. ``atari``: None for all but Atari games. ``scale_bytes``: vectors of bytes are scaled to
+    [-1, 1]. ``fresh_after``: steps after which the next game begins from a seed of its own, 0 where every episode does.
+    """
+
+    frames: int
+    dim: int | None
+    grayscale: bool
+    atari: AtariPreprocessing | None
+    scale_bytes: bool
+    fresh_after: int
+
+
+class _Named(TypedDict):
+    id: str
+    env_config: Mapping[str, Any]
+
+
+class EnvSetup(_Named, total=False):
+    """What a worker or a tester needs to make its environments.
+
+    ``id``, ``env_config``: the registered environment and the keyword arguments of its constructor. ``preprocessing``: a
+    plan, or None. ``imports``: modules that register environments; ``plugins``: as of ``plugins.registered``.
+    ``fresh_envs``: whether every episode has a new object; ``remote``: whether each environment has a process of its own
+    where there are several. ``videos``: the folder for videos of training episodes. ``spaces``: for workers that read files.
+    """
+
+    preprocessing: Preprocessing | None
+    imports: Sequence[str]
+    plugins: Any
+    fresh_envs: bool
+    remote: bool
+    videos: str | None
+    spaces: EnvSpec
