@@ -73,9 +73,7 @@ class BatchLearner:
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
         return time.perf_counter() - began
 
-    def learn(
-        self, env_steps: int, seen: Sequence[Any] | None, *fragments: Mapping[str, np.ndarray]
-    ) -> BatchUpdateResult:
+    def learn(self, env_steps: int, seen: Sequence[Any] | None, *fragments: dict[str, np.ndarray]) -> BatchUpdateResult:
         """Learn once from the batch of all ``fragments`` ({column: array} each), and push when it is time.
 
         ``env_steps`` places rates on their schedules; ``seen``: a list of ``Token.seen``, or None. Returns
@@ -84,8 +82,7 @@ class BatchLearner:
         """
         began = time.perf_counter()
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
-        if self._postprocess is not None:
-            batch |= self._added(batch)
+        batch |= self._added(batch)
         streams, steps = (int(size) for size in batch["mask"].shape)
         shape = (streams, steps, len(batch["end_at"]))
         is_new = shape not in self._calls
@@ -109,6 +106,8 @@ class BatchLearner:
 
     def _added(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the columns that the algorithm's own postprocess adds to ``batch``. Raises PluginFailed."""
+        if self._postprocess is None:
+            return {}
         what = f"The postprocess {getattr(self._postprocess, '__name__', 'of this algorithm')}"
         added = called(what, self._postprocess, batch, self._config)
         lacks = [name for name in self._built.columns if name not in batch and name not in (added or ())]

@@ -57,7 +57,7 @@ class ExperienceReader:
         make.make_ready(env)
         self._config, self._spec, self._identity = config, spec, identity
         forever = paths is not None
-        self._paths = paths if forever else streams(config)[0].paths
+        self._paths = (paths if forever else streams(config)[0].paths) or ()
         self._layout = layout(config, env)
         self._passes = None if forever else 1
         self._source = self._opened()

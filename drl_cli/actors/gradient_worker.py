@@ -18,6 +18,7 @@ from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.contracts import Handle
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Token
 from drl_cli.experience.trajectories import join
@@ -32,7 +33,7 @@ class GradientWorker:
     """The same surface as a RolloutWorker; ``collect`` brings gradients."""
 
     def __init__(
-        self, config: A3CConfig, env: Mapping[str, Any], spec: PolicySpec, identity: WorkerIdentity, server: Handle
+        self, config: A3CConfig, env: EnvSetup, spec: PolicySpec, identity: WorkerIdentity, server: Handle
     ) -> None:
         """See RolloutWorker."""
         self._config, self._spec = config, spec
@@ -52,7 +53,8 @@ class GradientWorker:
         token, columns = self._worker.collect(max(1, min_version), max_version)
         began = time.perf_counter()
         if self._compute is None:
-            self._compute = load(GRAPH)(self._config, self._spec)
+            made: Any = load(GRAPH)
+            self._compute = made(self._config, self._spec)
         batch = join([columns], self._config.gamma, sequence_length(self._config), self._spec.stepwise)
         # Schedules go by the run's env steps; the others are taken to sample as fast as this worker.
         coefficient = value_at(self._config.entropy_coeff, self._base + self._own / self._share)

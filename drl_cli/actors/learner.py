@@ -45,7 +45,9 @@ class Learner:
         began = time.perf_counter()
 
         def add(built: Any) -> None:
-            self._loop = repeated(built, self._config.updates_per_call, self._config.train_batch_size, self._config.xla)
+            self._loop = repeated(
+                built, self._config.updates_per_call, self._config.train_batch_size, bool(self._config.xla)
+            )
 
         self._trained.open(add, lambda: self._call({name: self._zeros(name) for name in self._loop.block}, 0, 0))
         self._trained.graph.finalize()

@@ -18,6 +18,7 @@ from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import streams
 from drl_cli.contracts import Handle
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Token
 from drl_cli.policies.policy_spec import PolicySpec
@@ -27,7 +28,7 @@ class MixedWorker:
     """Same interface as a RolloutWorker."""
 
     def __init__(
-        self, config: BufferedKeys, env: Mapping[str, Any], spec: PolicySpec, identity: ReaderIdentity, server: Handle
+        self, config: BufferedKeys, env: EnvSetup, spec: PolicySpec, identity: ReaderIdentity, server: Handle
     ) -> None:
         """Arguments as a RolloutWorker's, with what ``ExperienceReader`` needs in ``env`` and ``identity``."""
         self._shares, self._parts = [], []

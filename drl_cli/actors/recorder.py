@@ -37,8 +37,8 @@ class Recorder:
 
         ``count``: environments of a fragment.
         """
-        self._policy, self._compress = policy, frozenset(config.output_compress_columns)
-        self._output = OutputFiles(folder, identity["index"], config.output_max_file_size)
+        self._policy, self._compress = policy, tuple(config.output_compress_columns)
+        self._output = OutputFiles(str(folder), identity["index"], config.output_max_file_size)
         self._index = identity["index"]
         self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * _EPISODES
         self._begun = 0  # episodes so far

@@ -46,8 +46,9 @@ class ReplayBuffer:
         self._ring = _storage(config, spec, capacity)
         self._in_sequences = bool(spec.state)
         self._priorities = None
-        if isinstance(config, ReplayKeys) and config.prioritized_replay:
-            self._priorities = Priorities(self._ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
+        ring = self._ring
+        if isinstance(config, ReplayKeys) and config.prioritized_replay and not isinstance(ring, WholeReturns):
+            self._priorities = Priorities(ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
         self._rng = generator(seed, "replay", index)
         self._stored = 0  # env steps
         self._seen = {}  # worker -> (incarnation, sequence) of its newest fragment
@@ -92,7 +93,7 @@ class ReplayBuffer:
         """
         config = self._config
         most, size = config.updates_per_call, config.train_batch_size
-        window = (config.n_step if isinstance(config, ReplayKeys) else None, config.gamma, self._rng)
+        window = (config.n_step if isinstance(config, ReplayKeys) else 1, config.gamma, self._rng)
         smallest = None
         if self._priorities is None:
             drawn = self._ring.draw(count * size, *window)

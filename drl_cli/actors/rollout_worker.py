@@ -26,14 +26,15 @@ from drl_cli.envs import callbacks, preprocessors, render
 from drl_cli.envs import make as envs
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_batch import EnvBatch
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.experience.columns import Meta, Token
 from drl_cli.policies import exploration
+from drl_cli.policies.exploration.interface import Place
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import generator, set_state, state_of
 
-PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
 PATIENCE_S = 600.0  # for them; after that no push is expected
 LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
@@ -68,7 +69,7 @@ class RolloutWorker:
     check = staticmethod(lambda: None)
 
     def __init__(
-        self, config: SampledConfig, env: Mapping[str, Any], spec: PolicySpec, identity: WorkerIdentity, server: Handle
+        self, config: SampledConfig, env: EnvSetup, spec: PolicySpec, identity: WorkerIdentity, server: Handle
     ) -> None:
         """``env``: dict(id, env_config, imports, preprocessing, videos: folder for films of the first worker).
 
@@ -87,8 +88,8 @@ class RolloutWorker:
         hooks = callbacks.make(config)
         self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
-        name = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
-        self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)
+        made_as: EnvSetup = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
+        self._envs = EnvBatch(made_as, config.num_envs_per_worker, (key[0], stream), *ways)
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")
@@ -98,7 +99,14 @@ class RolloutWorker:
         self._judges = isinstance(config, ReplayKeys) and config.worker_side_prioritization
         rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._transforms = list(self._transforms_of(rule))
-        self._explore_at({name: identity[name] for name in PLACE})
+        self._explore_at(
+            {
+                "random_steps": identity["random_steps"],
+                "stream": identity["stream"],
+                "streams": identity["streams"],
+                "base": identity["base"],
+            }
+        )
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not (isinstance(config, R2D2Config) and config.zero_init_states)
         self._version, self._pull = 0, None
@@ -114,7 +122,7 @@ class RolloutWorker:
         """The NumpyPolicy that acts, with the weights that the last fragment was made with."""
         return self._policy
 
-    def _explore_at(self, place: dict[str, int]) -> None:
+    def _explore_at(self, place: Place) -> None:
         self._place = place
         self._exploration = exploration.make(self._config, self._policy.spec, place)
 
@@ -321,7 +329,13 @@ class RolloutWorker:
         Raises CheckpointError for what is no state of such a worker.
         """
         try:
-            place = {name: facts["place"][name] for name in PLACE}
+            stored = facts["place"]
+            place: Place = {
+                "random_steps": stored["random_steps"],
+                "stream": stored["stream"],
+                "streams": stored["streams"],
+                "base": stored["base"],
+            }
             rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error

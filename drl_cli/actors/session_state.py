@@ -66,8 +66,8 @@ class Trained:
         events.report("learner", text="building the graph")
         custom_models_tf.check(self._spec)
         self.graph = tf.Graph()
-        with custom_models_tf.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
-            graph = load(self._module)
+        with custom_models_tf.blamed(self._spec, bool(config.xla)), self.graph.as_default(), self.device():
+            graph: Any = load(self._module)
             build = getattr(graph, "build", graph)
             own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
             given = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
@@ -82,7 +82,7 @@ class Trained:
         if beside:
             beside.start()
         events.report("learner", text=COMPILING if config.xla else "preparing the first update")
-        with custom_models_tf.blamed(self._spec, config.xla):
+        with custom_models_tf.blamed(self._spec, bool(config.xla)):
             warm()
         self.session.run(start)
         if beside:

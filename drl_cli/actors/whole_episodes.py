@@ -147,7 +147,7 @@ class Episodes:
         rows = len(self._keys)
         if self._room is None or len(self._room.newest()) != rows:
             # Only where the first episode of another number of them begins.
-            self._room = FrameStack(rows, space.shape, seen_dtype(space), self._plan["frames"])
+            self._room = FrameStack(rows, space.shape or (), seen_dtype(space), self._plan["frames"])
 
     def _seed(self, index: int) -> int:
         seed, *rest = self._keys[index]

@@ -233,7 +233,8 @@ def close(handle: LocalHandle | ThreadHandle, is_hurried: bool) -> None:
 
 
 def _made(factory: Any, args: Sequence[Any]) -> Any:
-    return load(factory)(*args)
+    made: Any = load(factory)
+    return made(*args)
 
 
 def _close(part: Any) -> None:

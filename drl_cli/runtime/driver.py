@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 from drl_cli import checkpoints, events
 from drl_cli.algorithms import table
@@ -163,7 +163,7 @@ class Driver:
         steps = self.loop.sampled - first
         result = self._results.close(self.loop, self.parts.pool, self.clock, self.scoring, (seconds, steps))
         if self.hooks:
-            self.hooks.train_result(result)
+            self.hooks.train_result(cast("dict[str, Any]", result))  # it may add fields of its own
         return result
 
     def _sample_and_learn(self) -> None:

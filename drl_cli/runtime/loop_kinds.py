@@ -83,8 +83,8 @@ class LoopKind(NamedTuple):
     """A loop with what it drives: ``loop`` is a module with ``make``, the others are classes, all by dotted name."""
 
     loop: object
-    learner: str = LEARNER
-    worker: str = WORKER
+    learner: object = LEARNER
+    worker: object = WORKER
 
 
 _BATCH_LEARNER = "drl_cli.actors.batch_learner:BatchLearner"

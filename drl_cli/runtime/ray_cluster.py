@@ -58,7 +58,8 @@ class Shell:
         self._name = name
         self._part = self._failure = None
         try:
-            self._part = load(factory)(*args)
+            made: Any = load(factory)
+            self._part = made(*args)
         except Exception as error:  # every call reports it; raised here it would look as if the process had died
             self._failure = shown(name, error)
 
