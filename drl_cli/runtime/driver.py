@@ -31,7 +31,7 @@ from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import Standing
 from drl_cli.runtime.progress import Progress
-from drl_cli.runtime.run_clock import REST_S, Deadline, RunClock
+from drl_cli.runtime.run_clock import REST_S, Deadline, RunClock, reached
 from drl_cli.runtime.run_restore import Restore
 from drl_cli.runtime.run_state import Counters, RunMoment, RunState, StatesAtHand
 
@@ -46,6 +46,9 @@ class Options(TypedDict, total=False):
     ray: Mapping[str, Any]  # for RayCluster
     folder: Path | None  # the run's, for ``output: logdir``
     limits: Mapping[str, float]  # {time_total_s, time_since_restore: seconds} after which it should end
+    thresholds: Mapping[
+        str, float
+    ]  # {timesteps_total, episodes_total, episode_reward_mean}: then no clock prolongs an iteration
 
 
 class _Saved(NamedTuple):
@@ -144,7 +147,7 @@ class Driver:
         """Run one iteration and return its result (nested plain data, RLlib's field names).
 
         It ends when ``timesteps_per_iteration`` env steps, ``min_train_timesteps_per_iteration`` steps that were learnt from
-        and ``min_iter_time_s`` have passed, early when a stop was
+        and ``min_iter_time_s`` have passed (its clock does not count once a stop rule is reached), early when a stop was
         requested (inline, where iterations must stay repeatable, only if this one goes on for ``PATIENCE_S`` more) or when
         the goal has just been confirmed.
         """
@@ -188,7 +191,9 @@ class Driver:
         is_long = (
             steps >= max(1, config.timesteps_per_iteration) and trained >= config.min_train_timesteps_per_iteration
         )
-        return not is_long or seconds < min_iter_seconds(config)
+        if not is_long:
+            return True
+        return seconds < min_iter_seconds(config) and not reached(self._options.get("thresholds") or {}, self.loop)
 
     def _must_stop_now(self) -> bool:
         """Whether a stop was requested, and the running iteration must not be waited for."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from drl_cli.errors import Overdue
+from drl_cli.runtime.loop_kinds import Loop
 
 REST_S = 2.5  # for all parts to come to rest, so that saving and closing are over within 5 s
 
@@ -92,3 +93,16 @@ class Deadline:
             return False
         passed = self._passed()
         return any(passed[field] >= limit for field, limit in self._limits.items())
+
+
+def reached(thresholds: Mapping[str, float], loop: Loop) -> bool:
+    """Return whether one of the stop rules ``thresholds`` is reached: the rest of ``min_iter_time_s`` would go beyond it."""
+    meters = loop.ledger.meters
+    known = {
+        "timesteps_total": loop.sampled,
+        "episodes_total": meters.episodes,
+        "episode_reward_mean": meters.reward_mean(),
+    }
+    return any(
+        value is not None and value >= thresholds[field] for field, value in known.items() if field in thresholds
+    )
