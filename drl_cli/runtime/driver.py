@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
     limits: Mapping[str, float]  # {time_total_s, time_since_restore: seconds} after which it should end
     thresholds: Mapping[
         str, float
-    ]  # {timesteps_total, episodes_total, episode_reward_mean}: then no clock prolongs an iteration
+    ]  # {timesteps_total, episodes_total, episode_reward_mean}: from there no clock counts
 
 
 class _Saved(NamedTuple):
