@@ -6,22 +6,42 @@ is compiled when it is first seen; the expected one when the learner is made rea
 TensorFlow is imported with this module, so it is loaded by its dotted name, in the thread or process that learns.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from drl_cli import events
+from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
 from drl_cli.actors.session_state import COMPILING, Trained
+from drl_cli.algorithms.impala import StreamKeys
+from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.contracts import Handle
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import PluginFailed
 from drl_cli.experience.trajectories import join, padded_shape
-from drl_cli.tf1.tensorflow import function, tf
+from drl_cli.policies.policy_spec import PolicySpec
+from drl_cli.tf1.graph import BatchGraph
+from drl_cli.tf1.tensorflow import Tensor, function, tf
 
 
 class BatchLearner:
     """Learns from the fragments of one batch. ``prepare`` must come before the first ``learn``."""
 
-    def __init__(self, config, spec, graph, initial, identity, server):
+    _built: BatchGraph
+
+    def __init__(
+        self,
+        config: OnPolicyKeys,
+        spec: PolicySpec,
+        graph: Any,
+        initial: Mapping[str, np.ndarray],
+        identity: LearnerIdentity,
+        server: Handle,
+    ) -> None:
         """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph.
 
         ``identity`` may have ``postprocess``: called with each batch and the config, returns more columns for it.
@@ -30,13 +50,13 @@ class BatchLearner:
         self._trained = Trained(config, spec, graph, initial, identity, server)
         self._sequence, self._stepwise = config.model.max_seq_len if spec.state else 1, spec.stepwise
         self._postprocess = identity.get("postprocess")
-        self._built, self._rates = None, {}
-        self._learnt, self._broadcast = 0, getattr(config, "broadcast_interval", 1)  # a key of IMPALA and APPO
+        self._rates: dict[str, Tensor] = {}
+        self._learnt, self._broadcast = 0, config.broadcast_interval if isinstance(config, StreamKeys) else 1
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
 
-    def prepare(self, streams, steps):
+    def prepare(self, streams: int, steps: int) -> float:
         """Build the graph and compile it for the expected batch without touching a weight.
 
         ``streams``: environments of all its fragments; ``steps``: of each in its fragment, where episodes may be cut.
@@ -44,7 +64,7 @@ class BatchLearner:
         """
         began = time.perf_counter()
 
-        def add(built):
+        def add(built: Any) -> None:
             self._built = built
             self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
 
@@ -53,7 +73,7 @@ class BatchLearner:
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
         return time.perf_counter() - began
 
-    def learn(self, env_steps, seen, *fragments):
+    def learn(self, env_steps: int, seen: Sequence[Any] | None, *fragments: dict[str, np.ndarray]) -> BatchUpdateResult:
         """Learn once from the batch of all ``fragments`` ({column: array} each), and push when it is time.
 
         ``env_steps`` places rates on their schedules; ``seen``: a list of ``Token.seen``, or None. Returns
@@ -62,9 +82,9 @@ class BatchLearner:
         """
         began = time.perf_counter()
         batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
-        if self._postprocess is not None:
-            batch |= self._added(batch)
-        shape = (*batch["mask"].shape, len(batch["end_at"]))
+        batch |= self._added(batch)
+        streams, steps = (int(size) for size in batch["mask"].shape)
+        shape = (streams, steps, len(batch["end_at"]))
         is_new = shape not in self._calls
         if is_new and self._config.xla:
             events.report("learner", text=f"{COMPILING} for batches of {shape[0]} by {shape[1]} steps")
@@ -72,7 +92,7 @@ class BatchLearner:
         if is_new and self._config.xla:
             events.report("learner", text="")
         self._trained.made(out.updates, out.finite)
-        self._trained.observe(seen or ())  # behind the learning: what was learnt from was filtered by what acted
+        self._trained.observe(seen or ())  # after learning: the batch was filtered with the statistics that acted
         self._learnt += 1
         if self._learnt % self._broadcast == 0:
             self._trained.send(keep=False)
@@ -84,8 +104,10 @@ class BatchLearner:
             "steps": int(batch["mask"].sum()),
         }
 
-    def _added(self, batch):
+    def _added(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the columns that the algorithm's own postprocess adds to ``batch``. Raises PluginFailed."""
+        if self._postprocess is None:
+            return {}
         what = f"The postprocess {getattr(self._postprocess, '__name__', 'of this algorithm')}"
         added = called(what, self._postprocess, batch, self._config)
         lacks = [name for name in self._built.columns if name not in batch and name not in (added or ())]
@@ -93,17 +115,17 @@ class BatchLearner:
             raise PluginFailed(f"{what} did not bring the column {lacks[0]}, which the graph learns from.")
         return added or {}
 
-    def _run(self, batch, shape, env_steps):
+    def _run(self, batch: dict[str, np.ndarray], shape: tuple[int, int, int], env_steps: int) -> Any:
         if shape not in self._calls:
             self._calls[shape] = self._compiled(shape)
         placeholders, fetches = self._calls[shape]
         feeds = {placeholder: batch[name] for name, placeholder in placeholders.items()}
         return self._trained.run(fetches, feeds, self._rates, env_steps)
 
-    def _compiled(self, shape):
+    def _compiled(self, shape: tuple[int, int, int]) -> tuple[dict[str, Tensor], Any]:
         built, rates = self._built, self._rates
 
-        def learn(batch, rates):
+        def learn(batch: dict[str, np.ndarray], rates: Mapping[str, Any]) -> Any:
             return built.learn(batch, rates, built.variables["num_updates"].read_value())
 
         with self._trained.graph.as_default(), self._trained.device():
@@ -116,11 +138,11 @@ class BatchLearner:
             )
             return batch, compiled(batch, rates)
 
-    def _shape_of(self, kind, shape):
+    def _shape_of(self, kind: str, shape: tuple[int, int, int]) -> tuple[int, ...]:
         streams, steps, ends = shape
         return {"step": (streams, steps), "end": (ends,), "sequence": (streams, steps // self._sequence)}[kind]
 
-    def _zeros(self, shape):
+    def _zeros(self, shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
         return {
             name: np.zeros(self._shape_of(kind, shape) + tuple(trailing), dtype)
             for name, (trailing, dtype, kind) in self._built.columns.items()

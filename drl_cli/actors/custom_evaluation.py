@@ -7,19 +7,28 @@ fresh episodes it is called once more, with fresh seeds. User: ``actors.tester``
 (``custom_eval_function(trainer, eval_workers)``).
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
 
 from drl_cli import plugins
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import make
 from drl_cli.envs.plugin_calls import called, place
 from drl_cli.errors import ConfigError, InputError, PluginFailed
+from drl_cli.policies.numpy_policy import NumpyPolicy
 
 MEAN = "episode_reward_mean"
 TAKEN = ("training_iteration", "timesteps_total", "num_updates", "confirmed_reward_mean", "confirmed_episodes")
 
 
-def register_evaluation(name, function):
+def register_evaluation(name: str, function: Callable) -> Callable:
     """Make ``function(evaluation)`` known as ``name``, for the config key ``custom_eval_function``; returns the function."""
     if not callable(function):
         raise InputError(f"register_evaluation: {str(function)[:80]!r} cannot be called.")
@@ -27,14 +36,14 @@ def register_evaluation(name, function):
     return function
 
 
-def name_of(function):
+def name_of(function: Callable) -> str:
     """Return the name for the config key ``custom_eval_function`` of a function, which is registered under its own."""
     name = getattr(function, "__name__", type(function).__name__)
     register_evaluation(name, function)
     return name
 
 
-def problems(config):
+def problems(config: CommonKeys) -> list[str]:
     """Return one line for what is wrong with ``config.custom_eval_function``, [] for nothing."""
     if config.custom_eval_function is None:
         return []
@@ -53,46 +62,52 @@ def problems(config):
 class Evaluation:
     """What an evaluation may use: the policy, environments, seeds, and the tester's own way to play.
 
-    ``policy``: the ``policies.numpy_policy.NumpyPolicy`` to score. ``seeds``: one for each episode that is asked for
+    ``policy``: the ``policies.numpy_policy.NumpyPolicy`` to score. ``seeds``: one for each episode to play
     (``evaluation_num_episodes``, or ``evaluation_confirm_episodes``), others at every evaluation, the same in a repeated run.
     ``env_id``, ``env_config``, ``horizon``, ``explore``: of the evaluation.
     """
 
-    def __init__(self, policy, env, seeds, play):
-        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.tester.Episode``."""
+    def __init__(
+        self,
+        policy: NumpyPolicy,
+        env: Mapping[str, Any],
+        seeds: Sequence[int],
+        play: Callable[[Mapping[str, Any], Sequence[int]], list[ScoredEpisode]],
+    ) -> None:
+        """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.part_records.ScoredEpisode``."""
         self.policy, self.seeds = policy, list(seeds)
         self.env_id, self.env_config = env["id"], dict(env["env_config"])
         self.horizon, self.explore = env["horizon"], env["explore"]
         self._env, self._play = env, play
 
     @property
-    def episodes(self):
-        """How many episodes are asked for."""
+    def episodes(self) -> int:
+        """How many episodes to play."""
         return len(self.seeds)
 
-    def make_env(self, **env_config):
+    def make_env(self, **env_config: Any) -> gymnasium.Env:
         """Return a new environment whose observations are those of the policy; ``env_config`` is laid over the run's.
 
-        Who makes it closes it. Raises EnvError.
+        The caller closes it. Raises EnvError.
         """
         given = {**self.env_config, **env_config}
         return make.make(self.env_id, given, preprocessing=self._env.get("preprocessing"))
 
-    def play(self, seeds=None, **env_config):
-        """Play one whole episode for each of ``seeds`` (None: all that are asked for) in environments as of ``make_env``.
+    def play(self, seeds: Sequence[int] | None = None, **env_config: Any) -> list[ScoredEpisode]:
+        """Play one whole episode for each of ``seeds`` (None: all of ``self.seeds``) in environments as of ``make_env``.
 
-        Returns a list of Episode (reward, length, seed, terminated), in their order. Raises EnvError.
+        Returns a list of ScoredEpisode (reward, length, seed, terminated), in their order. Raises EnvError.
         """
         over = {**self._env, "env_config": {**self.env_config, **env_config}}
         return self._play(over, self.seeds if seeds is None else list(seeds))
 
-    def summary(self, episodes):
-        """Return the usual fields (``episode_reward_mean``, …) of a list of Episode, at least one."""
+    def summary(self, episodes: Sequence[ScoredEpisode]) -> dict[str, Any]:
+        """Return the usual fields (``episode_reward_mean``, …) of a list of ScoredEpisode, at least one."""
         return summary(episodes)
 
 
-def evaluated(name, evaluation):
-    """Return what the function that is registered as ``name`` says of an ``Evaluation``, as plain data.
+def evaluated(name: str, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the metrics of an ``Evaluation`` by the function that is registered as ``name``, as plain data.
 
     Raises PluginFailed for what it raises, and for metrics that cannot be, ConfigError for an unknown name.
     """
@@ -113,12 +128,12 @@ def evaluated(name, evaluation):
     return metrics
 
 
-def _numbers(found, what):
+def _numbers(found: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return ``found`` with its numbers as Python's; what is not finite becomes None."""
     metrics = {}
     for name, value in found.items():
         if name in TAKEN:
-            raise PluginFailed(f"{what} returned {name!r}, which the tester says itself. Give it another name.")
+            raise PluginFailed(f"{what} returned {name!r}, which the tester sets itself. Give it another name.")
         if isinstance(value, dict):
             metrics[str(name)] = _numbers(value, what)
         elif isinstance(value, (list, tuple)) and name != MEAN:
@@ -128,7 +143,7 @@ def _numbers(found, what):
     return metrics
 
 
-def _one(value, what):
+def _one(value: Any, what: str) -> float | int | bool | None:
     value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

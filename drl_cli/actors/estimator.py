@@ -2,15 +2,22 @@
 
 Used by ``actors.tester``. A sample of the recorded episodes is held, so that an evaluation costs a forward pass over them and
 nothing else; it depends on the files and the seed alone, so that a resumed run estimates from the same ones. They are
-among the episodes that are learnt from: of a policy that has learnt them by heart, estimates are too rosy.
+among the episodes that are learnt from: estimates of a policy that overfits them are too high.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from drl_cli.config.sections.estimates import METHODS, methods
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import streams
 from drl_cli.errors import ExperienceError
 from drl_cli.experience.action_likelihood import drawing_of
+from drl_cli.experience.recorded.pieces import Piece
 from drl_cli.experience.recorded.read import Source
 from drl_cli.experience.recorded_episodes import EpisodeCollector, layout_of_policy
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import generator
 
 MAX_STEPS = 500_000  # read for the sample, of larger files from the first ones in a shuffled order
@@ -21,12 +28,12 @@ _NAMES = {"is": "IS", "wis": "WIS"}
 class Estimator:
     """Judges versions of a policy by recorded episodes."""
 
-    def __init__(self, config, policy):
+    def __init__(self, config: BufferedKeys, policy: NumpyPolicy) -> None:
         """``config``: of the run; ``policy``: the NumpyPolicy whose weights are set from outside."""
         self._config, self._policy = config, policy
         self._sample = None
 
-    def estimate(self, t):
+    def estimate(self, t: int) -> dict[str, Any]:
         """Return the estimates for the policy's weights at env step ``t`` of the run, as they stand in a result.
 
         episodes, effective_sample_size, and for each of ``input_evaluation`` (is, wis): V_prev (mean discounted return as
@@ -42,16 +49,16 @@ class Estimator:
             found = recollection.estimate(self._config.gamma)
         except ExperienceError as error:
             return {"text": str(error)}
-        asked = methods(self._config)
-        told = {method: _told(found, method) for method in METHODS if method in asked}
-        return {"episodes": found["episodes"], "effective_sample_size": found["effective_sample_size"]} | told
+        wanted = methods(self._config)
+        estimates = {method: _fields(found, method) for method in METHODS if method in wanted}
+        return {"episodes": found["episodes"], "effective_sample_size": found["effective_sample_size"]} | estimates
 
-    def _drawn(self):
+    def _drawn(self) -> list[Piece]:
         """Return whole episodes, each as likely as any other; where there are none, what there is instead."""
-        config, rng = self._config, generator(self._config.seed, "estimates")
+        config, rng = self._config, generator(self._config.seed or 0, "estimates")
         paths = [path for stream in streams(config) for path in stream.paths or ()]
         layout = layout_of_policy(self._policy.spec, config.actions_in_input_normalized)
-        source = Source(paths, layout, config.seed, passes=1)
+        source = Source(paths, layout, config.seed or 0, passes=1)
         sample, instead, seen, steps = [], [], 0, 0
         most = config.input_evaluation_num_episodes
         for piece in source:
@@ -72,7 +79,7 @@ class Estimator:
         return sample or instead
 
 
-def _told(found, method):
+def _fields(found: dict[str, Any], method: str) -> dict[str, float | None]:
     name, estimates, before = _NAMES[method], found[method], found["behaviour"]["mean"]
     step, episode = estimates["per_step"], estimates["per_episode"]
     gain = step["mean"] / before if step["mean"] is not None and before > 0.0 else None

@@ -4,18 +4,26 @@ It has the verbs of the learners that train graphs. The directions themselves ar
 numbers. Sources: those of ``evolution.es_update`` and ``evolution.ars_update``, which hold what one update is.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from drl_cli import plugins
+from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
 from drl_cli.actors.running_filters import Observed
+from drl_cli.contracts import Call, Handle
 from drl_cli.errors import CheckpointError, Diverged
 from drl_cli.evolution import noise_table
+from drl_cli.evolution.keys import EvolutionKeys
 from drl_cli.evolution.net import Flat
 from drl_cli.extras import load
 from drl_cli.policies.filters import STREAMS
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.policies.policy_spec import PolicySpec
 
 SCOPE = DEFAULT_POLICY + "/"
 
@@ -23,7 +31,15 @@ SCOPE = DEFAULT_POLICY + "/"
 class EvolutionLearner:
     """Holds the weights as one vector; one update per round."""
 
-    def __init__(self, config, spec, module, initial, identity, server):
+    def __init__(
+        self,
+        config: EvolutionKeys,
+        spec: PolicySpec,
+        module: Any,
+        initial: Mapping[str, np.ndarray],
+        identity: LearnerIdentity,
+        server: Handle,
+    ) -> None:
         """``module``: dotted name of the algorithm's update; ``initial``: {name: array}; ``server``: the parameter server."""
         plugins.adopt(identity.get("plugins"))
         self._config, self._spec, self._server = config, spec, server
@@ -34,13 +50,13 @@ class EvolutionLearner:
         self._filters = _Filters(spec, initial)
         self._observed = Observed(spec, self._filters, SCOPE)
         self._updates = 0
-        self.version = 1  # the first weights were pushed by whoever drew them
+        self.version = 1  # the first weights were pushed when the parts were made
 
-    def prepare(self):
+    def prepare(self) -> float:
         """Return the seconds that it took to be ready: there is nothing to build."""
         return 0.0
 
-    def learn(self, env_steps, seen, *blocks):
+    def learn(self, env_steps: int, seen: Sequence[Any], *blocks: Mapping[str, np.ndarray]) -> BatchUpdateResult:
         """Make one step of a round's ``blocks`` (see ``EvolutionWorker.collect``) and push; they come in their order.
 
         ``seen``: a list of ``Token.seen``. Returns dict(updates, stats, seconds, version, steps): steps are those of the
@@ -58,7 +74,7 @@ class EvolutionLearner:
         weights = self._update.weigh(returns)
         stats = self._step(index, weights) if weights is not None else {"grad_norm": 0.0, "update_ratio": 0.0}
         self._updates += 1
-        self._observed.add(seen)  # behind the step: the returns were of what the filter let through before
+        self._observed.add(seen)  # after the step: the returns were made with the filter as it was
         self._send(keep=False)
         stats |= {
             "weights_norm": float(np.linalg.norm(self._theta)),
@@ -72,7 +88,7 @@ class EvolutionLearner:
         seconds = time.perf_counter() - began
         return {"updates": 1, "stats": stats, "seconds": seconds, "version": self.version, "steps": int(lengths.sum())}
 
-    def _step(self, index, weights):
+    def _step(self, index: np.ndarray, weights: np.ndarray) -> dict[str, float]:
         ascent = np.zeros(self._flat.size)
         for number, weight in zip(index.tolist(), weights.tolist(), strict=True):
             if weight:
@@ -86,23 +102,23 @@ class EvolutionLearner:
         ratio = step / max(float(np.linalg.norm(after)), 1e-12)
         return {"grad_norm": float(np.linalg.norm(ascent)), "update_ratio": float(ratio)}
 
-    def publish(self):
+    def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
         self._send(keep=True).result()
         return self.version, self.state()
 
-    def push(self):
+    def push(self) -> int:
         """Push the present weights; returns their version."""
         self._send(keep=False).result()
         return self.version
 
-    def _send(self, keep):
+    def _send(self, keep: bool) -> Call:
         self.version += 1
         self._observed.write()
         acting = self._flat.weights(self._theta) | self._filters.published()
         return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """Return {name: array}, copies: weights, filters, what the optimiser remembers, counters."""
         self._observed.write()
         arrays = {name: value.copy() for name, value in self._flat.weights(self._theta).items()}
@@ -110,7 +126,7 @@ class EvolutionLearner:
         arrays |= {"num_updates": np.int64(self._updates)}
         return {SCOPE + name: np.asarray(value) for name, value in arrays.items()} | self._filters.get()
 
-    def load(self, arrays, version):
+    def load(self, arrays: Mapping[str, np.ndarray], version: int) -> None:
         """Continue from ``state`` of a learner with the same net, after the push of ``version``.
 
         CheckpointError when names, shapes or dtypes differ.
@@ -130,7 +146,7 @@ class EvolutionLearner:
         self._observed.read()
         self._updates, self.version = int(bare["num_updates"]), version
 
-    def close(self):
+    def close(self) -> None:
         """Give the noise back."""
         self._noise.close()
 
@@ -138,7 +154,7 @@ class EvolutionLearner:
 class _Filters:
     """The filters' weights and exact moments by name, for ``Observed``: the twin of the graph's variables."""
 
-    def __init__(self, spec, initial):
+    def __init__(self, spec: PolicySpec, initial: Mapping[str, np.ndarray]) -> None:
         names = [name for name in spec.weight_names() if name.startswith("filter/")]
         held = {name: np.array(initial[name]) for name in names}
         if names:
@@ -150,14 +166,14 @@ class _Filters:
             }
         self._names, self._held = names, {SCOPE + name: value for name, value in held.items()}
 
-    def get(self):
+    def get(self) -> dict[str, np.ndarray]:
         """Return {name: array}, copies."""
         return {name: value.copy() for name, value in self._held.items()}
 
-    def set(self, values):
+    def set(self, values: Mapping[str, np.ndarray]) -> None:
         """Take ``values`` for all of them."""
         self._held = {name: np.array(values[name]) for name in self._held}
 
-    def published(self):
+    def published(self) -> dict[str, np.ndarray]:
         """Return those that act, under the policy's names."""
         return {name: self._held[SCOPE + name].copy() for name in self._names}

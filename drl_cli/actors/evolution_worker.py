@@ -2,28 +2,37 @@
 
 A plain class: in the run's own process with ``num_workers: 0``, a Ray actor otherwise. A block of directions is tried at once,
 each on either side, one episode each: the perturbed policies are the copies of one net, run as one batched product in NumPy.
-What comes out depends on the block and the weights alone, not on the worker: who takes over from a dead one sends the same.
+What comes out depends on the block and the weights alone, not on the worker: the successor of a dead one sends the same.
 
 Sources: Salimans et al. 2017 (arXiv 1703.03864), algorithm 2 with mirrored sampling; RLlib 1.0.1 (``agents/es/es.py``).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import numpy as np
 
+from drl_cli.actors.fragment_transforms import RewardRule, clipped_rewards
+from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.recorder import Recorder, whole_episode
-from drl_cli.actors.rollout_worker import FIRST_PAUSE_S, LONGEST_EPISODE, LONGEST_PAUSE_S, PATIENCE_S, clipped_rewards
+from drl_cli.actors.rollout_worker import LONGEST_EPISODE, WeightWait
 from drl_cli.actors.whole_episodes import Episodes
+from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make, preprocessors
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.errors import RunFailed
 from drl_cli.evolution import noise_table
-from drl_cli.evolution.directions import Evaluated
+from drl_cli.evolution.directions import Block, Evaluated
+from drl_cli.evolution.keys import ARSConfig, EvolutionKeys
 from drl_cli.evolution.net import Flat
 from drl_cli.experience.columns import Meta
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.policies.running_statistics import merged, moments, nothing
 from drl_cli.randomness import generator
 
@@ -36,7 +45,9 @@ class EvolutionWorker:
 
     check = staticmethod(lambda: None)
 
-    def __init__(self, config, env, spec, identity, server):
+    def __init__(
+        self, config: EvolutionKeys, env: Mapping[str, Any], spec: PolicySpec, identity: WorkerIdentity, server: Handle
+    ) -> None:
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
         make.make_ready(env)
         self._config, self._spec, self._identity, self._server = config, spec, identity, server
@@ -52,7 +63,9 @@ class EvolutionWorker:
         self._version = self._sequence = 0
         self._playing = None  # the _Playing of the block that is under way
 
-    def collect(self, min_version, max_version, block):
+    def collect(
+        self, min_version: int, max_version: int | None, block: Block
+    ) -> tuple[Evaluated, dict[str, np.ndarray]]:
         """Play ``block``, or go on with it, for up to ``rollout_fragment_length`` steps; returns (Evaluated, results).
 
         ``results``, when all episodes have ended, else {}: "index" int64 [K], "fitness" float64 [K, 2] of θ + σε and θ − σε,
@@ -68,28 +81,28 @@ class EvolutionWorker:
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         self._sequence += 1
         whole = not playing.going
-        if whole and self._recorder:
-            self._record(playing)
+        if whole and self._recorder is not None:
+            self._record(self._recorder, playing)
         notes, episodes.notes = tuple(episodes.notes[:3]), []
         bad, episodes.bad_steps = episodes.bad_steps, 0
         seconds["making"] = episodes.take_making_s()
         seconds["total"] = time.perf_counter() - began
-        told = playing.told()
+        played = playing.take_played()
         metrics = self._watch.take() if self._watch else ()
-        given = (meta, told["steps"], told["episodes"], bad, notes, seconds, {}, told["seen"])
+        given = (meta, played["steps"], played["episodes"], bad, notes, seconds, {}, played["seen"])
         if whole:
             self._playing = None
         return Evaluated(*given, block, whole, playing.unperturbed(), told=metrics), playing.results() if whole else {}
 
-    def _record(self, playing):
-        """Write a block's episodes down, now that it is whole: who takes over from a dead worker plays all of them again."""
+    def _record(self, recorder: Recorder, playing: _Playing) -> None:
+        """Write a block's episodes down, now that it is whole: the successor of a dead worker plays all of them again."""
         for episode in playing.recorded:
-            self._recorder.add(whole_episode(*episode))
-        self._episodes.notes = [*self._recorder.notes, *self._episodes.notes]
-        self._recorder.notes = []
+            recorder.add(whole_episode(*episode))
+        self._episodes.notes = [*recorder.notes, *self._episodes.notes]
+        recorder.notes = []
 
-    def _adopt(self, min_version, max_version):
-        began, pause = time.monotonic(), FIRST_PAUSE_S
+    def _adopt(self, min_version: int, max_version: int | None) -> None:
+        waiting = WeightWait(self._identity["index"], min_version)
         while True:
             found = self._server.call("pull", self._version, max_version).result()
             if found is not None:
@@ -97,15 +110,9 @@ class EvolutionWorker:
                 self._policy.set_weights(weights[DEFAULT_POLICY])
             if self._version >= max(1, min_version):
                 return
-            if time.monotonic() - began > PATIENCE_S:
-                raise RunFailed(
-                    f"worker {self._identity['index']} waited {PATIENCE_S:.0f} s for weights of version {min_version}; "
-                    f"the newest are of version {self._version}."
-                )
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            waiting.pause(self._version)
 
-    def _begin(self, block):
+    def _begin(self, block: Block) -> _Playing:
         config, seed = self._config, self._identity["seed"]
         theta = self._flat.vector(self._policy.weights)
         indices = range(block.first, block.first + block.count)
@@ -122,7 +129,7 @@ class EvolutionWorker:
         policy = perturbed(self._policy, self._flat, np.stack(rows))
         return _Playing(block, policy, self._episodes, config, self._reward_rule, bool(self._recorder))
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts) of the recording and of callbacks, if there are any, and of nothing else.
 
         Between two steps of the learner no episode is under way, and none depends on the past.
@@ -133,7 +140,7 @@ class EvolutionWorker:
         arrays, facts = self._recorder.state()
         return arrays, kept | {"recorder": facts}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Continue from ``state``."""
         self._playing = None
         if self._recorder and "recorder" in facts:
@@ -141,7 +148,7 @@ class EvolutionWorker:
         if self._watch:
             self._watch.hooks.load(facts.get("callbacks"))
 
-    def close(self):
+    def close(self) -> None:
         """Close the environments and give the noise back."""
         self._episodes.close()
         self._noise.close()
@@ -150,23 +157,32 @@ class EvolutionWorker:
 
 
 class _Playing:
-    """The episodes of a block: the first 2K are its directions' two sides, behind them come unperturbed ones."""
+    """The episodes of a block: the first 2K are its directions' two sides, unperturbed ones follow."""
 
-    def __init__(self, block, policy, episodes, config, rule, keeps=False):
+    def __init__(
+        self,
+        block: Block,
+        policy: NumpyPolicy,
+        episodes: Episodes,
+        config: EvolutionKeys,
+        rule: RewardRule,
+        keeps: bool = False,
+    ) -> None:
         """``keeps``: whether steps are kept, for ``recorded``."""
         self.block, self._policy, self._episodes, self._config = block, policy, episodes, config
-        self._rule, self._offset = rule, getattr(config, "offset", 0.0)  # a key of ARS
+        self._rule, self._offset = rule, config.offset if isinstance(config, ARSConfig) else 0.0
         count = len(episodes.lengths)
         self.going = list(range(count))
         self._returns, self._fitness, self._discount = np.zeros(count), np.zeros(count), np.ones(count)
         self._lengths = np.zeros(count, np.int64)
-        self._noisy = policy.is_box and config.action_noise_std > 0
-        self._rng = generator(config.seed, "noise", block.round, block.first, UNPERTURBED) if self._noisy else None
+        is_noisy = policy.is_box and config.action_noise_std > 0
+        self._rng = generator(config.seed, "noise", block.round, block.first, UNPERTURBED) if is_noisy else None
         self._steps, self._ended, self._obs, self._seen = 0, [], [], None
-        self._kept = [[] for _ in range(count)] if keeps else None  # (obs, action, reward) of the running episodes
+        self._keeps = keeps
+        self._kept: list[list[tuple]] = [[] for _ in range(count)]  # (obs, action, reward) of the running episodes
         self.recorded = []  # those that have ended, see ``recorder.whole_episode``
 
-    def play(self, steps, seconds, check):
+    def play(self, steps: int, seconds: dict[str, float], check: Callable[[], None]) -> None:
         """Take up to ``steps`` steps of every episode that goes on; ``check`` is called before each."""
         for _ in range(steps):
             if not self.going:
@@ -176,10 +192,10 @@ class _Playing:
         self._note()
         if self.going and self._episodes.lengths[self.going].max() > LONGEST_EPISODE:
             raise RunFailed(
-                f"An episode goes on after {LONGEST_EPISODE} steps. Its whole return is asked for: set horizon."
+                f"An episode goes on after {LONGEST_EPISODE} steps. The whole return is needed: set horizon."
             )
 
-    def _step(self, seconds):
+    def _step(self, seconds: dict[str, float]) -> None:
         began = time.perf_counter()
         episodes, going = self._episodes, self.going
         if self._policy.spec.filter:
@@ -188,10 +204,10 @@ class _Playing:
             if len(self._obs) == NOTED_STEPS:
                 self._note()
         action, _, _ = self._policy.act(episodes.stacked(), (), None, False)
-        if self._noisy:
-            action = self._blurred(action)
+        if self._rng is not None:
+            action = self._blurred(action, self._rng)
         given = self._policy.to_env(action)
-        before = None if self._kept is None else episodes.newest()
+        before = episodes.newest() if self._keeps else None
         acted = time.perf_counter()
         rewards, ended, broken = episodes.step(given, going)
         self._steps += len(going) - len(broken)
@@ -206,7 +222,9 @@ class _Playing:
         seconds["policy"] += acted - began
         seconds["env"] += time.perf_counter() - acted
 
-    def _keep(self, obs, action, rewards, ended, broken):
+    def _keep(
+        self, obs: np.ndarray, action: np.ndarray, rewards: np.ndarray, ended: Collection[int], broken: Collection[int]
+    ) -> None:
         """Keep a step of every episode that goes on; what a broken one has done is not kept."""
         last = self._episodes.newest()
         for index in self.going:
@@ -217,7 +235,7 @@ class _Playing:
             self.recorded.append((self._kept[index], last[index], bool(self._episodes.terminated[index])))
             self._kept[index] = []
 
-    def _count(self, rewards):
+    def _count(self, rewards: np.ndarray) -> None:
         """Add a step's rewards, 0 for those that stood still, to returns, and to what is compared."""
         self._returns += rewards
         counted = clipped_rewards(rewards, self._rule)
@@ -230,33 +248,33 @@ class _Playing:
             self._fitness += self._discount * counted
             self._discount[self.going] *= self._config.gamma
 
-    def _blurred(self, action):
+    def _blurred(self, action: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """``action`` with noise on the rows that are perturbed."""
         low, high = self._policy.bounds()
-        drawn = self._rng.standard_normal(action.shape, dtype=np.float32)
+        drawn = rng.standard_normal(action.shape, dtype=np.float32)
         drawn[2 * self.block.count :] = 0.0
         return action + np.float32(self._config.action_noise_std) * (high - low) / 2 * drawn
 
-    def _end(self, ended):
+    def _end(self, ended: Collection[int]) -> None:
         for index in sorted(ended):
             self._lengths[index] = self._episodes.lengths[index]
             self._ended.append((float(self._returns[index]), int(self._lengths[index])))
         self.going = [index for index in self.going if index not in ended]
 
-    def _note(self):
-        """Add what was seen since the last time to what the filter is told."""
+    def _note(self) -> None:
+        """Add what was seen since the last time to the filter's statistics."""
         if self._obs:
             seen = moments(np.concatenate(self._obs))
             self._seen = merged(self._seen or nothing(seen.mean.shape), seen)
             self._obs = []
 
-    def told(self):
-        """Return what the call says that comes to its end: dict(steps, episodes, seen); nothing of it is said twice."""
-        told = {"steps": self._steps, "episodes": tuple(self._ended), "seen": self._seen and {"obs": self._seen}}
+    def take_played(self) -> dict[str, Any]:
+        """Return what was played since the last time: dict(steps, episodes, seen)."""
+        played = {"steps": self._steps, "episodes": tuple(self._ended), "seen": self._seen and {"obs": self._seen}}
         self._steps, self._ended, self._seen = 0, [], None
-        return told
+        return played
 
-    def results(self):
+    def results(self) -> dict[str, np.ndarray]:
         """Return what the learner gets, see ``EvolutionWorker.collect``."""
         first, count = self.block.first, self.block.count
         return {
@@ -265,12 +283,12 @@ class _Playing:
             "length": self._lengths[: 2 * count].reshape(count, 2),
         }
 
-    def unperturbed(self):
+    def unperturbed(self) -> tuple[float, ...]:
         """Return the returns of the unperturbed episodes, when all episodes have ended."""
         return () if self.going else tuple(self._returns[2 * self.block.count :].tolist())
 
 
-def perturbed(policy, flat, vectors):
+def perturbed(policy: NumpyPolicy, flat: Flat, vectors: np.ndarray) -> NumpyPolicy:
     """Return a policy whose i-th row acts with the weights ``vectors[i]``, for ``vectors`` [N, size] with N > 1.
 
     ``flat``: the Flat of the acting net's weights. The filter is that of ``policy``, for all rows.
@@ -282,15 +300,15 @@ def perturbed(policy, flat, vectors):
 class _EachItsOwn:
     """Copies of a net, each for one row."""
 
-    def __init__(self, forward):
+    def __init__(self, forward: Forward) -> None:
         self._forward = forward
 
-    def __call__(self, x, rng=None):
+    def __call__(self, x: np.ndarray, rng: np.random.Generator | None = None) -> dict[str, np.ndarray]:
         """Map float32 [N, I] to {head: float32 [N, size]}."""
         return {head: values[:, 0] for head, values in self._forward(x[:, None], rng).items()}
 
 
-def unperturbed_episodes(share, seed, number, index):
+def unperturbed_episodes(share: float, seed: int, number: int, index: int) -> int:
     """Return the unperturbed episodes beside direction ``index`` of round ``number``: ``share`` of all, on average."""
     if not share:
         return 0

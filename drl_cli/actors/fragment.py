@@ -1,18 +1,24 @@
-"""The columns of one fragment while a worker fills them (``experience.columns`` says what they are), and first priorities.
+"""The columns of one fragment while a worker fills them (see ``experience.columns``), and first priorities.
 
 Used by ``rollout_worker``. A policy acts on stacks of frames; the fragment holds single ones.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from drl_cli.actors.initial_priorities import first_priorities
 from drl_cli.experience.advantages import n_step
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
 
 
 class Fragment:
     """T steps of N environments; T grows with ``grow``."""
 
-    def __init__(self, spec, shape, cut, judged):
+    def __init__(self, spec: PolicySpec, shape: tuple[int, int], cut: np.ndarray, judged: bool) -> None:
         """``spec``: PolicySpec; ``shape``: (T, N); ``cut``: whether it continues nothing; ``judged``: priorities are wanted."""
         obs, dtype = tuple(spec.obs_shape), spec.obs_dtype
         self._channels = obs[-1]
@@ -31,29 +37,38 @@ class Fragment:
         self._cut = np.full(shape[1], cut)
         self._ends = {}  # (step, env) -> (the real last observation, the state with which to look at it)
         self._is_stacked, self._is_scored = spec.frames > 1, spec.scored
-        self._first_stacks = self._stacks = None
+        self._first_stacks = np.empty((0, *spec.stacked_shape), dtype)  # of the first step, once it is there
+        self._stacks: np.ndarray | None = None
+        self.is_judged = judged
         if judged:
             self._stacks = np.empty((*shape, *spec.stacked_shape), dtype) if self._is_stacked else self.columns["obs"]
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """(T, N)."""
         return self.columns["reward"].shape
 
-    def grow(self):
+    def grow(self) -> None:
         """Make room for twice as many steps."""
         self.columns = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self.columns.items()}
 
-    def acted(self, step, stacked, action, scores=None, env=None):
+    def acted(
+        self,
+        step: int,
+        stacked: np.ndarray,
+        action: np.ndarray,
+        scores: Mapping[str, np.ndarray] | None = None,
+        env: int | None = None,
+    ) -> None:
         """Note what was seen, [N, *stacked_shape], and done before a step; with ``env`` [1, …] of that one alone.
 
-        ``scores``: what the policy says of its action, {"logp": [N]}, for policies with ``spec.scored``.
+        ``scores``: of the policy's action, {"logp": [N]}, for policies with ``spec.scored``.
         """
         at = step if env is None else (step, slice(env, env + 1))
         columns = self.columns
         columns["obs"][at] = stacked[..., -self._channels :] if self._is_stacked else stacked
         columns["action"][at] = action
-        if self._is_scored:
+        if self._is_scored and scores is not None:
             columns["logp"][at] = scores["logp"]
         if self._is_stacked:
             if self._stacks is not None:
@@ -63,7 +78,9 @@ class Fragment:
             elif step == 0:
                 self._first_stacks[env] = stacked[0]
 
-    def remember(self, step, position, state, env=None):
+    def remember(
+        self, step: int, position: np.ndarray | int, state: tuple[np.ndarray, ...], env: int | None = None
+    ) -> None:
         """Note what a recurrent policy acted from: ``position`` [N] in the episode and ``state`` before the step."""
         at = step if env is None else (step, slice(env, env + 1))
         self.columns["position"][at] = position
@@ -73,19 +90,21 @@ class Fragment:
                 self.columns[name] = np.zeros((*self.shape, *part.shape[1:]), np.float32)
             self.columns[name][at] = part
 
-    def rewarded(self, step, rewards):
+    def rewarded(self, step: int, rewards: np.ndarray | Sequence[float]) -> None:
         """Note the rewards [N] of a step."""
         self.columns["reward"][step] = rewards
 
-    def ended(self, step, env, ends, last_obs, state=()):
-        """Note that an episode ended behind a step.
+    def ended(
+        self, step: int, env: int, ends: tuple[bool, bool], last_obs: np.ndarray, state: tuple[np.ndarray, ...] = ()
+    ) -> None:
+        """Note that an episode ended after a step.
 
-        ``ends``: (terminated, truncated); ``last_obs``: the real last frame; ``state``: recurrent parts [N, …] behind the step.
+        ``ends``: (terminated, truncated); ``last_obs``: the real last frame; ``state``: recurrent parts [N, …] after the step.
         """
         self.columns["terminated"][step, env], self.columns["truncated"][step, env] = ends
         self._ends[step, env] = (last_obs, tuple(part[env].copy() for part in state))
 
-    def broken(self, step, env):
+    def broken(self, step: int, env: int) -> None:
         """Forget a step that broke its episode: what came before it in this stream ends there, cut short."""
         columns = self.columns
         if step == 0:
@@ -95,17 +114,19 @@ class Fragment:
             state = tuple(columns[name][step, env].copy() for name in sorted(columns) if name.startswith("state_"))
             self._ends[step - 1, env] = (columns["obs"][step, env].copy(), state)
 
-    def close(self, tail_obs, tail_state=(), lengths=None):
+    def close(
+        self, tail_obs: np.ndarray, tail_state: tuple[np.ndarray, ...] = (), lengths: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         """Add the columns that are known at the end, and return all.
 
-        ``tail_state``: the recurrent state behind the last steps; ``lengths`` [N]: of complete episodes, their real steps.
+        ``tail_state``: the recurrent state after the last steps; ``lengths`` [N]: of complete episodes, their real steps.
         """
         columns = self.columns
         if lengths is not None:
             columns = {name: array[: lengths.max()] for name, array in columns.items()}
-            behind = np.arange(lengths.max())[:, None] >= lengths
+            padding = np.arange(lengths.max())[:, None] >= lengths
             for name in columns:
-                columns[name][behind] = 0
+                columns[name][padding] = 0
             columns["length"] = lengths
         ends = [self._ends[key] for key in sorted(self._ends)]
         columns["cut"] = self._cut
@@ -120,25 +141,29 @@ class Fragment:
         self.columns = columns
         return columns
 
-    def judge(self, policy, tail_stacked, window, scale):
+    def judge(
+        self, policy: NumpyPolicy, tail_stacked: np.ndarray, window: tuple[float, int], scale: np.float32 | float
+    ) -> None:
         """Add ``priority`` [T, N] float32 of the transitions that begin here (see ``actors.initial_priorities``).
 
         ``window``: (gamma, steps): windows have up to so many steps, fewer before the end of the fragment. ``tail_stacked``:
-        what the policy sees behind the last step. Rewards are divided by ``scale``.
+        what the policy sees after the last step. Rewards are divided by ``scale``.
         """
-        windows = n_step(self.columns, *window)
-        behind = np.concatenate([self._stacks[1:], tail_stacked[None]])  # [T, N, …]
+        if self._stacks is None:
+            raise RuntimeError("this fragment does not keep the stacks that its steps are judged by")
+        windows, stacks = n_step(self.columns, *window), self._stacks
+        after = np.concatenate([stacks[1:], tail_stacked[None]])  # [T, N, …]
         for (step, env), (frame, _) in self._ends.items():
-            behind[step, env] = self._pushed(self._stacks[step, env], frame)
-        next_obs = behind[windows.last, np.arange(self.shape[1])]
-        columns = (self._stacks, self.columns["action"], windows.reward / scale, windows.discount, next_obs)
+            after[step, env] = self._pushed(stacks[step, env], frame)
+        next_obs = after[windows.last, np.arange(self.shape[1])]
+        columns = (stacks, self.columns["action"], windows.reward / scale, windows.discount, next_obs)
         flat = (column.reshape(-1, *column.shape[2:]) for column in columns)
         self.columns["priority"] = first_priorities(policy, *flat).reshape(self.shape)
 
-    def _pushed(self, stack, frame):
+    def _pushed(self, stack: np.ndarray, frame: np.ndarray) -> np.ndarray:
         return np.concatenate([stack[..., self._channels :], frame], axis=-1) if self._is_stacked else frame
 
 
-def _stacked(rows, like):
+def _stacked(rows: Sequence[np.ndarray], like: np.ndarray) -> np.ndarray:
     """Return ``rows`` as one array [E, …] of the row shape and dtype of ``like`` [N, …]."""
     return np.stack(rows) if rows else np.empty((0, *like.shape[1:]), like.dtype)

@@ -4,14 +4,26 @@ The gradient is computed in NumPy where the nets are dense; otherwise in a graph
 the first fragment. Everything else is the RolloutWorker's.
 """
 
-import time
+from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.rollout_worker import RolloutWorker
+from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
 from drl_cli.config.sections.on_policy import sequence_length
+from drl_cli.contracts import Handle
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError
+from drl_cli.experience.columns import Token
 from drl_cli.experience.trajectories import join
 from drl_cli.extras import load
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.schedules import value_at
 
 GRAPH = "drl_cli.actors.graph_gradients:GraphGradients"
@@ -20,7 +32,9 @@ GRAPH = "drl_cli.actors.graph_gradients:GraphGradients"
 class GradientWorker:
     """The same surface as a RolloutWorker; ``collect`` brings gradients."""
 
-    def __init__(self, config, env, spec, identity, server):
+    def __init__(
+        self, config: A3CConfig, env: EnvSetup, spec: PolicySpec, identity: WorkerIdentity, server: Handle
+    ) -> None:
         """See RolloutWorker."""
         self._config, self._spec = config, spec
         self._worker = RolloutWorker(config, env, spec, identity, server)
@@ -29,7 +43,7 @@ class GradientWorker:
         self._share = config.num_envs_per_worker / identity["streams"]  # of this worker in the run's env steps
         self.close = self._worker.close
 
-    def collect(self, min_version=1, max_version=None):
+    def collect(self, min_version: int = 1, max_version: int | None = None) -> tuple[Token, dict[str, Any]]:
         """Sample one fragment and differentiate the loss on it; returns (Token, dict(gradients, stats)).
 
         The gradients, {weight name: array}, are of the weights of ``Token.meta.version``, which acted. Waits for weights of
@@ -39,7 +53,8 @@ class GradientWorker:
         token, columns = self._worker.collect(max(1, min_version), max_version)
         began = time.perf_counter()
         if self._compute is None:
-            self._compute = load(GRAPH)(self._config, self._spec)
+            made: Any = load(GRAPH)
+            self._compute = made(self._config, self._spec)
         batch = join([columns], self._config.gamma, sequence_length(self._config), self._spec.stepwise)
         # Schedules go by the run's env steps; the others are taken to sample as fast as this worker.
         coefficient = value_at(self._config.entropy_coeff, self._base + self._own / self._share)
@@ -48,12 +63,12 @@ class GradientWorker:
         seconds = token.seconds | {"learn": time.perf_counter() - began}
         return token._replace(seconds=seconds), {"gradients": gradients, "stats": stats}
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next gradient depends on."""
         arrays, facts = self._worker.state()
         return arrays, facts | {"env_steps": [self._base, self._own]}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> int:
         """Continue from ``state``; what it returns and raises as for a RolloutWorker."""
         if "env_steps" not in facts:
             raise CheckpointError("The state of a worker is incomplete (env_steps).")

@@ -6,14 +6,28 @@ in for the targets, of which workers have none, and nothing is drawn (noisy laye
 smoothed).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from drl_cli.policies.distributions import softmax
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
 
 ROWS = 64  # at a time: the windows of a convolution over more would take hundreds of megabytes
 
 
-def first_priorities(policy, obs, action, reward, discount, next_obs):
+def first_priorities(
+    policy: NumpyPolicy,
+    obs: np.ndarray,
+    action: np.ndarray,
+    reward: np.ndarray,
+    discount: np.ndarray,
+    next_obs: np.ndarray,
+) -> np.ndarray:
     """Return the priorities of M transitions, float32 [M], not yet raised to alpha.
 
     ``policy``: NumpyPolicy with weights; ``obs``, ``next_obs`` [M, *stacked_shape]; ``action`` int32 [M], or float32 [M, A] in
@@ -27,47 +41,77 @@ def first_priorities(policy, obs, action, reward, discount, next_obs):
     return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
 
 
-def _judge(spec):
-    if spec.distribution == "q":
+def _judge(spec: PolicySpec) -> Callable[..., np.ndarray]:
+    if spec.distribution == "q" and spec.value is not None:
         return {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
     if spec.distribution == "deterministic" and len(spec.nets) > 1:
         return _of_critics
     raise ValueError(f"a policy of {spec.distribution} with {len(spec.nets)} nets has nothing to judge transitions by")
 
 
-def _taken_and_next(policy, obs, action, next_obs):
+def _taken_and_next(
+    policy: NumpyPolicy, obs: np.ndarray, action: np.ndarray, next_obs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The atoms of the taken and of the best next action, [M, atoms] each."""
     rows, next_heads = np.arange(len(action)), policy.heads(next_obs)
     taken = policy.atoms(policy.heads(obs))[rows, action]
     return taken, policy.atoms(next_heads)[rows, policy.greedy(next_heads)]
 
 
-def _of_means(policy, obs, action, reward, discount, next_obs):
+def _of_means(
+    policy: NumpyPolicy,
+    obs: np.ndarray,
+    action: np.ndarray,
+    reward: np.ndarray,
+    discount: np.ndarray,
+    next_obs: np.ndarray,
+) -> np.ndarray:
     taken, following = _taken_and_next(policy, obs, action, next_obs)
     return np.abs(reward + discount * following[:, 0] - taken[:, 0])
 
 
-def _of_atoms(policy, obs, action, reward, discount, next_obs):
+def _of_atoms(
+    policy: NumpyPolicy,
+    obs: np.ndarray,
+    action: np.ndarray,
+    reward: np.ndarray,
+    discount: np.ndarray,
+    next_obs: np.ndarray,
+) -> np.ndarray:
     taken, following = _taken_and_next(policy, obs, action, next_obs)
     shifted = taken - taken.max(axis=-1, keepdims=True)
     log_chances = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return -(projected(reward, discount, softmax(following), policy.spec.value) * log_chances).sum(axis=-1)
 
 
-def _of_quantiles(policy, obs, action, reward, discount, next_obs):
+def _of_quantiles(
+    policy: NumpyPolicy,
+    obs: np.ndarray,
+    action: np.ndarray,
+    reward: np.ndarray,
+    discount: np.ndarray,
+    next_obs: np.ndarray,
+) -> np.ndarray:
     taken, following = _taken_and_next(policy, obs, action, next_obs)
     target = reward[:, None] + discount[:, None] * following
     return np.abs(target[:, None, :] - taken[:, :, None]).mean(axis=(1, 2))
 
 
-def _of_critics(policy, obs, action, reward, discount, next_obs):
+def _of_critics(
+    policy: NumpyPolicy,
+    obs: np.ndarray,
+    action: np.ndarray,
+    reward: np.ndarray,
+    discount: np.ndarray,
+    next_obs: np.ndarray,
+) -> np.ndarray:
     (now,) = policy.judged(obs, action)
     (following,) = policy.judged(next_obs, policy.greedy(policy.heads(next_obs)))
     q, next_q = (heads["q"].reshape(-1, len(reward)) for heads in (now, following))  # [C, M]
     return np.abs(reward + discount * next_q.min(axis=0) - q).mean(axis=0)
 
 
-def projected(reward, discount, next_probabilities, value):
+def projected(reward: np.ndarray, discount: np.ndarray, next_probabilities: np.ndarray, value: Any) -> np.ndarray:
     """Return the distribution of r + d·Z(s′) on the atoms of ``value`` (ValueSpec), float32 [M, atoms].
 
     ``reward``, ``discount`` [M], ``next_probabilities`` [M, atoms]. Source: Bellemare et al. 2017, eq. 7.

@@ -1,20 +1,35 @@
 """MixedWorker: fragments from several streams in fixed shares, sampled in the environment or read from files.
 
-The next fragment comes from the stream that is farthest behind its share of the steps, so that shares hold from early on and
+The next fragment comes from the stream that lags its share of the steps most, so that shares hold from early on and
 a run repeats. What is read is read again and again: in the replay old rows make room for new ones of every stream, and the
 shares of what it holds stay those of what enters. Each stream has a worker number of its own, which keeps them apart there.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
 from drl_cli.actors.experience_reader import ExperienceReader
+from drl_cli.actors.part_records import ReaderIdentity
 from drl_cli.actors.rollout_worker import RolloutWorker
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import streams
+from drl_cli.contracts import Handle
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError
+from drl_cli.experience.columns import Token
+from drl_cli.policies.policy_spec import PolicySpec
 
 
 class MixedWorker:
     """Same interface as a RolloutWorker."""
 
-    def __init__(self, config, env, spec, identity, server):
+    def __init__(
+        self, config: BufferedKeys, env: EnvSetup, spec: PolicySpec, identity: ReaderIdentity, server: Handle
+    ) -> None:
         """Arguments as a RolloutWorker's, with what ``ExperienceReader`` needs in ``env`` and ``identity``."""
         self._shares, self._parts = [], []
         # Files first: what is read has complete episodes in it.
@@ -22,20 +37,26 @@ class MixedWorker:
             if stream.paths is None:
                 part = RolloutWorker(config, env, spec, identity, server)
             else:
-                own = identity | {"number": identity["index"] + (place + 1) * identity["workers"], "behind": 0}
+                own: ReaderIdentity = {
+                    **identity,
+                    "number": identity["index"] + (place + 1) * identity["workers"],
+                    "behind": 0,
+                }
                 part = ExperienceReader(config, env, spec, own, server, stream.paths)
             self._shares.append(stream.share)
             self._parts.append(part)
         self._steps = [0] * len(self._parts)
 
-    def collect(self, min_version=0, max_version=None):
+    def collect(
+        self, min_version: int = 0, max_version: int | None = None
+    ) -> tuple[Token, dict[str, np.ndarray] | None]:
         """Return (Token, columns) of the stream whose turn it is."""
         turn = min(range(len(self._parts)), key=lambda part: (self._steps[part] / self._shares[part], part))
         token, columns = self._parts[turn].collect(min_version, max_version)
         self._steps[turn] += token.steps
         return token, columns
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next fragment depends on."""
         arrays, facts = {}, []
         for index, part in enumerate(self._parts):
@@ -44,7 +65,7 @@ class MixedWorker:
             facts.append(known)
         return arrays, {"parts": facts, "steps": list(self._steps)}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> int:
         """Continue from ``state``; returns how many running episodes could not be brought back, and begin anew."""
         if len(facts.get("parts", ())) != len(self._parts) or len(facts.get("steps", ())) != len(self._parts):
             raise CheckpointError("The state of a worker is of other streams than this run's.")
@@ -56,7 +77,7 @@ class MixedWorker:
         self._steps = [int(steps) for steps in facts["steps"]]
         return differing
 
-    def close(self):
+    def close(self) -> None:
         """Close all streams."""
         for part in self._parts:
             part.close()

@@ -1,5 +1,10 @@
 """ParameterServer: the one place through which weights travel. Every push has a version."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from drl_cli.errors import Diverged
@@ -13,12 +18,12 @@ class ParameterServer:
     Weights are {policy id: {variable name: array}}.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         # The newest and the one before it, as one object: without Ray the learner pushes while a worker pulls.
         self._held = ((0, None), (0, None))
         self._kept = {}
 
-    def push(self, weights, keep=False):
+    def push(self, weights: Mapping[str, Mapping[str, np.ndarray]], keep: bool = False) -> int:
         """Take new weights; returns their version, counted from 1. With ``keep``, ``pull_exact`` can still have them later.
 
         Raises Diverged, and keeps what it has, when a value is not a finite number.
@@ -35,7 +40,7 @@ class ParameterServer:
                 del self._kept[old]
         return version
 
-    def pull(self, have, most=None):
+    def pull(self, have: int, most: int | None = None) -> tuple[int, Any] | None:
         """Return (version, weights) of the newest version, if it is newer than ``have``, else None.
 
         With ``most``, versions beyond it are as if they had not been pushed yet; only the newest two are there.
@@ -47,15 +52,15 @@ class ParameterServer:
                 return version, weights
         return None
 
-    def pull_exact(self, version):
+    def pull_exact(self, version: int) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return the weights of ``version``, one of the last that were pushed with ``keep``."""
         return self._kept[version]
 
-    def state(self):
+    def state(self) -> tuple[Any, int]:
         """Return (weights by policy, version)."""
         version, weights = self._held[0]
         return weights, version
 
-    def load(self, weights, version):
+    def load(self, weights: Mapping[str, Mapping[str, np.ndarray]], version: int) -> None:
         """Continue with ``weights`` as ``version``."""
         self._held = ((version, weights), (0, None))

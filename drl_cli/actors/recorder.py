@@ -9,10 +9,19 @@ episode's last step is the real last observation. An episode that broke off simp
 A recording that cannot be written ends with a note; the run goes on without it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
+from drl_cli.actors.part_records import WorkerIdentity
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.recorded.write import OutputFiles, line, probabilities, shifted
+from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import number
 
 _EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; JSON's numbers hold 2**53
@@ -21,13 +30,15 @@ _EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; 
 class Recorder:
     """The recording of one worker."""
 
-    def __init__(self, config, folder, identity, policy, count):
+    def __init__(
+        self, config: CommonKeys, folder: Path, identity: WorkerIdentity, policy: NumpyPolicy, count: int
+    ) -> None:
         """``folder``: where to; ``identity``: dict(seed, index, incarnation); ``policy``: the NumpyPolicy that acts.
 
         ``count``: environments of a fragment.
         """
-        self._policy, self._compress = policy, frozenset(config.output_compress_columns)
-        self._output = OutputFiles(folder, identity["index"], config.output_max_file_size)
+        self._policy, self._compress = policy, tuple(config.output_compress_columns)
+        self._output = OutputFiles(str(folder), identity["index"], config.output_max_file_size)
         self._index = identity["index"]
         self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * _EPISODES
         self._begun = 0  # episodes so far
@@ -38,9 +49,9 @@ class Recorder:
         self._last_reward = np.zeros(count, np.float32)
         self._logp = {}  # step of the fragment -> log-probabilities [N], NaN where there is none
         self._ended = False
-        self.notes = []  # texts for the user, taken by the worker
+        self.notes = []  # messages for the user, taken by the worker
 
-    def scored(self, step, logp, env=None):
+    def scored(self, step: int, logp: np.ndarray | None, env: int | None = None) -> None:
         """Note how likely the actions of a fragment's ``step`` were: ``logp`` [N], with ``env`` [1] of that one, or None."""
         if env is not None:
             self._logp[step][env] = np.nan if logp is None else logp[0]
@@ -49,7 +60,7 @@ class Recorder:
         else:
             self._logp[step] = logp.copy()
 
-    def add(self, columns):
+    def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """Write a fragment: its columns as they were closed (``experience.columns``), with raw rewards."""
         if self._ended:
             return
@@ -65,12 +76,12 @@ class Recorder:
                 f"({error.strerror}). What is there is whole"
             )
 
-    def _batch(self, columns):
-        """The steps of all environments, one environment behind the other, as {column: array}."""
+    def _batch(self, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The steps of all environments, one environment after the other, as {column: array}."""
         steps, count = columns["reward"].shape
         lengths = columns.get("length", np.full(count, steps))
         action = self._policy.recorded(columns["action"])
-        behind = _behind(columns)
+        next_obs = _next_obs(columns)
         done = columns["terminated"] | columns["truncated"]
         logp = np.stack([self._logp[step] for step in range(steps)]) if self._logp else np.full(done.shape, np.nan)
         rows = [
@@ -79,13 +90,13 @@ class Recorder:
         ]
         taken = [(slice(0, int(lengths[env])), env) for env in range(count)]
 
-        def joined(array):
+        def joined(array: np.ndarray) -> np.ndarray:
             return np.concatenate([array[at] for at in taken])
 
         own = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
         return {
             "obs": joined(columns["obs"]),
-            "new_obs": joined(behind),
+            "new_obs": joined(next_obs),
             "actions": joined(action),
             "rewards": joined(columns["reward"]),
             "dones": joined(done),
@@ -95,7 +106,7 @@ class Recorder:
             **probabilities(joined(logp)),
         }
 
-    def _rows(self, env, steps, columns):
+    def _rows(self, env: int, steps: slice, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The columns of one environment that say where in its episodes it is."""
         done, count = columns["done"][steps, env], steps.stop
         if columns["cut"][env]:
@@ -125,13 +136,13 @@ class Recorder:
         same = {name: np.full(count, value, np.int64) for name, value in whole.items()}
         return {"eps_id": episode, "t": t, **same, **before}
 
-    def _begin(self, env):
+    def _begin(self, env: int) -> None:
         self._episode[env] = self._base + self._begun
         self._begun += 1
         self._t[env] = 0
         self._last_action[env], self._last_reward[env] = 0, 0.0
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): where in its episodes it is, and how far the files are."""
         arrays = {
             "episode": self._episode.copy(),
@@ -141,8 +152,8 @@ class Recorder:
         }
         return arrays, {"begun": self._begun, "rolls": self._rolls, "output": self._output.state()}
 
-    def load(self, arrays, facts):
-        """Continue from ``state``: what was written behind it goes, since those steps are taken again."""
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Continue from ``state``: what was written later is removed, since those steps are taken again."""
         mine = {
             "episode": self._episode,
             "t": self._t,
@@ -159,12 +170,14 @@ class Recorder:
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"The state of a recording is incomplete ({error}).") from error
 
-    def close(self):
+    def close(self) -> None:
         """Close the file."""
         self._output.close()
 
 
-def whole_episode(steps, last_obs, terminated):
+def whole_episode(
+    steps: Sequence[tuple[np.ndarray, np.ndarray, float]], last_obs: np.ndarray, terminated: bool
+) -> dict[str, np.ndarray]:
     """Return the columns of a fragment [T, 1] that is one whole episode, for ``Recorder.add``.
 
     ``steps``: (obs, action, reward) of each, as a policy saw and did them; ``last_obs``: the real last observation;
@@ -185,9 +198,9 @@ def whole_episode(steps, last_obs, terminated):
     }
 
 
-def _behind(columns):
-    """The observation behind every step, [T, N, …]; behind the last step of an episode its real last one."""
-    behind = np.concatenate([columns["obs"][1:], columns["tail_obs"][None]])
+def _next_obs(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The observation after every step, [T, N, …]; after the last step of an episode its real last one."""
+    next_obs = np.concatenate([columns["obs"][1:], columns["tail_obs"][None]])
     ends = np.argwhere(columns["terminated"] | columns["truncated"])
-    behind[tuple(ends.T)] = columns["end_obs"]
-    return behind
+    next_obs[tuple(ends.T)] = columns["end_obs"]
+    return next_obs

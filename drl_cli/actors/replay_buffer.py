@@ -1,22 +1,31 @@
 """ReplayBuffer: stores fragments in stream order and hands out staged blocks of transitions.
 
-In the driver's process on one machine, a Ray actor when asked for; a plain class either way. Priorities are those of
-Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: weights are told relative to the
+A plain class, in the driver's process, or a Ray actor with ``num_replay_shards``. Priorities are those of
+Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: weights are relative to the
 rarest row of a block (and of other shards' blocks) instead of the rarest of the whole replay, which a draw may never
 meet; beta is annealed over env steps stored.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from drl_cli import checkpoints
-from drl_cli.config.sections.replay import is_prioritized, learns_returns, learnt_steps, shards, span
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.config.sections.off_policy import BufferedKeys
+from drl_cli.config.sections.replay import ReplayKeys, is_prioritized, learns_returns, learnt_steps, shards, span
 from drl_cli.errors import CheckpointError, ConfigError
+from drl_cli.experience.columns import Token
 from drl_cli.experience.monte_carlo_returns import WholeReturns
 from drl_cli.experience.priorities import Priorities
 from drl_cli.experience.ring_buffer import Ring
 from drl_cli.experience.sequences import Sequences
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import generator, set_state, state_of
 from drl_cli.schedules import value_at
 
@@ -26,7 +35,7 @@ ROWS = 256  # of a replay that is made to be measured
 class ReplayBuffer:
     """Replay of n-step transitions, drawn uniformly or by priority; one shard of it where there are several."""
 
-    def __init__(self, config, spec, seed, index=0):
+    def __init__(self, config: BufferedKeys, spec: PolicySpec, seed: int, index: int = 0) -> None:
         """``config``: one with BufferKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
 
         ConfigError when the shard's share of buffer_size is too small for its environments.
@@ -37,13 +46,14 @@ class ReplayBuffer:
         self._ring = _storage(config, spec, capacity)
         self._in_sequences = bool(spec.state)
         self._priorities = None
-        if is_prioritized(config):
-            self._priorities = Priorities(self._ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
+        ring = self._ring
+        if isinstance(config, ReplayKeys) and config.prioritized_replay and not isinstance(ring, WholeReturns):
+            self._priorities = Priorities(ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
         self._rng = generator(seed, "replay", index)
         self._stored = 0  # env steps
         self._seen = {}  # worker -> (incarnation, sequence) of its newest fragment
 
-    def add(self, token, columns):
+    def add(self, token: Token, columns: dict[str, np.ndarray]) -> int:
         """Store a fragment; returns the env steps stored, 0 for one that has been seen or is of a dead incarnation.
 
         Raises Diverged when the fragment brings priorities that are not finite.
@@ -64,37 +74,37 @@ class ReplayBuffer:
             self._priorities.follow(self._ring.add(meta.worker, columns), masses)
         return columns["reward"].size
 
-    def size(self):
+    def size(self) -> int:
         """Return the rows in use: env steps and the last observation of each episode."""
         return len(self._ring)
 
-    def memory(self):
+    def memory(self) -> int:
         """Return the bytes that the rows in use take, without what is kept beside them for drawing."""
         return self._ring.nbytes()
 
-    def sample(self, count, least=None):
-        """Return a block {column: array [updates_per_call, B, …]} whose first ``count`` batches are drawn.
+    def sample(self, count: int, least: float | None = None) -> tuple[dict[str, np.ndarray], float | None]:
+        """Return (block {column: array [updates_per_call, B, …]}, smallest probability); ``count`` batches of it are drawn.
 
         For recurrent policies a row of a batch is a sequence (``experience.columns``). The rest of the block repeats the first
         batch: shapes are static, and only the first ``count`` are learnt from. With
-        priorities the block also has ``weight`` and ``serial`` (see ``experience.columns``) and ``least`` (float64 []), the
-        smallest probability that was drawn. The argument ``least`` is the smallest one that any other shard has told:
+        priorities the block also has ``weight`` and ``serial`` (see ``experience.columns``), and the smallest probability with
+        which one of its rows was drawn is returned, else None. ``least`` is that of the newest blocks of all other shards:
         no weight exceeds that of a row with the smaller of the two, whose weight is 1.
         """
         config = self._config
         most, size = config.updates_per_call, config.train_batch_size
-        window = (getattr(config, "n_step", None), config.gamma, self._rng)
+        window = (config.n_step if isinstance(config, ReplayKeys) else 1, config.gamma, self._rng)
         smallest = None
         if self._priorities is None:
             drawn = self._ring.draw(count * size, *window)
         else:
             drawn, serial, share = self._priorities.draw(count, size, *window)
-            smallest = share.min()
+            smallest = float(share.min())
             drawn |= {"weight": self._weights(share, smallest, least), "serial": serial}
         block = {name: _staged(values, count, most, not self._in_sequences) for name, values in drawn.items()}
-        return block if smallest is None else block | {"least": np.array(smallest)}
+        return block, smallest
 
-    def prioritize(self, serial, priority):
+    def prioritize(self, serial: np.ndarray, priority: np.ndarray) -> None:
         """Give rows new priorities: ``serial`` as in a block and |TD error| ``priority``, both flat; the last one counts.
 
         Rows that have been overwritten since they were drawn are left alone. Raises Diverged when one is not finite.
@@ -103,31 +113,33 @@ class ReplayBuffer:
             raise ValueError("priorities for a replay without prioritized_replay")
         self._priorities.set(serial, priority)
 
-    def beta(self):
+    def beta(self) -> float:
         """Return the exponent of the importance weights now: annealed over the env steps that all shards have stored."""
         config = self._config
+        if not isinstance(config, ReplayKeys):
+            raise ValueError("importance weights for a replay without prioritized_replay")
         end = (config.prioritized_replay_beta_annealing_timesteps, config.final_prioritized_replay_beta)
         # Fragments spread evenly over the shards: this one's steps stand for those of all.
         return value_at(((0, config.prioritized_replay_beta), end), self._stored * self._shards)
 
-    def _weights(self, share, smallest, least):
+    def _weights(self, share: np.ndarray, smallest: float, least: float | None) -> np.ndarray:
         """Return float32 importance weights of rows drawn with the probabilities ``share``; Schaul et al. 2016, section 3.4."""
         reference = smallest if least is None else min(smallest, float(least))
         return ((share / reference) ** -self.beta()).astype(np.float32)
 
-    def cut(self, worker):
+    def cut(self, worker: int) -> None:
         """End the streams of ``worker``: it was lost, or begins anew."""
         self._ring.cut(worker)
         if self._priorities is not None:
             self._priorities.follow()
 
-    def forget_streams(self):
+    def forget_streams(self) -> None:
         """End all streams and expect new ones: the workers begin anew."""
         self._seen.clear()
         for worker in self._ring.workers():
             self.cut(worker)
 
-    def save(self, folder, compress):
+    def save(self, folder: Path, compress: bool) -> dict[str, Any]:
         """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it."""
         arrays, ring = self._ring.state()
         if self._priorities is not None:
@@ -135,7 +147,7 @@ class ReplayBuffer:
         checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
         return self.facts() | {"ring": ring}
 
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         """Return what is kept even where the contents are not: the random state and which fragments were seen."""
         seen = [[worker, *mark] for worker, mark in sorted(self._seen.items())]
         facts = {"rng": state_of(self._rng), "seen": seen}
@@ -143,7 +155,7 @@ class ReplayBuffer:
             return facts
         return facts | {"stored": self._stored, "priorities": self._priorities.facts()}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray] | None, facts: Mapping[str, Any]) -> None:
         """Continue from ``save``; with ``arrays`` None only from its ``facts``.
 
         What was saved without priorities goes on with them as if all of it were new, and the other way round they are
@@ -163,14 +175,14 @@ class ReplayBuffer:
             raise CheckpointError(f"The replay does not fit this run: {error}.") from error
 
 
-def bytes_per_step(config, spec):
+def bytes_per_step(config: BufferedKeys, spec: PolicySpec) -> float:
     """Return the bytes of memory that one env step takes in a replay of ``config``, observations counted uncompressed."""
     store = _storage(config.model_copy(update={"compress_observations": False}), spec, ROWS)
     tree = 2 * 8 if is_prioritized(config) else 0  # a leaf and an inner node of the sum tree
     return store.reserved() / ROWS + tree
 
 
-def _storage(config, spec, capacity):
+def _storage(config: BufferedKeys, spec: PolicySpec, capacity: int) -> Ring | WholeReturns | Sequences:
     """Return the Ring of ``capacity`` rows, or what is drawn over one: Sequences, WholeReturns."""
     dtypes = (spec.obs_dtype, spec.action.dtype)
     backwards = bool(spec.state)
@@ -181,10 +193,12 @@ def _storage(config, spec, capacity):
         return WholeReturns(ring, config.gamma)
     if not spec.state:
         return ring
+    if not isinstance(config, R2D2Config):
+        raise ConfigError("a recurrent policy that learns from a replay needs the keys of R2D2")
     return Sequences(ring, config.burn_in, learnt_steps(config), () if config.zero_init_states else spec.state)
 
 
-def _expect_room(config, parts, capacity, frames):
+def _expect_room(config: BufferedKeys, parts: int, capacity: int, frames: int) -> None:
     streams = math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
     least = 2 * streams * (config.rollout_fragment_length + span(config) + frames)
     if capacity >= least:
@@ -196,7 +210,7 @@ def _expect_room(config, parts, capacity, frames):
     )
 
 
-def _staged(values, count, most, flat):
+def _staged(values: np.ndarray, count: int, most: int, flat: bool) -> np.ndarray:
     """Return ``values`` [count · B, …] as [most, B, …], filled up with the first batch; ``flat``: all but images as vectors."""
     values = values.reshape(count, -1, *values.shape[1:])
     if count < most:

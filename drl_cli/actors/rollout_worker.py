@@ -1,30 +1,63 @@
-"""RolloutWorker: steps environments with the newest policy it has heard of, and sends what it saw as fragments.
+"""RolloutWorker: steps environments with the newest policy that it has pulled, and sends fragments of experience.
 
 A plain class: in the run's own process with ``num_workers: 0``, a Ray actor otherwise. It keeps one pull of weights
 outstanding with the parameter server and adopts it when it has come; only ``min_version`` waits.
 """
 
+from __future__ import annotations
+
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import fragment_transforms
 from drl_cli.actors.fragment import Fragment
+from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Transform
+from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
+from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.replay import ReplayKeys
+from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, preprocessors, render
 from drl_cli.envs import make as envs
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_batch import EnvBatch
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.experience.columns import Meta, Token
 from drl_cli.policies import exploration
+from drl_cli.policies.exploration.interface import Place
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import generator, set_state, state_of
 
-PLACE = ("random_steps", "stream", "streams", "base")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
-PATIENCE_S = 600.0  # for them; beyond it nobody is going to push them
+PATIENCE_S = 600.0  # for them; after that no push is expected
 LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
+
+
+class WeightWait:
+    """The pauses of a worker until weights are pushed that are new enough."""
+
+    def __init__(self, worker: int, version: int) -> None:
+        """``worker``: its index; ``version``: that the weights must have, or a newer one."""
+        self._worker, self._version = worker, version
+        self._began, self._pause_s = time.monotonic(), FIRST_PAUSE_S
+
+    def pause(self, newest: int) -> None:
+        """Sleep, twice as long each time; RunFailed after ``PATIENCE_S``. ``newest``: the version that was pulled last."""
+        if time.monotonic() - self._began > PATIENCE_S:
+            raise RunFailed(
+                f"worker {self._worker} waited {PATIENCE_S:.0f} s for weights of version {self._version}; "
+                f"the newest are of version {newest}."
+            )
+        # They have not been pushed yet: another call at once would only keep the server busy.
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
 
 class RolloutWorker:
@@ -35,7 +68,9 @@ class RolloutWorker:
 
     check = staticmethod(lambda: None)
 
-    def __init__(self, config, env, spec, identity, server):
+    def __init__(
+        self, config: SampledConfig, env: EnvSetup, spec: PolicySpec, identity: WorkerIdentity, server: Handle
+    ) -> None:
         """``env``: dict(id, env_config, imports, preprocessing, videos: folder for films of the first worker).
 
         ``identity``: dict(seed, index, incarnation), its place in the run, see ``exploration.make``: random_steps, stream,
@@ -46,25 +81,34 @@ class RolloutWorker:
         self._config, self._identity, self._server = config, identity, server
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
-        self._whole_episodes = getattr(config, "batch_mode", "truncate_episodes") == "complete_episodes"
+        self._whole_episodes = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         seen_by = render.make(config, env, identity["index"])
         hooks = callbacks.make(config)
         self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
-        name = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
-        self._envs = EnvBatch(name, config.num_envs_per_worker, (key[0], stream), *ways)
-        self._reward_rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        made_as: EnvSetup = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
+        self._envs = EnvBatch(made_as, config.num_envs_per_worker, (key[0], stream), *ways)
         self._policy = NumpyPolicy(spec)
         self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")
         self._recorder = (
             Recorder(config, folder, identity, self._policy, config.num_envs_per_worker) if folder else None
         )
-        self._explore_at({name: identity[name] for name in PLACE})
+        self._judges = isinstance(config, ReplayKeys) and config.worker_side_prioritization
+        rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._transforms = list(self._transforms_of(rule))
+        self._explore_at(
+            {
+                "random_steps": identity["random_steps"],
+                "stream": identity["stream"],
+                "streams": identity["streams"],
+                "base": identity["base"],
+            }
+        )
         self._state = self._policy.initial_state(config.num_envs_per_worker)
-        self._keeps_states = not getattr(config, "zero_init_states", False)  # a key of algorithms that replay sequences
+        self._keeps_states = not (isinstance(config, R2D2Config) and config.zero_init_states)
         self._version, self._pull = 0, None
         self._sequence, self._steps = 0, 0
         self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing
@@ -74,15 +118,15 @@ class RolloutWorker:
         self._started = False
 
     @property
-    def policy(self):
+    def policy(self) -> NumpyPolicy:
         """The NumpyPolicy that acts, with the weights that the last fragment was made with."""
         return self._policy
 
-    def _explore_at(self, place):
+    def _explore_at(self, place: Place) -> None:
         self._place = place
         self._exploration = exploration.make(self._config, self._policy.spec, place)
 
-    def collect(self, min_version=0, max_version=None):
+    def collect(self, min_version: int = 0, max_version: int | None = None) -> tuple[Token, dict[str, np.ndarray]]:
         """Step every environment ``rollout_fragment_length`` times; returns (Token, columns of data.columns.FRAGMENT).
 
         With ``batch_mode: complete_episodes`` each goes on from there until its episode ends. Waits for weights of
@@ -93,10 +137,11 @@ class RolloutWorker:
             self._envs.reset()
             self._started = True
         self._adopt(min_version, max_version)
-        if self._differences.are_apart and self._policy.has_weights:
+        if self._differences.are_apart and self._policy.weights is not None:
             self._policy.set_weights(self._differences.acting(self._policy.weights))
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
-        columns, episodes, seconds, seen = self._fragment()
+        closed, episodes = self._fragment()
+        columns, seconds, seen = closed.columns, closed.seconds, closed.seen
         self._sequence += 1
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
         if self._recorder:
@@ -106,11 +151,11 @@ class RolloutWorker:
         seconds["total"] = time.perf_counter() - began
         exploring = self._exploration.describe(self._steps)
         steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
-        told = self._watch.take() if self._watch else ()
-        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=told), columns
+        metrics = self._watch.take() if self._watch else ()
+        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=metrics), columns
 
-    def _adopt(self, min_version, max_version):
-        began, pause = time.monotonic(), FIRST_PAUSE_S
+    def _adopt(self, min_version: int, max_version: int | None) -> None:
+        waiting = WeightWait(self._identity["index"], min_version)
         while True:
             if self._pull is None:
                 self._pull = self._server.call("pull", self._version, max_version)
@@ -122,21 +167,27 @@ class RolloutWorker:
                 self._policy.set_weights(weights[DEFAULT_POLICY])
             if min_version <= self._version:
                 break
-            if time.monotonic() - began > PATIENCE_S:
-                raise RunFailed(
-                    f"worker {self._identity['index']} waited {PATIENCE_S:.0f} s for weights of version {min_version}; "
-                    f"the newest are of version {self._version}."
-                )
-            # They have not been pushed yet: asking again at once would only keep the server busy.
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            waiting.pause(self._version)
         if self._server.is_remote:
             self._pull = self._server.call("pull", self._version)
 
-    def _fragment(self):
+    def _transforms_of(self, rule: RewardRule) -> Iterator[Transform]:
+        """Yield what happens to each closed fragment, in this order; ``rule``: of clipping rewards."""
+        config = self._config
+        if self._recorder:
+            yield fragment_transforms.recorded(self._recorder)
+        yield fragment_transforms.clipped(rule)
+        if self._watch:
+            yield fragment_transforms.postprocessed(self._watch, config.gamma)
+        yield fragment_transforms.filtered(self._differences)
+        if isinstance(config, ReplayKeys) and config.worker_side_prioritization:
+            yield fragment_transforms.prioritized(self._policy, self._envs, (config.gamma, config.n_step))
+        if self._watch:
+            yield fragment_transforms.finished(self._watch)
+
+    def _fragment(self) -> tuple[ClosedFragment, list[tuple[float, int]]]:
         config, envs, policy = self._config, self._envs, self._policy
-        # Algorithms without a replay have no such key. Before the first weights there is nothing to judge by.
-        judged = getattr(config, "worker_side_prioritization", False) and policy.has_weights
+        judged = self._judges and policy.has_weights  # before the first weights there is nothing to judge by
         # The first fragment of an incarnation continues nothing.
         shape = (config.rollout_fragment_length, envs.count)
         fragment = Fragment(policy.spec, shape, self._cut | (self._sequence == 0), judged)
@@ -146,22 +197,13 @@ class RolloutWorker:
         for step in range(0 if self._whole_episodes else shape[0]):
             self._step(step, fragment, episodes, seconds)
         columns = fragment.close(envs.obs(), self._state, lengths)
-        if self._recorder:
-            self._recorder.add(columns)
-        columns["reward"] = clipped_rewards(columns["reward"], self._reward_rule)
-        if self._watch:
-            self._watch.postprocess(columns, config.gamma)
-        seen, scale = self._differences.note(columns, policy.weights)
-        if judged:
-            began = time.perf_counter()
-            fragment.judge(policy, envs.stacked(), (config.gamma, config.n_step), scale)
-            seconds["policy"] += time.perf_counter() - began
-        if self._watch:
-            self._watch.sampled(columns)
-        return columns, episodes, seconds, seen
+        closed = ClosedFragment(columns, policy.weights, fragment, seconds)
+        for transform in self._transforms:
+            transform(closed)
+        return closed, episodes
 
-    def _complete(self, fragment, episodes, seconds):
-        """Step until every environment has ended an episode behind the fragment's length; returns the steps of each."""
+    def _complete(self, fragment: Fragment, episodes: list[tuple[float, int]], seconds: dict[str, float]) -> np.ndarray:
+        """Step until every environment has ended an episode after the fragment's length; returns the steps of each."""
         least = self._config.rollout_fragment_length
         lengths, going = np.zeros(self._envs.count, np.int64), list(range(self._envs.count))
         while going:
@@ -179,7 +221,14 @@ class RolloutWorker:
                 going = [env for env in going if env not in ended]
         return lengths
 
-    def _step(self, step, fragment, episodes, seconds, going=None):
+    def _step(
+        self,
+        step: int,
+        fragment: Fragment,
+        episodes: list[tuple[float, int]],
+        seconds: dict[str, float],
+        going: list[int] | None = None,
+    ) -> set[int]:
         """Take one step of all environments, or of those ``going``; returns the indices of those whose episode ended."""
         self.check()
         began = time.perf_counter()
@@ -215,7 +264,7 @@ class RolloutWorker:
         seconds["env"] += time.perf_counter() - acted
         return {env for env, *_ in ends}
 
-    def _again(self, step, env, fragment):
+    def _again(self, step: int, env: int, fragment: Fragment) -> tuple[float, list[tuple[int, bool, bool, np.ndarray]]]:
         """Step one environment, whose step broke, in new episodes until one does not; returns (reward, its end if any)."""
         outcome = None
         while outcome is None:
@@ -237,7 +286,7 @@ class RolloutWorker:
         reward, terminated, truncated, next_obs = outcome
         return reward, [(env, terminated, truncated, next_obs)] if terminated or truncated else []
 
-    def _end(self, env, episodes):
+    def _end(self, env: int, episodes: list[tuple[float, int]]) -> None:
         """What is learnt from as an episode has ended."""
         self._forget(env)
         if self._envs.is_mid_game(env):
@@ -245,14 +294,14 @@ class RolloutWorker:
         episodes.append((float(self._returns[env]), int(self._lengths[env])))
         self._returns[env], self._lengths[env] = 0.0, 0
 
-    def _forget(self, env):
+    def _forget(self, env: int) -> None:
         """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""
         self._exploration.ended(env)
         self._position[env] = 0
         for part in self._state:
             part[env] = 0.0
 
-    def state(self):
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next fragment depends on."""
         if not self._started:
             self._envs.reset()
@@ -274,13 +323,19 @@ class RolloutWorker:
             facts["callbacks"] = self._watch.hooks.state()
         return arrays, facts | {"place": self._place, "exploration": exploring}
 
-    def load(self, arrays, facts):
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> int:
         """Continue from ``state``; returns how many running episodes could not be brought back, and begin anew.
 
         Raises CheckpointError for what is no state of such a worker.
         """
         try:
-            place = {name: facts["place"][name] for name in PLACE}
+            stored = facts["place"]
+            place: Place = {
+                "random_steps": stored["random_steps"],
+                "stream": stored["stream"],
+                "streams": stored["streams"],
+                "base": stored["base"],
+            }
             rng, sequence, steps, exploring = (facts[name] for name in ("rng", "sequence", "steps", "exploration"))
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"The state of a worker is incomplete ({error}).") from error
@@ -303,14 +358,14 @@ class RolloutWorker:
             self._returns[env], self._lengths[env], self._cut[env] = 0.0, 0, True
         return len(differing)
 
-    def _load_envs(self, arrays, facts):
+    def _load_envs(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[int]:
         if not self._watch:
             return self._envs.load(arrays, facts["envs"])
         differing = []
         self._watch.replaying(facts.get("callbacks"), lambda: differing.extend(self._envs.load(arrays, facts["envs"])))
         return differing
 
-    def _remember(self, arrays):
+    def _remember(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the recurrent state of ``state``."""
         mine = {f"state_{index}": part for index, part in enumerate(self._state)} | {"position": self._position}
         for name, part in mine.items():
@@ -318,23 +373,13 @@ class RolloutWorker:
                 raise CheckpointError(f"The state of a worker lacks {name}, or has one of another shape.")
             part[...] = arrays[name]
 
-    def close(self):
+    def close(self) -> None:
         """Close the environments, and the recording."""
         self._envs.close()
         if self._recorder:
             self._recorder.close()
 
 
-def _under(prefix, arrays):
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with ``prefix``, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def clipped_rewards(reward, rule):
-    """Return the rewards to learn from: ``rule`` None or False: as they are; True: signs; x: within ±x; (lo, hi)."""
-    if rule is None or rule is False:
-        return reward
-    if rule is True:
-        return np.sign(reward)
-    low, high = rule if isinstance(rule, (tuple, list)) else (-rule, rule)
-    return np.clip(reward, low, high).astype(np.float32)

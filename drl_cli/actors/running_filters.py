@@ -8,17 +8,24 @@ Rewards are divided where they can no longer change: those of a trajectory that 
 replay holds raw ones, because what was divided by yesterday's deviation would stay so, and the graph divides when it learns.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 
+from drl_cli.actors.part_records import SampledConfig
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.policies import filters
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.policies.running_statistics import Moments, discounted, merged, moments, nothing
 
 
 class Differences:
     """What the fragments of one worker add to the statistics."""
 
-    def __init__(self, config, spec, streams):
+    def __init__(self, config: SampledConfig, spec: PolicySpec, streams: int) -> None:
         """``config``: of an algorithm; ``spec``: PolicySpec; ``streams``: the environments N of a fragment."""
         self._spec, self._gamma = spec, config.gamma
         self._replayed = isinstance(config, BufferKeys)
@@ -26,7 +33,9 @@ class Differences:
         # Of what this worker has seen, where its filter is its own.
         self._own = nothing(tuple(spec.obs_shape)) if spec.filter and not config.synchronize_filters else None
 
-    def note(self, columns, weights):
+    def note(
+        self, columns: dict[str, np.ndarray], weights: Mapping[str, np.ndarray] | None
+    ) -> tuple[dict[str, Any] | None, np.float32]:
         """Return (what ``Token.seen`` is for the fragment ``columns``, by what its rewards are still to be divided).
 
         ``weights`` are those that acted, or None. Where rewards are not replayed ``columns["reward"]`` is replaced by the
@@ -48,25 +57,25 @@ class Differences:
         return seen or None, scale
 
     @property
-    def are_apart(self):
+    def are_apart(self) -> bool:
         """Whether the worker acts with a filter of its own (``synchronize_filters: false``)."""
         return self._own is not None
 
-    def acting(self, weights):
+    def acting(self, weights: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return ``weights`` ({name: array}) as this worker acts with them: with its own filter, once it has seen something."""
         if self._own is None or not self._own.count:
             return weights
         own = filters.weights_of(self._spec, self._own, None)
-        return weights | {name: own[name] for name in (filters.MEAN, filters.VAR)}
+        return {**weights} | {name: own[name] for name in (filters.MEAN, filters.VAR)}
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """Return {name: array}: what the next fragment goes on from."""
         arrays = {"discounted": self._running.copy()} if self._spec.scaled else {}
         if self._own is not None:
             arrays |= {f"own_{part}": np.array(value) for part, value in self._own._asdict().items()}
         return arrays
 
-    def load(self, arrays):
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from ``state``."""
         if self._spec.scaled:
             self._running[...] = arrays["discounted"]
@@ -75,7 +84,7 @@ class Differences:
             self._own = Moments(float(count), np.array(mean), np.array(m2))
 
 
-def _real(values, columns):
+def _real(values: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """The rows of ``values`` [T, N, …] that are steps, [M, …]: all but what pads columns of different lengths."""
     if "length" in columns:
         return values[np.arange(len(values))[:, None] < columns["length"]]
@@ -85,7 +94,7 @@ def _real(values, columns):
 class Observed:
     """The statistics of all workers, kept in float64 beside the graph's variables, which follow at ``write``."""
 
-    def __init__(self, spec, weights, scope):
+    def __init__(self, spec: PolicySpec, weights: Any, scope: str) -> None:
         """``spec``: PolicySpec; ``weights``: a ``tf1.weights.Weights`` of the filters' variables; ``scope`` of their names."""
         self._spec, self._weights, self._scope = spec, weights, scope
         shapes = {"obs": tuple(spec.obs_shape)} if spec.filter else {}
@@ -93,14 +102,14 @@ class Observed:
         self._moments = {stream: nothing(shape) for stream, shape in shapes.items()}
         self._changed = False
 
-    def add(self, seen):
+    def add(self, seen: Iterable[Any]) -> None:
         """Merge a list of ``Token.seen``, in its order; None among them adds nothing."""
         for difference in seen:
             for stream in self._moments if difference else ():
                 self._moments[stream] = merged(self._moments[stream], difference[stream])
                 self._changed = True
 
-    def write(self):
+    def write(self) -> None:
         """Set the variables to what has been merged, if anything has been since the last time."""
         if not self._changed:
             return
@@ -111,7 +120,7 @@ class Observed:
             values |= {prefix + "count": np.asarray(count), prefix + "exact_mean": mean, prefix + "m2": m2}
         self._weights.set({self._scope + name: np.asarray(value) for name, value in values.items()})
 
-    def read(self):
+    def read(self) -> None:
         """Go on from what the variables hold."""
         self._changed = False
         if not self._moments:

@@ -3,17 +3,27 @@
 Used by ``learner`` and ``batch_learner``, which say what is done with them. TensorFlow is imported with this module.
 """
 
+from __future__ import annotations
+
 import operator
 import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from drl_cli import events, plugins
+from drl_cli.actors.part_records import LearnerIdentity
 from drl_cli.actors.running_filters import Observed
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.resources import gpus
+from drl_cli.contracts import Call, Handle
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.extras import load
 from drl_cli.policies import custom_models_tf
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.schedules import value_at
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
@@ -26,7 +36,15 @@ COMPILING = "compiling the update (XLA)"
 class Trained:
     """An algorithm's graph and its session."""
 
-    def __init__(self, config, spec, module, initial, identity, server):
+    def __init__(
+        self,
+        config: CommonKeys,
+        spec: PolicySpec,
+        module: Any,
+        initial: Mapping[str, np.ndarray],
+        identity: LearnerIdentity,
+        server: Handle,
+    ) -> None:
         """``module``: the algorithm's graph, as its row names it; ``initial``: {name: array} of its first weights.
 
         ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None); ``server``: handle of the parameter
@@ -36,9 +54,9 @@ class Trained:
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
         self.updates = self._pushed_at = 0
-        self.version = 1  # the first weights were pushed by whoever drew them
+        self.version = 1  # the first weights were pushed when the parts were made
 
-    def open(self, add, warm):
+    def open(self, add: Callable[[Any], None], warm: Callable[[], Any]) -> None:
         """Build the graph and open its session.
 
         ``add(built)`` adds the operations that learn to what the graph module built; ``warm()`` runs them once, to compile
@@ -48,12 +66,12 @@ class Trained:
         events.report("learner", text="building the graph")
         custom_models_tf.check(self._spec)
         self.graph = tf.Graph()
-        with custom_models_tf.blamed(self._spec, config.xla), self.graph.as_default(), self.device():
-            graph = load(self._module)
+        with custom_models_tf.blamed(self._spec, bool(config.xla)), self.graph.as_default(), self.device():
+            graph: Any = load(self._module)
             build = getattr(graph, "build", graph)
             own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
-            asked = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
-            built = called("The graph of this algorithm", build, *asked) if own else build(*asked)
+            given = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            built = called("The graph of this algorithm", build, *given) if own else build(*given)
             add(built)
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer(list(built.variables.values()))
@@ -64,7 +82,7 @@ class Trained:
         if beside:
             beside.start()
         events.report("learner", text=COMPILING if config.xla else "preparing the first update")
-        with custom_models_tf.blamed(self._spec, config.xla):
+        with custom_models_tf.blamed(self._spec, bool(config.xla)):
             warm()
         self.session.run(start)
         if beside:
@@ -78,19 +96,19 @@ class Trained:
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
         events.report("learner", text="")
 
-    def observe(self, seen):
+    def observe(self, seen: Sequence[Any]) -> None:
         """Take note of what workers saw, a list of ``Token.seen``: it holds from the next push or ``filter_anew`` on."""
         self._observed.add(seen)
 
-    def filter_anew(self):
+    def filter_anew(self) -> None:
         """Let the filters be what all that has been observed makes them."""
         self._observed.write()
 
-    def device(self):
+    def device(self) -> Any:
         """The device that learns, to be entered while operations are added."""
         return tf.device("/GPU:0" if gpus(self._config) else "/CPU:0")
 
-    def run(self, fetches, feeds, rates, env_steps):
+    def run(self, fetches: Any, feeds: dict[Any, Any], rates: Mapping[str, Any], env_steps: int) -> Any:
         """Run ``fetches`` with ``feeds``; ``rates``: {dotted key of the config: placeholder}, set to where they are by then."""
         for name, placeholder in rates.items():
             feeds[placeholder] = value_at(operator.attrgetter(name)(self._config), env_steps)
@@ -99,8 +117,8 @@ class Trained:
         except tf.errors.ResourceExhaustedError as error:
             raise ResourcesExhausted(f"TensorFlow ran out of memory: {error.message.splitlines()[0]}") from error
 
-    def made(self, updates, finite):
-        """Count ``updates`` that were made; Diverged when the one behind them was not ``finite``."""
+    def made(self, updates: int, finite: bool) -> None:
+        """Count ``updates`` that were made; Diverged when the one after them was not ``finite``."""
         self.updates += int(updates)
         if not finite:
             raise Diverged(
@@ -109,21 +127,21 @@ class Trained:
             )
 
     @property
-    def unpushed(self):
+    def unpushed(self) -> int:
         """Updates since the last push."""
         return self.updates - self._pushed_at
 
-    def publish(self):
+    def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
         self.send(keep=True).result()
         return self.version, self.state()
 
-    def push(self):
+    def push(self) -> int:
         """Push the present weights; returns their version."""
         self.send(keep=False).result()
         return self.version
 
-    def send(self, keep):
+    def send(self, keep: bool) -> Call:
         """Push the present weights, to be kept for scoring with ``keep``; returns the reference of the call."""
         self._pushed_at = self.updates
         self.version += 1
@@ -131,12 +149,12 @@ class Trained:
         acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
         return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
         self.filter_anew()
         return self._all.get()
 
-    def load(self, arrays, version):
+    def load(self, arrays: Mapping[str, np.ndarray], version: int) -> None:
         """Continue from ``state`` of a learner with the same nets, after the push of ``version``.
 
         CheckpointError when names or shapes differ.

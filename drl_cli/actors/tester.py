@@ -1,11 +1,17 @@
 """Tester: plays whole episodes with given weights and returns their scores. It never touches what is learnt from."""
 
-from typing import NamedTuple
+from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
 import numpy as np
 
 from drl_cli.actors import custom_evaluation
 from drl_cli.actors.estimator import Estimator
+from drl_cli.actors.part_records import ScoredEpisode
+from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_reuse import FOREIGN, KeptEnvs
@@ -15,24 +21,21 @@ from drl_cli.envs.spaces import seen_dtype
 from drl_cli.envs.steps import as_action, as_number, is_finite
 from drl_cli.errors import EnvError, failure
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
 
 SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass for all of them
 
 
-class Episode(NamedTuple):
-    """One scored episode; ``reward`` is the sum of raw rewards."""
-
-    reward: float
-    length: int
-    seed: int
-    terminated: bool
-    custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: what callbacks said of it
-    hist_data: dict = {}
-    is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part
-
-
-def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **making):
-    """Play one episode for each of ``seeds`` and return a list of Episode in their order.
+def score(
+    policy: NumpyPolicy,
+    env_id: str,
+    env_config: Mapping[str, Any],
+    seeds: Sequence[int],
+    explore: bool = False,
+    horizon: int | None = None,
+    **making: Any,
+) -> list[ScoredEpisode]:
+    """Play one episode for each of ``seeds`` and return a list of ScoredEpisode in their order.
 
     ``policy`` is a NumpyPolicy. ``making``: how environments are made, preprocessing: a plan for scoring
     (``envs.preprocessors.for_scoring``) or None, fresh_envs: whether every episode has a new one; and max_steps: see
@@ -49,14 +52,21 @@ def score(policy, env_id, env_config, seeds, explore=False, horizon=None, **maki
         kept.close()
 
 
-def kept_for(env):
-    """Return the KeptEnvs in which ``play`` plays as ``env`` says."""
+def kept_for(env: Mapping[str, Any]) -> KeptEnvs:
+    """Return the KeptEnvs in which ``play`` plays."""
     making = (env["id"], env["env_config"], None, env.get("preprocessing"))
     return KeptEnvs(lambda: make.make(*making), bool(env.get("fresh_envs")))
 
 
-def play(policy, env, seeds, kept, hooks=None, check=lambda: None):
-    """As ``score``, with what says how to play in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon),
+def play(
+    policy: NumpyPolicy,
+    env: Mapping[str, Any],
+    seeds: Sequence[int],
+    kept: KeptEnvs,
+    hooks: callbacks.Hooks | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> list[ScoredEpisode]:
+    """As ``score``, with the setting in ``env``: dict(id, env_config, preprocessing, fresh_envs, explore, horizon),
     and maybe max_steps (see ``envs.make.bound_of``).
 
     ``kept``: the KeptEnvs to play in. ``hooks``: the ``envs.callbacks.Hooks`` that look on, or None. ``check`` is called
@@ -69,15 +79,22 @@ def play(policy, env, seeds, kept, hooks=None, check=lambda: None):
     return episodes
 
 
-def _play(policy, env, seeds, kept, watch, check):
-    totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), [None] * len(seeds)
+def _play(
+    policy: NumpyPolicy,
+    env: Mapping[str, Any],
+    seeds: Sequence[int],
+    kept: KeptEnvs,
+    watch: CallbackEpisodes | None,
+    check: Callable[[], None],
+) -> list[ScoredEpisode]:
+    totals, lengths, results = [0.0] * len(seeds), [0] * len(seeds), {}
     explore, horizon = env["explore"], env["horizon"]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     try:
         made = [kept.begin(index) for index in range(len(seeds))]
         bound = make.bound_of(made[0], env.get("max_steps"))
         # Always as many rows, also when episodes have ended: a product of one row rounds otherwise than that of many,
-        # and a score must not depend on who plays beside it.
+        # and a score must not depend on the episodes played beside it.
         dtype, frames = seen_dtype(made[0].observation_space), frames_of(env.get("preprocessing"))
         stacks = FrameStack(SIDE_BY_SIDE, policy.spec.obs_shape, dtype, frames)
         for index, seed in enumerate(seeds):
@@ -99,16 +116,24 @@ def _play(policy, env, seeds, kept, watch, check):
                     watch.stepped(index, as_action(actions[index]), reward, info)
                 is_over = any(ends) or (horizon is not None and lengths[index] >= horizon)
                 if is_over or lengths[index] == bound:
-                    told = watch.ended(index) if watch else ({}, {})
-                    results[index] = Episode(totals[index], lengths[index], seeds[index], ends[0], *told, not is_over)
-            running = [index for index in running if results[index] is None]
+                    metrics = watch.ended(index) if watch else ({}, {})
+                    results[index] = ScoredEpisode(
+                        totals[index], lengths[index], seeds[index], ends[0], *metrics, not is_over
+                    )
+            running = [index for index in running if index not in results]
     except BaseException:
         kept.close()  # in the middle of episodes, one of them maybe broken
         raise
-    return results
+    return [results[index] for index in range(len(seeds))]
 
 
-def _actions(policy, obs, state, running, rngs):
+def _actions(
+    policy: NumpyPolicy,
+    obs: np.ndarray,
+    state: tuple[np.ndarray, ...],
+    running: Sequence[int],
+    rngs: Sequence[np.random.Generator] | None,
+) -> tuple[Any, tuple[np.ndarray, ...]]:
     """Return ({index: the environment's action}, next state); with ``rngs`` each row is drawn with a generator of its own."""
     if rngs is None:
         action, state, _ = policy.act(obs, state, None, False)
@@ -122,11 +147,11 @@ def _actions(policy, obs, state, running, rngs):
     return dict(zip(running, policy.to_env(np.stack(rows)), strict=True)), state
 
 
-def _look(stacks, index):
+def _look(stacks: FrameStack, index: int) -> Callable[[], np.ndarray]:
     return lambda: stacks.newest(slice(index, index + 1))[0]
 
 
-def _begun(env, stacks, env_id, seed):
+def _begun(env: gymnasium.Env, stacks: FrameStack, env_id: str, seed: int) -> np.ndarray:
     try:
         obs = stacks.seen(env.reset(seed=seed)[0])
         _expect_finite(obs)
@@ -135,8 +160,10 @@ def _begun(env, stacks, env_id, seed):
     return obs
 
 
-def _stepped(env, stacks, action, env_id, place):
-    """Return (obs, reward, terminated, truncated, info); ``place``: (seed, steps so far), for what is said when it breaks."""
+def _stepped(
+    env: gymnasium.Env, stacks: FrameStack, action: np.ndarray, env_id: str, place: tuple[int, int]
+) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    """Return (obs, reward, terminated, truncated, info); ``place``: (seed, steps so far), for the message when it breaks."""
     seed, step = place
     try:
         obs, reward, terminated, truncated, info = env.step(as_action(action))
@@ -147,12 +174,12 @@ def _stepped(env, stacks, action, env_id, place):
     return obs, reward, bool(terminated), bool(truncated), info
 
 
-def _expect_finite(obs, reward=0.0):
+def _expect_finite(obs: np.ndarray, reward: float = 0.0) -> None:
     if not is_finite(obs, reward):
         raise FloatingPointError(f"observation or reward is not finite (reward {reward})")
 
 
-def _failed(env_id, where, seed, error):
+def _failed(env_id: str, where: str, seed: int, error: BaseException) -> EnvError:
     return EnvError(f"{env_id} failed in {where} of an episode with seed {seed}: {failure(error)}")
 
 
@@ -161,10 +188,10 @@ class Tester:
 
     check = staticmethod(lambda: None)
 
-    def __init__(self, env, spec, server):
+    def __init__(self, env: Mapping[str, Any], spec: PolicySpec, server: Handle) -> None:
         """``env``: dict(id, env_config, imports, horizon, max_steps, explore, preprocessing, fresh_envs), and maybe config:
         that of the run, where recorded episodes judge too; callbacks: the name of those that look on; custom_eval_function: the
-        name of who scores. ``server``: the parameter server.
+        name of the function that scores. ``server``: the parameter server.
         """
         make.make_ready(env)
         self._env, self._server = env, server
@@ -174,34 +201,36 @@ class Tester:
         self._hooks = callbacks.Hooks(env["callbacks"]) if env.get("callbacks") else None
         self._estimator = Estimator(env["config"], self._policy) if env.get("config") else None
 
-    def evaluate(self, version, seeds):
-        """Score the weights of ``version`` on ``seeds``; returns a list of Episode."""
+    def evaluate(self, version: int, seeds: Sequence[int]) -> list[ScoredEpisode]:
+        """Score the weights of ``version`` on ``seeds``; returns a list of ScoredEpisode."""
         self._adopt(version)
         return self._play(self._env, seeds)
 
-    def evaluate_otherwise(self, version, seeds):
+    def evaluate_otherwise(self, version: int, seeds: Sequence[int]) -> dict[str, Any]:
         """Score the weights of ``version`` by ``custom_eval_function``; returns its metrics, with ``episode_reward_mean``."""
         self._adopt(version)
         evaluation = custom_evaluation.Evaluation(self._policy, self._env, seeds, self._play)
         return custom_evaluation.evaluated(self._env["custom_eval_function"], evaluation)
 
-    def _play(self, env, seeds):
-        if self._kept_as != env["env_config"]:  # an evaluation of one's own may change it
+    def _play(self, env: Mapping[str, Any], seeds: Sequence[int]) -> list[ScoredEpisode]:
+        if self._kept is None or self._kept_as != env["env_config"]:  # an evaluation of one's own may change it
             self.close()
             self._kept, self._kept_as = kept_for(env), env["env_config"]
         return play(self._policy, env, seeds, self._kept, self._hooks, self.check)
 
-    def estimate(self, version, t):
+    def estimate(self, version: int, t: int) -> dict[str, Any]:
         """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""
         self._adopt(version)
+        if self._estimator is None:
+            raise RuntimeError("a tester without the run's config has no recorded episodes")
         return self._estimator.estimate(t)
 
-    def close(self):
+    def close(self) -> None:
         """Close the environments."""
         if self._kept is not None:
             self._kept.close()
 
-    def _adopt(self, version):
+    def _adopt(self, version: int) -> None:
         if version != self._version:
             self._policy.set_weights(self._server.call("pull_exact", version).result()[DEFAULT_POLICY])
             self._version = version

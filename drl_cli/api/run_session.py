@@ -15,7 +15,7 @@ from drl_cli.api.log_listener import LogForwarder
 from drl_cli.errors import InputError, ResourcesExhausted
 from drl_cli.experiments.run import Moment, Outcome, Result, Steps, stepwise
 from drl_cli.experiments.spec import ExperimentSpec
-from drl_cli.runtime.driver import Trainer as Driver
+from drl_cli.runtime.driver import Driver
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The session whose run is open: events, and a Ray of our own, belong to the process.

@@ -41,9 +41,9 @@ from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.randomness import generator, number
 from drl_cli.runs import retention
-from drl_cli.runtime import assembly, run_state, weight_access
+from drl_cli.runtime import assembly, run_restore, weight_access
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
-from drl_cli.runtime.driver import Trainer as Driver
+from drl_cli.runtime.driver import Driver
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
 Weights = dict[str, np.ndarray]
@@ -159,7 +159,7 @@ class Trainer:
         """
         found = checkpoints.load(retention.find(path))
         facts = {**self._spec.env_facts, "imports": ()}
-        run_state.check_fits(Driver(self._spec.run, self._spec.config, facts), found)
+        run_restore.check_fits(self._row, self._spec.config, facts, found)
         held = weight_access.chosen(found.arrays("weights", finite=True), self._first)
         try:
             weight_access.fit({name: held.get(name) for name in self._first}, self._first)

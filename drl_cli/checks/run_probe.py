@@ -17,7 +17,8 @@ from drl_cli.algorithms import table
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.envs import make
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
+from drl_cli.runtime.meters import mean
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
@@ -50,9 +51,9 @@ def smaller(config: CommonKeys, shape: Sequence[int]) -> CommonKeys:
     return config.model_copy(update=over)
 
 
-def measure(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
-    """Run a started Trainer's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
-    loop, began, ready = trainer.loop, clock(), None
+def measure(driver: Driver, seconds: float, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
+    """Run a started Driver's loop until the learner has been at work for ``seconds``; return the rates, see ``plan``."""
+    loop, began, ready = driver.loop, clock(), None
     while True:
         loop.step()
         now = clock()
@@ -63,7 +64,10 @@ def measure(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.
         if now - began >= LONGEST_S or (ready is not None and now - ready[0] >= 2 * seconds):
             break
     loop.quiesce()
-    spent, first = loop.meters.spent, ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent))
+    spent, first = (
+        loop.meters.spent,
+        ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent)),
+    )
     updates, learn_s = loop.updates - first[2], spent["learn"] - first[3]["learn"]
     if not updates:  # the first batch took all of the time
         updates, learn_s = loop.updates, spent["learn"]
@@ -76,10 +80,10 @@ def measure(trainer: Trainer, seconds: float, clock: Callable[[], float] = time.
         "updates_per_s": updates / learn_s if updates and learn_s > 0 else None,
         "updates_per_env_step": loop.updates / loop.sampled if loop.sampled and loop.updates else None,
         "env_s_per_step": spent["env"] / loop.sampled if loop.sampled else None,
-        "policy_s_per_call": spent["policy"] / (loop.sampled / trainer.config.num_envs_per_worker)
+        "policy_s_per_call": spent["policy"] / (loop.sampled / driver.config.num_envs_per_worker)
         if loop.sampled
         else None,
-        "episode_len_mean": closed["episode_len_mean"],
+        "episode_len_mean": mean(closed.lengths),
         "seconds": clock() - began,
     }
 
@@ -94,7 +98,7 @@ def main() -> None:
     row = table.find(asked["run"])
     whole = load(row.config).model_validate(asked["config"])
     config = smaller(whole, asked["env"]["spaces"]["obs"]["shape"])
-    trainer = Trainer(row.name, config, {**asked["env"], "imports": tuple(asked["imports"])})
+    trainer = Driver(row.name, config, {**asked["env"], "imports": tuple(asked["imports"])})
     try:
         trainer.start()
         found = measure(trainer, asked["seconds"])

@@ -37,7 +37,6 @@ and, with priorities:
 
     weight      [B] float32         importance weight in (0, 1]
     serial      [B] int64           which row it was, for the write-back of its new priority
-    least       []  float64         smallest probability with which one of these rows was drawn
 
 Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations after them, S = b + L + n:
 

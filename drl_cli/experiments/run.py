@@ -30,7 +30,7 @@ from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.run_history import situation
 from drl_cli.runs.stall_watch import StallWatch
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
-from drl_cli.runtime import driver, run_state
+from drl_cli.runtime import driver
 
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -130,7 +130,7 @@ def stepwise(
         if before_exit:  # a request that ends the process itself where this loop does not come to it in time
             stack.callback(before_exit(lambda number, is_late: one.cut_off(number, is_late, journal)))
         try:
-            outcome = yield from one.run(driver_class or driver.Trainer, at_start)
+            outcome = yield from one.run(driver_class or driver.Driver, at_start)
         except DrlError as error:
             outcome = one.failed(error)
         except OSError as error:
@@ -282,7 +282,7 @@ class _Run:
         """
         if is_late and self._keeping is not None and self._outcome_known is None:
             with contextlib.suppress(Exception):
-                self._keeping.saved = run_state.save_at_hand(self._driver, self._path)
+                self._keeping.saved = self._driver.save_at_hand(self._path)
         outcome = self._outcome_known or self._cut_off(number, is_late)
         journal.end(outcome)
         _report(outcome)

@@ -5,60 +5,84 @@ tester are Ray actors. ``learner_actor`` and ``num_replay_shards`` make those tw
 and neither of these no Ray is imported.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from drl_cli import events, process
+from drl_cli.actors.part_records import LearnerIdentity, ReaderIdentity, WorkerIdentity
 from drl_cli.algorithms import table
+from drl_cli.algorithms.impala import StreamKeys
+from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.environment_variables import as_strings
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
-from drl_cli.config.sections.replay import shards
+from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus
-from drl_cli.config.sections.rollout import on_loss
+from drl_cli.config.sections.rollout import RolloutKeys, on_loss
+from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs.preprocessors import for_scoring
+from drl_cli.errors import ConfigError
 from drl_cli.experience.recorded import write
 from drl_cli.extras import load
 from drl_cli.policies import filters
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import loop_kinds
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
-from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.loop_kinds import Loop
+from drl_cli.runtime.pool import Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 
-LEARNER = "drl_cli.actors.learner"
-READER = "drl_cli.actors.experience_reader:ExperienceReader"
-MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
-TESTER = "drl_cli.actors.tester:Tester"
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
+
+
+class RunSetup(NamedTuple):
+    """What a run is made of, and what does not change while it goes on."""
+
+    row: Algorithm
+    config: CommonKeys
+    env: Mapping[str, Any]  # id, asked, env_config, spaces, imports; and maybe preprocessing, plugins, videos
+    spec: PolicySpec
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run. Raises ValueError where the config has none: a run is made with one."""
+        if self.config.seed is None:
+            raise ValueError("the config of a run must have its seed set")
+        return self.config.seed
 
 
 class Parts(NamedTuple):
     """Handles of the parts (the replay's as Shards, None for a row without), the pool of workers and the loop over them."""
 
-    server: Any
-    learner: Any
-    replay: Any
-    pool: Any
-    loop: Any
+    server: Handle
+    learner: Handle
+    replay: Shards | None
+    pool: WorkerPool
+    loop: Loop
 
 
-def needs_ray(config):
+def needs_ray(config: CommonKeys) -> bool:
     """Whether a part of the run is a Ray actor."""
     return bool(config.num_workers or config.learner_actor)
 
 
-def fragment_steps(config):
+def fragment_steps(config: CommonKeys) -> int:
     """Return the env steps of one fragment."""
     return config.num_envs_per_worker * config.rollout_fragment_length
 
 
-def recording_folder(config, run_folder):
-    """Return the folder into which workers record, made ready and said, None where nothing is recorded."""
+def recording_folder(config: CommonKeys, run_folder: Path | None) -> Path | str | None:
+    """Return the folder into which workers record, made and reported, None where nothing is recorded."""
     folder = output_folder(config, run_folder)
     if folder is not None:
         write.prepare(folder)
@@ -66,7 +90,9 @@ def recording_folder(config, run_folder):
     return folder
 
 
-def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
+def open_cluster(
+    config: CommonKeys, ray_options: Mapping[str, Any], with_tensorflow: bool = True, sees_images: bool = False
+) -> Cluster:
     """Return the cluster for ``config``; starts or joins Ray when it needs one.
 
     ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process;
@@ -91,29 +117,29 @@ def open_cluster(config, ray_options, with_tensorflow=True, sees_images=False):
         process.prepare_ray()
         cores = len(os.sched_getaffinity(0))
         if config.num_workers > cores:
-            events.report(
-                "warning", text=f"{workers} share {cores} cores; Ray is told to have as many CPUs as they ask for"
-            )
-    module = load("drl_cli.runtime.ray_cluster")
+            events.report("warning", text=f"{workers} share {cores} cores; Ray counts as many CPUs as they ask for")
+    from drl_cli.runtime import ray_cluster
+
     if with_tensorflow and not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
-        threading.Thread(target=load, args=(LEARNER,), name="load", daemon=True).start()
+        threading.Thread(target=load, args=(loop_kinds.LEARNER,), name="load", daemon=True).start()
     demand = math.ceil(config.num_workers * config.num_cpus_per_worker + config.num_cpus_for_driver) + 1
-    return module.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
+    return ray_cluster.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(row, config, env, spec, cluster, output=None):
-    """Make every part but the workers and the tester; returns Parts. The first weights have then been pushed.
+def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = None) -> Parts:
+    """Make every part but the workers and the tester. The first weights have then been pushed.
 
     ``output``: the folder that workers record into, or None.
     """
+    row, config, env, spec = setup
     initial = load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
     pinned = {"pinned": True}
-    server = cluster.spawn("parameter server", "drl_cli.actors.parameter_server:ParameterServer", (), ACTOR, pinned)
+    server = cluster.spawn("parameter server", loop_kinds.SERVER, (), ACTOR, pinned)
     acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
     pushed = server.call("push", acting)
-    replay = _make_replay(config, spec, cluster, pinned) if table.learns_from_replay(row) else None
-    identity = {"seed": config.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
+    replay = _make_replay(setup, cluster, pinned) if table.learns_from_replay(row) else None
+    identity: LearnerIdentity = {"seed": setup.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     if callable(row.postprocess):
         identity["postprocess"] = row.postprocess
     learner = cluster.spawn(
@@ -124,73 +150,59 @@ def make_parts(row, config, env, spec, cluster, output=None):
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = _WorkerMaker(_worker_of(row, config), config, {**env, "output": output}, spec, cluster, server)
-    most = getattr(config, "max_sample_requests_in_flight_per_worker", OUTSTANDING)  # a key of IMPALA and APPO
-    # A reader that has come to the end of its files must be heard before it is asked for more.
+    make = WorkerMaker(_worker_of(row, config), setup, cluster, server, output)
+    most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
+    # A reader may have come to the end of its files: its last fragment decides whether there is another call.
     most = most if remote_workers and not reads_only(config) else 1
     pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
     loop = loop_kinds.make(row, cluster, pool, replay, learner, config)
-    make.loop = loop
     if not cluster.is_remote:
         pushed.result()
     return Parts(server, learner, replay, pool, loop)
 
 
-def _make_replay(config, spec, cluster, options):
+def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) -> Shards:
     """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
+    config, spec = setup.config, setup.spec
+    if not isinstance(config, BufferKeys):
+        raise ConfigError(
+            f"{setup.row.name}: the config of an algorithm that learns from a replay needs the keys of BufferKeys."
+        )
     count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
-    dotted = "drl_cli.actors.replay_buffer:ReplayBuffer"
     return Shards(
         cluster.spawn(
-            f"replay {index}" if count > 1 else "replay", dotted, (config, spec, config.seed, index), place, options
+            f"replay {index}" if count > 1 else "replay",
+            loop_kinds.REPLAY,
+            (config, spec, config.seed, index),
+            place,
+            options,
         )
         for index in range(count)
     )
 
 
-def _worker_of(row, config):
-    """Return the dotted name of who brings fragments: what samples, what reads, or what does both."""
+def _worker_of(row: Algorithm, config: CommonKeys) -> Any:
+    """Return the dotted name of the worker's class: one that samples, reads, or does both."""
     if not reads(config):
         return loop_kinds.kind_of(row).worker
-    return READER if reads_only(config) else MIXED
+    return loop_kinds.READER if reads_only(config) else loop_kinds.MIXED
 
 
-class _WorkerMaker:
-    """Spawns worker ``index`` as its ``incarnation``-th; ``loop`` is set once there is one."""
+class WorkerMaker:
+    """Spawns worker ``index`` as its ``incarnation``-th."""
 
-    def __init__(self, worker, config, env, spec, cluster, server):
-        self._worker = worker
-        self._config, self._env, self._spec, self._cluster, self._server = config, env, spec, cluster, server
-        self.loop = None
-        self.memory = config.memory_per_worker  # bytes; the pool tells them when a worker finds no place
+    def __init__(
+        self, worker: Any, setup: RunSetup, cluster: Cluster, server: Handle, output: Path | str | None = None
+    ) -> None:
+        """``worker``: its class, or the dotted name of it; ``output``: the folder to record into."""
+        self._worker, self._setup, self._cluster, self._server, self._output = worker, setup, cluster, server, output
+        self.memory = setup.config.memory_per_worker  # bytes; the pool names them when a worker finds no place
 
-    def __call__(self, index, incarnation):
-        config = self._config
-        streams = max(1, config.num_workers) * config.num_envs_per_worker
-        sampled = self.loop.sampled
-        exploring = exploration_settings(config) if hasattr(config, "exploration_config") else {}
-        left = max(0, exploring.get("random_timesteps", 0) - sampled)
-        identity = {
-            "seed": config.seed,
-            "index": index,
-            "incarnation": incarnation,
-            "random_steps": math.ceil(left / streams),
-            "stream": index * config.num_envs_per_worker,
-            "streams": streams,
-            "base": sampled,
-        }
-        if self._env.get("output"):
-            identity["output"] = self._env["output"]
-        env = {name: self._env.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
-        env["preprocessing"] = self._env.get("preprocessing")
-        if self._env.get("videos"):
-            env["videos"] = self._env["videos"]
-        if reads(config):
-            # What the loop knows of who has read how far is asked for anew by each successor.
-            more = {"number": index, "workers": max(1, config.num_workers)}
-            identity |= more | {"behind": self.loop.pace.behind(index)}
-            env["spaces"] = self._env["spaces"] | {"frames": self._spec.frames}
-        resources = {
+    def __call__(self, index: int, incarnation: int, standing: Standing) -> Handle:
+        """Return the handle of the worker."""
+        config, env = self._setup.config, self._env()
+        identity = self._identity(index, incarnation, standing)
+        resources: dict[str, Any] = {
             "num_cpus": config.num_cpus_per_worker,
             "num_gpus": config.num_gpus_per_worker,
             "resources": dict(config.custom_resources_per_worker),
@@ -199,14 +211,46 @@ class _WorkerMaker:
             resources["memory"] = self.memory
         resources |= started_with(config)
         place = ACTOR if config.num_workers else HERE
-        args = (config, env, self._spec, identity, self._server)
+        args = (config, env, self._setup.spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
+    def _identity(self, index: int, incarnation: int, standing: Standing) -> WorkerIdentity | ReaderIdentity:
+        config = self._setup.config
+        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        exploring = exploration_settings(config) if isinstance(config, RolloutKeys) else {}
+        left = max(0, exploring.get("random_timesteps", 0) - standing.sampled)
+        identity: WorkerIdentity = {
+            "seed": self._setup.seed,
+            "index": index,
+            "incarnation": incarnation,
+            "random_steps": math.ceil(left / streams),
+            "stream": index * config.num_envs_per_worker,
+            "streams": streams,
+            "base": standing.sampled,
+        }
+        if self._output is not None:
+            identity["output"] = self._output
+        if not reads(config):
+            return identity
+        return {**identity, "number": index, "workers": max(1, config.num_workers), "behind": standing.behind}
 
-def make_tester(config, env, spec, cluster, server):
+    def _env(self) -> dict[str, Any]:
+        given = self._setup.env
+        env = {name: given.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
+        env["preprocessing"] = given.get("preprocessing")
+        if given.get("videos"):
+            env["videos"] = given["videos"]
+        if reads(self._setup.config):
+            env["spaces"] = given["spaces"] | {"frames": self._setup.spec.frames}
+        return env
+
+
+def make_tester(
+    config: CommonKeys, env: Mapping[str, Any], spec: PolicySpec, cluster: Cluster, server: Handle
+) -> Handle | ManyTesters:
     """Make the tester, or the testers, that the config asks for; theirs is the run's with ``evaluation_config`` over it."""
     over = config.evaluation_config
-    asked = {
+    setting = {
         "id": env["id"],
         "env_config": {**env["env_config"], **(over.env_config or {})},
         "imports": env.get("imports", ()),
@@ -222,14 +266,14 @@ def make_tester(config, env, spec, cluster, server):
     }
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:
-        return cluster.spawn("tester", TESTER, (asked, spec, server), ACTOR, started_with(config))
+        return cluster.spawn("tester", loop_kinds.TESTER, (setting, spec, server), ACTOR, started_with(config))
     names = [f"tester {index}" for index in range(count)]
     return ManyTesters(
-        cluster.spawn(name, TESTER, (asked, spec, server), ACTOR, started_with(config)) for name in names
+        cluster.spawn(name, loop_kinds.TESTER, (setting, spec, server), ACTOR, started_with(config)) for name in names
     )
 
 
-def started_with(config):
-    """Return what ``spawn`` is told so that an actor's process starts with the variables for workers."""
+def started_with(config: CommonKeys) -> dict[str, Any]:
+    """Return the resources of ``spawn`` with which an actor's process has the variables for workers."""
     given = as_strings(config.extra_python_environs_for_worker)
     return {"runtime_env": {"env_vars": given}} if given else {}

@@ -1,16 +1,19 @@
 """What a run waits for, from measured times: which part is idle, why, and which key would change that.
 
-Used by the Trainer, several times a second; a window of some seconds is judged at a time. A *share* is the part of that
+Used by the Driver, several times a second; a window of some seconds is judged at a time. A *share* is the part of that
 window in which a part was at work: the learner by the seconds that its calls took, the workers by the seconds of their own
 clocks (the mean over them), evaluations and checkpoints where they hold everything else up. Nothing is sampled or guessed.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from drl_cli import events
 
 WINDOW_S = 5.0
-SAID_AGAIN_S = 60.0  # a verdict that came and went is not news twice a minute
+REPEATED_S = 60.0  # before a hold-up that came and went is reported again
 IDLE, BUSY = 0.4, 0.6  # shares: idle for so much of the time, at work for so much
 SHOWN = 0.03  # a smaller share goes into the others
 HOLDS_UP = 0.3  # share of the time that an evaluation or a checkpoint may take
@@ -29,7 +32,7 @@ class Shares(NamedTuple):
 class Setting(NamedTuple):
     """``loop``: last part of its module's name; ``workers``: num_workers; ``cores``: that this process may use.
 
-    ``reads``: nobody samples, workers read files.
+    ``reads``: workers read files, and none samples.
     """
 
     loop: str
@@ -38,48 +41,48 @@ class Setting(NamedTuple):
     reads: bool = False
 
 
-class Verdict(NamedTuple):
+class HoldUp(NamedTuple):
     """``kind``: what holds the run up; ``text``: the line for a screen."""
 
     kind: str
     text: str
 
 
-def judge(shares, setting):
-    """Return the Verdict on the Shares of a window."""
+def judge(shares: Shares, setting: Setting) -> HoldUp:
+    """Return the HoldUp on the Shares of a window."""
     if setting.loop == "sync" and max(shares.checkpoints, shares.evaluations) < HOLDS_UP:
         return _in_turn(shares, setting)
     if shares.checkpoints >= HOLDS_UP:
         text = f"checkpoints take {_percent(shares.checkpoints)} of the time; raise checkpoint_freq"
-        return Verdict("checkpoints", text)
+        return HoldUp("checkpoints", text)
     if shares.evaluations >= HOLDS_UP:
         text = f"evaluations take {_percent(shares.evaluations)} of the time; raise evaluation_interval"
-        return Verdict("evaluations", text)
+        return HoldUp("evaluations", text)
     if setting.loop == "evolution":
         return _evolution(shares, setting)
     return _side_by_side(shares, setting)
 
 
-def _side_by_side(shares, setting):
-    """Workers and learner run beside one another: whoever is idle waits for the other."""
+def _side_by_side(shares: Shares, setting: Setting) -> HoldUp:
+    """Workers and learner run beside one another: the one that is idle waits for the other."""
     idle = _percent(1 - shares.learner)
     if setting.reads:  # that readers wait is as it should be
         text = f"learner idle {idle}: reading is slow; {_more_workers(setting)}"
         slow = 1 - shares.learner >= IDLE and shares.workers >= BUSY
-        return Verdict("reading", text) if slow else _balanced(shares)
+        return HoldUp("reading", text) if slow else _balanced(shares)
     if 1 - shares.learner >= IDLE and shares.workers >= BUSY:
         starved = {"replay": "replay starved", "stream": "queue empty"}.get(setting.loop, "no gradients")
-        return Verdict("sampling", f"learner idle {idle}: {starved}; {_sample_faster(shares, setting)}")
+        return HoldUp("sampling", f"learner idle {idle}: {starved}; {_sample_faster(shares, setting)}")
     if 1 - shares.workers >= IDLE and shares.learner >= BUSY:
         asks = {"replay": "lower training_intensity", "stream": "lower num_sgd_iter"}.get(setting.loop, "fewer do")
-        return Verdict("learning", f"workers idle {_percent(1 - shares.workers)}: the learner sets the pace; {asks}")
+        return HoldUp("learning", f"workers idle {_percent(1 - shares.workers)}: the learner sets the pace; {asks}")
     if 1 - shares.learner >= IDLE and 1 - shares.workers >= IDLE:
         text = f"learner idle {idle}, workers {_percent(1 - shares.workers)}: the way between them"
-        return Verdict("driver", f"{text}; raise rollout_fragment_length")
+        return HoldUp("driver", f"{text}; raise rollout_fragment_length")
     return _balanced(shares)
 
 
-def _in_turn(shares, setting):
+def _in_turn(shares: Shares, setting: Setting) -> HoldUp:
     """Workers and learner take turns: the largest part of the time is what could be shortened, and all parts add up."""
     parts = {
         "sampling": shares.workers,
@@ -88,17 +91,17 @@ def _in_turn(shares, setting):
         "checkpoints": shares.checkpoints,
     }
     if shares.workers >= 2 * shares.learner and shares.workers >= IDLE:
-        return Verdict("sampling", f"{_parted(parts)}; {_sample_faster(shares, setting)}")
+        return HoldUp("sampling", f"{_parted(parts)}; {_sample_faster(shares, setting)}")
     if shares.learner >= 2 * shares.workers and shares.learner >= IDLE:
-        return Verdict("learning", f"{_parted(parts)}; fewer passes or larger minibatches take less")
+        return HoldUp("learning", f"{_parted(parts)}; fewer passes or larger minibatches take less")
     if shares.workers + shares.learner < BUSY:
         between = 1.0 - sum(parts.values())
         if max(shares.evaluations, shares.checkpoints) <= between:
-            return Verdict("driver", f"{_parted(parts)}; raise train_batch_size and rollout_fragment_length")
+            return HoldUp("driver", f"{_parted(parts)}; raise train_batch_size and rollout_fragment_length")
         if shares.evaluations >= shares.checkpoints:
-            return Verdict("evaluations", f"{_parted(parts)}; raise evaluation_interval")
-        return Verdict("checkpoints", f"{_parted(parts)}; raise checkpoint_freq")
-    return Verdict("balanced", f"balanced: {_parted(parts)}")
+            return HoldUp("evaluations", f"{_parted(parts)}; raise evaluation_interval")
+        return HoldUp("checkpoints", f"{_parted(parts)}; raise checkpoint_freq")
+    return HoldUp("balanced", f"balanced: {_parted(parts)}")
 
 
 def _parted(parts: dict[str, float]) -> str:
@@ -114,52 +117,52 @@ def _parted(parts: dict[str, float]) -> str:
     return ", ".join(f"{name} {value} %" for name, value in shown.items())
 
 
-def _evolution(shares, setting):
+def _evolution(shares: Shares, setting: Setting) -> HoldUp:
     if shares.workers >= BUSY:
-        return Verdict("sampling", f"episodes take {_percent(shares.workers)} of the time; {_more_workers(setting)}")
+        return HoldUp("sampling", f"episodes take {_percent(shares.workers)} of the time; {_more_workers(setting)}")
     if shares.learner >= IDLE:
-        return Verdict("learning", f"steps take {_percent(shares.learner)} of the time; raise the directions of a step")
+        return HoldUp("learning", f"steps take {_percent(shares.learner)} of the time; raise the directions of a step")
     text = f"workers idle {_percent(1 - shares.workers)}: waiting for the last episodes of each step"
-    return Verdict("stragglers", f"{text}; lower num_envs_per_worker")
+    return HoldUp("stragglers", f"{text}; lower num_envs_per_worker")
 
 
-def _balanced(shares):
-    return Verdict("balanced", f"balanced: learner {_percent(shares.learner)} busy, workers {_percent(shares.workers)}")
+def _balanced(shares: Shares) -> HoldUp:
+    return HoldUp("balanced", f"balanced: learner {_percent(shares.learner)} busy, workers {_percent(shares.workers)}")
 
 
-def _sample_faster(shares, setting):
+def _sample_faster(shares: Shares, setting: Setting) -> str:
     if shares.acting >= BUSY:
         return "raise num_envs_per_worker"  # one forward pass for more of them
     return _more_workers(setting)
 
 
-def _more_workers(setting):
+def _more_workers(setting: Setting) -> str:
     if setting.workers < setting.cores:
         return "raise num_workers" if setting.workers else "set num_workers"
     return f"all {setting.cores} cores sample already"
 
 
-def _percent(share):
+def _percent(share: float) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.0f} %"
 
 
 class Bottleneck:
-    """Measures windows of a run; ``text`` is the newest verdict's line, empty before the first."""
+    """Measures windows of a run; ``text`` is the line of the newest hold-up, empty before the first."""
 
-    def __init__(self, setting):
+    def __init__(self, setting: Setting) -> None:
         """``setting``: a Setting."""
         self._setting = setting
         self._mark = None  # (time, totals) at the beginning of the window
-        self._before = None  # kind of the verdict before
-        self._said = {}  # kind -> when it was reported
-        self.verdict, self.shares = Verdict("", ""), None
+        self._before = None  # kind of the hold-up before
+        self._reported = {}  # kind -> when it was reported
+        self.hold_up, self.shares = HoldUp("", ""), Shares(0.0, 0.0)
 
     @property
-    def text(self):
-        """The newest verdict's line."""
-        return self.verdict.text
+    def text(self) -> str:
+        """The line of the newest hold-up."""
+        return self.hold_up.text
 
-    def look(self, now, totals, workers):
+    def look(self, now: float, totals: Mapping[str, float] | None, workers: int) -> None:
         """Judge the window when it is over.
 
         ``totals``: seconds so far, {"learn", "sample", "policy", "evaluate", "save"}; those of sampling over all workers;
@@ -184,19 +187,19 @@ class Bottleneck:
             checkpoints=spent["save"] / passed,
             acting=spent["policy"] / spent["sample"] if spent["sample"] > 0 else 0.0,
         )
-        self.verdict = judge(self.shares, self._setting)
-        self._tell(now)
+        self.hold_up = judge(self.shares, self._setting)
+        self._report(now)
 
-    def _tell(self, now):
-        """Report a verdict that has held for two windows, and was not reported just before."""
-        kind, before = self.verdict.kind, self._before
+    def _report(self, now: float) -> None:
+        """Report a hold-up that has lasted for two windows, and was not reported just before."""
+        kind, before = self.hold_up.kind, self._before
         self._before = kind
-        if kind != before or now - self._said.get(kind, -SAID_AGAIN_S) < SAID_AGAIN_S or self._is_newest(kind):
+        if kind != before or now - self._reported.get(kind, -REPEATED_S) < REPEATED_S or self._is_newest(kind):
             return
-        self._said[kind] = now
+        self._reported[kind] = now
         shares = {name: round(value, 3) for name, value in self.shares._asdict().items()}
-        events.report("bottleneck", name=kind, text=self.verdict.text, shares=shares)
+        events.report("bottleneck", name=kind, text=self.hold_up.text, shares=shares)
 
-    def _is_newest(self, kind):
+    def _is_newest(self, kind: str) -> bool:
         """Whether ``kind`` is what was reported last: it is known."""
-        return bool(self._said) and max(self._said, key=self._said.get) == kind
+        return bool(self._reported) and max(self._reported, key=lambda kind: self._reported[kind]) == kind

@@ -6,12 +6,18 @@ order in which they were made, never by timing, so that a run is repeatable bit 
 same verbs over Ray actors.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
+import os
 import threading
 import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from drl_cli import process
+from drl_cli.contracts import Call
 from drl_cli.errors import DrlError, RunFailed
 from drl_cli.extras import load
 
@@ -22,48 +28,50 @@ CLOSE_S, HURRIED_S = 10.0, 0.2  # for the running call of a part in a thread, wh
 class PartLost(RunFailed):
     """The process of a part has died. Workers and testers are replaced; without any other part the run cannot go on."""
 
-    def __init__(self, name, text):
+    def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name} was lost: {text}")
 
 
 class PartFailed(DrlError):
-    """A part raised something that no user could cause: a bug, with the part's traceback."""
+    """A part raised something that no user could cause: a bug, with the part's traceback in ``detail``."""
+
+    detail = ""
 
 
 class Reference:
     """The outcome of a call, now or later."""
 
-    def __init__(self, future):
+    def __init__(self, future: Future) -> None:
         self.future = future
 
-    def done(self):
+    def done(self) -> bool:
         """Whether ``result`` would return at once."""
         return self.future.done()
 
-    def result(self, timeout=None):
+    def result(self, timeout: float | None = None) -> Any:
         """Return the value, or raise what the call raised."""
         return self.future.result(timeout)
 
 
-def finished(value=None):
+def finished(value: Any = None) -> Reference:
     """Return a reference that is done with ``value``."""
     future = Future()
     future.set_result(value)
     return Reference(future)
 
 
-def resolved(args):
+def resolved(args: Iterable[Any]) -> list[Any]:
     """Replace references among ``args`` by their values."""
     return [arg.result() if hasattr(arg, "result") else arg for arg in args]
 
 
-def _split(reference, count):
+def _split(reference: Reference, count: int) -> Any:
     """Turn one reference to a tuple into ``count`` references to its members."""
     if count == 1:
         return reference
     parts = [Future() for _ in range(count)]
 
-    def hand_out(future):
+    def hand_out(future: Future) -> None:
         error = future.exception()
         for index, part in enumerate(parts):
             if error is not None:
@@ -80,24 +88,28 @@ class LocalHandle:
 
     is_remote = False
 
-    def __init__(self, name, factory, args):
+    def __init__(self, name: str, factory: Any, args: Sequence[Any]) -> None:
         self.name = name
         try:
-            self.part = _made(factory, args)
+            self.part: Any = _made(factory, args)
         except Exception as error:
             raise shown(name, error) from error
 
-    def call(self, method, *args, returns=1):
+    def call(self, method: str, *args: Any, returns: int = 1) -> Any:
         """Call ``method``; returns one reference, or a tuple of ``returns`` of them for a method that returns so many."""
         future = Future()
         try:
             future.set_result(getattr(self.part, method)(*resolved(args)))
-        except Exception as error:  # handed on to whoever asks for the result
+        except Exception as error:  # raised where the result is taken
             future.set_exception(shown(self.name, error))
         return _split(Reference(future), returns)
 
-    def close(self):
-        """Close the part if it knows how."""
+    def ready(self) -> Reference:
+        """Return a reference to the process id: the part has been made."""
+        return finished(os.getpid())
+
+    def close(self) -> None:
+        """Close the part, if it can be closed."""
         _close(self.part)
 
 
@@ -106,16 +118,16 @@ class ThreadHandle:
 
     is_remote = False
 
-    def __init__(self, name, factory, args):
+    def __init__(self, name: str, factory: Any, args: Sequence[Any]) -> None:
         self.name = name
-        self.part = None
+        self.part: Any = None
         self._queue = []
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._serve, args=(factory, args), name=name, daemon=True)
         self._thread.start()
 
-    def call(self, method, *args, returns=1):
+    def call(self, method: str, *args: Any, returns: int = 1) -> Any:
         """As ``LocalHandle.call``; arguments that are references are resolved in the part's thread."""
         future = Future()
         with self._changed:
@@ -123,7 +135,11 @@ class ThreadHandle:
             self._changed.notify()
         return _split(Reference(future), returns)
 
-    def close(self, patience=CLOSE_S):
+    def ready(self) -> Reference:
+        """Return a reference to the process id: the part is made in the thread, and calls to it wait for that."""
+        return finished(os.getpid())
+
+    def close(self, patience: float = CLOSE_S) -> None:
         """Let the running call end, drop the others. One that takes long goes on until the process ends, see ``process``."""
         with self._changed:
             self._closed = True
@@ -134,7 +150,7 @@ class ThreadHandle:
         else:
             _close(self.part)
 
-    def _serve(self, factory, args):
+    def _serve(self, factory: Any, args: Sequence[Any]) -> None:
         failure = None
         try:
             self.part = _made(factory, args)
@@ -151,7 +167,7 @@ class ThreadHandle:
                 if failure is not None:
                     raise failure
                 future.set_result(getattr(self.part, method)(*resolved(arguments)))
-            except Exception as error:  # handed on to whoever asks for the result
+            except Exception as error:  # raised where the result is taken
                 future.set_exception(shown(self.name, error))
 
 
@@ -161,12 +177,14 @@ class InlineCluster:
     is_remote = False
     is_patient = False  # whether workers that find no place are waited for without end
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._handles = []
         self.is_hurried = False  # when it is closed: the run is to end now
         self.check = lambda: None  # called again and again while something is waited for or computed here; may raise
 
-    def spawn(self, name, factory, args, place, resources=None):
+    def spawn(
+        self, name: str, factory: Any, args: tuple, place: str, resources: Mapping[str, Any] | None = None
+    ) -> LocalHandle | ThreadHandle:
         """Make the part ``factory`` ("module:Class") with ``args``; returns its handle. Actors are placed here."""
         kind = ThreadHandle if place == THREAD else LocalHandle
         handle = kind(name, factory, args)
@@ -175,7 +193,7 @@ class InlineCluster:
         self._handles.append(handle)
         return handle
 
-    def wait(self, references, timeout=None):
+    def wait(self, references: Sequence[Call], timeout: float | None = None) -> list[Call]:
         """Wait for the first of ``references`` (in their order) and return it in a list, [] after ``timeout`` seconds."""
         self.check()
         if not references:
@@ -189,20 +207,24 @@ class InlineCluster:
             return [references[0]]
         return [references[0]]
 
-    def kill(self, handle):
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Return ({}, {}): nothing is counted in one process."""
+        return {}, {}
+
+    def kill(self, handle: Any) -> None:
         """End a part."""
         handle.close()
         if handle in self._handles:
             self._handles.remove(handle)
 
-    def close(self):
+    def close(self) -> None:
         """End all parts."""
         for handle in reversed(self._handles):
             close(handle, self.is_hurried)
         self._handles.clear()
 
 
-def close(handle, is_hurried):
+def close(handle: LocalHandle | ThreadHandle, is_hurried: bool) -> None:
     """Close a part of this process; a call that runs in a thread of its own is not waited for where it ``is_hurried``."""
     if is_hurried and isinstance(handle, ThreadHandle):
         handle.close(HURRIED_S)
@@ -210,16 +232,17 @@ def close(handle, is_hurried):
         handle.close()
 
 
-def _made(factory, args):
-    return load(factory)(*args)
+def _made(factory: Any, args: Sequence[Any]) -> Any:
+    made: Any = load(factory)
+    return made(*args)
 
 
-def _close(part):
+def _close(part: Any) -> None:
     if hasattr(part, "close"):
         part.close()
 
 
-def shown(name, error):
+def shown(name: str, error: Exception) -> DrlError:
     """Turn what a part raised into an error that carries the part's name and its traceback."""
     if isinstance(error, DrlError):
         return error

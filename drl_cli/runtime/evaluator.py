@@ -6,18 +6,29 @@ state, so that the checkpoint of the best evaluation holds exactly what was scor
 Where recorded episodes judge the policy too (``input_evaluation``), the same snapshot is first estimated from them.
 
 With ``evaluation_duration_unit: timesteps`` episodes are played in rounds of so many as a tester steps side by side, until
-they have the env steps that were asked for.
+they have ``evaluation_num_episodes`` env steps.
 
 An evaluation at the goal is confirmed by ``evaluation_confirm_episodes`` fresh episodes of the same snapshot; when their
-mean is at the goal too, that is the touch.
+mean is at the goal too, the goal is reached.
 """
 
+from __future__ import annotations
+
+import enum
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from drl_cli import events, process
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
+from drl_cli.contracts import Call
 from drl_cli.randomness import number
+from drl_cli.runtime.run_state import RunMoment
 
 ROUND = 16  # episodes of a round: what a tester steps side by side (actors.tester)
 ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the scores of a snapshot
@@ -26,91 +37,127 @@ ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the sco
 class Snapshot:
     """The learner's state at one moment, the plain data that belongs to it, and its scores."""
 
-    def __init__(self, version, arrays, moment):
-        """``moment``: what ``runtime.run_state.moment`` returned together with ``version`` and ``arrays``."""
+    def __init__(self, version: int, arrays: Mapping[str, np.ndarray], moment: RunMoment) -> None:
+        """``moment``: the counters at the moment of ``version`` and ``arrays``."""
         self.version, self.arrays, self.moment = version, arrays, moment
         self.counters = moment["counters"]
-        self.result = None  # the nested dict `evaluation` of a result, once it has been scored
+        self.result: dict[str, Any] | None = None  # the dict `evaluation` of a result, once it has been scored
+
+
+class Stage(enum.Enum):
+    """Where an evaluation is.
+
+    ``begin`` goes from IDLE to ESTIMATING, or to PLAYING; ESTIMATING is followed by PLAYING, that by further rounds of PLAYING,
+    by CONFIRMING or by IDLE, CONFIRMING by IDLE; ``abandon`` goes to IDLE.
+    """
+
+    IDLE = "idle"
+    ESTIMATING = "recorded episodes are weighed"
+    PLAYING = "episodes are played"
+    CONFIRMING = "fresh episodes are played, since the first ones reached the goal"
 
 
 class Scoring:
     """Runs one evaluation at a time through the tester."""
 
-    def __init__(self, tester, config, seed, goal=None):
-        """``tester``: function without arguments that returns the tester's handle (made when first needed)."""
+    def __init__(self, tester: Callable[[], Any], config: CommonKeys, seed: int, goal: float | None = None) -> None:
+        """``tester()`` returns the tester's handle, made when first needed."""
         self._tester, self._config, self._seed, self._goal = tester, config, seed, goal
-        self._call = self._snapshot = self._first = None
-        self._played = []  # episodes of earlier rounds of this evaluation
-        self.count = 0  # evaluations begun
-        self.newest = None  # the last Snapshot that has been scored
-        self.newest_result = None  # its scores; known after a restore too
-        self.touched = None
-        self.seconds = 0.0
+        self._stage = Stage.IDLE
+        self._call: Call | None = None
+        self._snapshot: Snapshot | None = None
+        self._first: dict[str, Any] = {}  # the summary of the first episodes
+        self._played: list[ScoredEpisode] = []  # of earlier rounds of this evaluation
+        self._estimates: dict[str, Any] | None = None  # of the running evaluation
         self._began = 0.0
-        self._is_estimating = self._told_why = self._told_cut = False
-        self._estimates = None  # of the running evaluation
+        self._said_why = self._said_cut = False
+        self.count = 0  # evaluations begun
+        self.newest: Snapshot | None = None  # the last one that has been scored
+        self.newest_result: dict[str, Any] | None = None  # its scores; known after a restore too
+        self.touched: dict[str, Any] | None = None
+        self.seconds = 0.0
 
     @property
-    def is_busy(self):
+    def is_busy(self) -> bool:
         """Whether an evaluation is under way."""
-        return self._call is not None
+        return self._stage is not Stage.IDLE
 
-    def begin(self, snapshot):
+    def begin(self, snapshot: Snapshot) -> None:
         """Score ``snapshot`` on fresh seeds."""
         self.count += 1
-        self._snapshot, self._first, self._estimates, self._played = snapshot, None, None, []
-        self._is_estimating = bool(methods(self._config))
-        if self._is_estimating:
-            self._began = time.perf_counter()
-            self._call = self._tester().call("estimate", snapshot.version, snapshot.counters["timesteps_total"])
+        self._snapshot, self._first, self._estimates, self._played = snapshot, {}, None, []
+        if methods(self._config):
+            self._start(Stage.ESTIMATING, "estimate", snapshot.counters["timesteps_total"])
         else:
-            self._ask_first()
+            self._play_first()
 
-    def _ask_first(self):
-        self._ask("tester", ROUND if self._counts_steps else self._config.evaluation_num_episodes)
+    def _play_first(self) -> None:
+        self._play(Stage.PLAYING, "tester", ROUND if self._counts_steps else self._config.evaluation_num_episodes)
 
     @property
-    def _counts_steps(self):
+    def _counts_steps(self) -> bool:
         return self._config.evaluation_duration_unit == "timesteps"
 
-    def _ask(self, role, episodes, first=0):
+    def _play(self, stage: Stage, role: str, episodes: int, first: int = 0) -> None:
+        """Play ``episodes``; their seeds follow from ``role`` and from how many came before, ``first``."""
         seeds = [number(self._seed, role, self.count, index) for index in range(first, first + episodes)]
-        self._began = time.perf_counter()
         method = "evaluate_otherwise" if self._config.custom_eval_function else "evaluate"
-        self._call = self._tester().call(method, self._snapshot.version, seeds)
+        self._start(stage, method, seeds)
 
-    def poll(self):
+    def _start(self, stage: Stage, method: str, argument: int | list[int]) -> None:
+        self._began = time.perf_counter()
+        self._call = self._tester().call(method, self._running.version, argument)
+        self._stage = stage
+
+    @property
+    def _running(self) -> Snapshot:
+        if self._snapshot is None:
+            raise RuntimeError("no evaluation has been begun")
+        return self._snapshot
+
+    def poll(self) -> bool:
         """Deal with what the tester has finished; returns True when an evaluation has just been completed."""
         if self._call is None or not self._call.done():
             return False
-        call, self._call = self._call, None
+        call, stage = self._call, self._stage
+        self.abandon()
         found = call.result()
         self.seconds += time.perf_counter() - self._began
-        if self._is_estimating:
-            self._is_estimating = False
+        if stage is Stage.ESTIMATING:
             self._note(found)
-            self._ask_first()
+            self._play_first()
             return False
+        if stage is Stage.CONFIRMING:
+            return self._complete(self._confirmed(found))
+        return self._take_first(found)
+
+    def _take_first(self, found: Any) -> bool:
+        """Deal with the first episodes, or with one round of them."""
         if self._config.custom_eval_function:
-            return self._take_metrics(found)
-        if self._first is None:
+            self._first = found
+        else:
             self._played += found
             steps = sum(episode.length for episode in self._played)
             if self._counts_steps and steps < self._config.evaluation_num_episodes:
-                self._ask("tester", ROUND, len(self._played))
+                self._play(Stage.PLAYING, "tester", ROUND, len(self._played))
                 return False
             self._first = self._summed(self._played)
-            if self._needs_confirmation():
-                self._ask("confirm", self._config.evaluation_confirm_episodes)
-                return False
-            return self._complete(None)
-        return self._complete(self._summed(found))
+        if self._needs_confirmation():
+            self._play(Stage.CONFIRMING, "confirm", self._config.evaluation_confirm_episodes)
+            return False
+        return self._complete(None)
 
-    def _summed(self, episodes):
-        """Return the summary of ``episodes``; say once that some of them were cut."""
+    def _confirmed(self, found: Any) -> dict[str, Any]:
+        """Return the summary of the fresh episodes; what a function of the user's returned is one already."""
+        if self._config.custom_eval_function:
+            return {"episodes_this_iter": self._config.evaluation_confirm_episodes} | found
+        return self._summed(found)
+
+    def _summed(self, episodes: Sequence[ScoredEpisode]) -> dict[str, Any]:
+        """Return the summary of ``episodes``; report once that some of them were cut."""
         cut = [episode.length for episode in episodes if episode.is_cut]
-        if cut and not self._told_cut:
-            self._told_cut = True
+        if cut and not self._said_cut:
+            self._said_cut = True
             text = (
                 f"{len(cut)} of {len(episodes)} episodes of an evaluation were cut after {max(cut):,} steps; their returns "
                 "count as they stood. evaluation_max_steps sets after how many."
@@ -118,46 +165,36 @@ class Scoring:
             events.report("warning", text=text)
         return summary(episodes)
 
-    def _take_metrics(self, found):
-        """Deal with what a function of the user's said."""
-        if self._first is not None:
-            return self._complete({"episodes_this_iter": self._config.evaluation_confirm_episodes} | found)
-        self._first = found
-        if self._needs_confirmation():
-            self._ask("confirm", self._config.evaluation_confirm_episodes)
-            return False
-        return self._complete(None)
-
-    def _note(self, estimates):
-        """Keep ``estimates`` for the result, or say, once, why there are none."""
+    def _note(self, estimates: dict[str, Any]) -> None:
+        """Keep ``estimates`` for the result, or report, once, why there are none."""
         if "text" not in estimates:
             self._estimates = estimates
-        elif not self._told_why:
-            self._told_why = True
+        elif not self._said_why:
+            self._said_why = True
             events.report("warning", text=f"The policy is not judged by recorded episodes: {estimates['text']}")
 
-    def _needs_confirmation(self):
-        asked = self._goal is not None and self._config.evaluation_confirm_episodes > 0 and self.touched is None
-        return asked and self._first["episode_reward_mean"] >= self._goal
+    def _needs_confirmation(self) -> bool:
+        if self._goal is None or self._config.evaluation_confirm_episodes <= 0 or self.touched is not None:
+            return False
+        return self._first["episode_reward_mean"] >= self._goal
 
-    def _complete(self, confirming):
-        result = dict(self._first)
-        result["training_iteration"] = self._snapshot.counters["training_iteration"]
-        result["timesteps_total"] = self._snapshot.counters["timesteps_total"]
-        result["num_updates"] = self._snapshot.counters["num_updates"]
+    def _complete(self, confirming: dict[str, Any] | None) -> bool:
+        snapshot, result = self._running, dict(self._first)
+        for name in ("training_iteration", "timesteps_total", "num_updates"):
+            result[name] = snapshot.counters[name]
         mean = confirming["episode_reward_mean"] if confirming else None
         result["confirmed_reward_mean"] = mean
         result["confirmed_episodes"] = confirming["episodes_this_iter"] if confirming else None
         if self._estimates is not None:
             result[ESTIMATES] = self._estimates
-        self._snapshot.result = result
-        self.newest, self.newest_result = self._snapshot, result
-        reached = self._first["episode_reward_mean"] if mean is None else mean
+        snapshot.result = result
+        self.newest, self.newest_result = snapshot, result
+        reached = result["episode_reward_mean"] if mean is None else mean
         if self._goal is not None and self.touched is None and reached >= self._goal:
             self._touch(result)
         return True
 
-    def _touch(self, result):
+    def _touch(self, result: Mapping[str, Any]) -> None:
         self.touched = {
             "target": self._goal,
             "value": result["episode_reward_mean"],
@@ -167,16 +204,16 @@ class Scoring:
             "num_updates": result["num_updates"],
         }
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
         return {"count": self.count, "newest": self.newest_result, "touched": self.touched}
 
-    def load(self, facts, exact):
+    def load(self, facts: Mapping[str, Any], exact: bool) -> None:
         """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already."""
         self.count, self.newest_result = facts["count"], facts["newest"]
         if exact and facts["touched"] and facts["touched"]["target"] == self._goal:
             self.touched = facts["touched"]
 
-    def abandon(self):
-        """Forget an evaluation whose tester was lost."""
-        self._call = None
+    def abandon(self) -> None:
+        """Forget the evaluation that is under way."""
+        self._stage, self._call = Stage.IDLE, None

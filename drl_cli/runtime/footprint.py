@@ -5,15 +5,27 @@ from what the parts would allocate; those of processes were measured once (2 cor
 2.21) and rounded up.
 """
 
-import math
-from typing import NamedTuple
+from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from drl_cli.actors import replay_buffer
 from drl_cli.algorithms import table
+from drl_cli.algorithms.impala import StreamKeys
+from drl_cli.algorithms.table import Algorithm
+from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.replay import shards
+from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.replay import BufferKeys, shards
+from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.errors import ResourcesExhausted
+from drl_cli.evolution.keys import ESConfig
 from drl_cli.experience.columns import BATCH
 from drl_cli.extras import load
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import assembly, machine
 
 MB = 2**20
@@ -37,24 +49,24 @@ class Replay(NamedTuple):
     is_packed: bool
 
     @property
-    def full_bytes(self):
+    def full_bytes(self) -> int:
         """Bytes of the full replay."""
         return int(self.row * self.capacity)
 
     @property
-    def used_bytes(self):
+    def used_bytes(self) -> int:
         """Bytes of what the run fills."""
         return int(self.row * self.used)
 
 
-def replay(row, config, policy, stop):
+def replay(row: Algorithm, config: CommonKeys, policy: PolicySpec, stop: Mapping[str, float]) -> Replay | None:
     """Return the Replay of an algorithm (``row`` of the table), None where it has none.
 
     ``policy``: PolicySpec; ``stop``: the stop rules, of which env steps bound what is filled.
     """
-    if not table.learns_from_replay(row):
+    if not table.learns_from_replay(row) or not isinstance(config, BufferedKeys):
         return None
-    size = load("drl_cli.actors.replay_buffer").bytes_per_step(config, policy)
+    size = replay_buffer.bytes_per_step(config, policy)
     is_packed = config.compress_observations
     if is_packed:
         obs = math.prod(policy.obs_shape) * (1 if policy.obs_dtype == "uint8" else 4)
@@ -65,21 +77,21 @@ def replay(row, config, policy, stop):
     return Replay(size, config.buffer_size, used, is_packed)
 
 
-def blocks(row, config, policy):
+def blocks(row: Algorithm, config: CommonKeys, policy: PolicySpec) -> int:
     """Return the bytes of the batches that are staged for the learner, or of the trajectories that it learns from."""
     obs = math.prod(policy.obs_shape) * policy.frames * (1 if policy.obs_dtype == "uint8" else 4)
     action = 4 * max(1, math.prod(policy.action.shape))
-    if table.learns_from_replay(row):
+    if isinstance(config, BufferKeys):
         steps = config.updates_per_call * config.train_batch_size
         return BLOCKS * steps * (2 * obs + action + 4 * len(BATCH))
-    queue = getattr(config, "learner_queue_size", 1)
+    queue = config.learner_queue_size if isinstance(config, StreamKeys) else 1
     # A3C's gradient is of one fragment; evolution has no batch.
-    steps = getattr(config, "train_batch_size", 0)
+    steps = config.train_batch_size if isinstance(config, (OnPolicyKeys, ESConfig)) else 0
     steps = assembly.fragment_steps(config) if steps is None else steps
     return 2 * max(1, queue) * steps * (obs + action + 40)
 
 
-def weights(row, config, policy):
+def weights(row: Algorithm, config: CommonKeys, policy: PolicySpec) -> tuple[int, int]:
     """Return (numbers of the nets, bytes of a checkpoint's weights with targets and Adam's moments)."""
     first = load(row.nets).initial_weights(config, policy, config.seed or 0)
     whole = sum(array.nbytes for array in first.values())
@@ -87,7 +99,9 @@ def weights(row, config, policy):
     return acting, 3 * whole
 
 
-def processes(row, config, options, at_once=None):
+def processes(
+    row: Algorithm, config: CommonKeys, options: Mapping[str, Any], at_once: int | None = None
+) -> list[tuple[str, int, int]]:
     """Return [(what, count, bytes each)] of the processes of a run, its own first; ``options``: those of Ray.
 
     ``at_once``: of a search that has so many trials side by side, all on one Ray.
@@ -100,12 +114,12 @@ def processes(row, config, options, at_once=None):
     base = TENSORFLOW if row.tensorflow and learns_here else PLAIN
     envs = config.num_envs_per_worker * PER_ENV
     elsewhere = []
-    if getattr(config, "remote_worker_envs", False) and config.num_envs_per_worker > 1:
+    if isinstance(config, RolloutKeys) and config.remote_worker_envs and config.num_envs_per_worker > 1:
         elsewhere = [("environments", max(1, config.num_workers) * config.num_envs_per_worker, ENV_PROCESS)]
     if not assembly.needs_ray(config):
         return [("the run: learner, sampling, evaluation", 1, base + envs), *elsewhere]
     inside = ["driver", *(["learner"] if learns_here else [])]
-    apart = bool(config.num_workers and getattr(config, "num_replay_shards", 0))
+    apart = isinstance(config, BufferKeys) and bool(config.num_workers and config.num_replay_shards)
     if table.learns_from_replay(row) and not apart:
         inside.append("replay")
     found = [(f"the run: {', '.join(inside)}", 1, base)]
@@ -115,21 +129,23 @@ def processes(row, config, options, at_once=None):
         found.append(("workers", config.num_workers, ACTOR + envs))
     found += elsewhere
     found += [("parameter server", 1, ACTOR), ("tester", 1 if config.evaluation_interval else 0, ACTOR + 16 * PER_ENV)]
-    if apart and table.learns_from_replay(row):
+    if apart and isinstance(config, BufferKeys):
         found.append(("replay shards", shards(config), ACTOR))
     if not options.get("address"):
         found.append(("Ray's own", 1, RAY_DAEMONS))
     return [entry for entry in found if entry[1]]
 
 
-def check_replay(row, config, spaces, stop):
+def check_replay(row: Algorithm, config: CommonKeys, spaces: Mapping[str, Any], stop: Mapping[str, float]) -> None:
     """Raise ResourcesExhausted, with the numbers, where what a run puts into its replay cannot fit into memory at all."""
     total = machine.memory_total()
-    if (
-        total is None or not table.learns_from_replay(row) or reads_only(config)
-    ):  # files may be far smaller than the buffer
+    if total is None or reads_only(config):  # files may be far smaller than the buffer
         return
-    found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
+    found = None
+    if table.learns_from_replay(row):
+        found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
+    if found is None:
+        return
     room = total - (TENSORFLOW if row.tensorflow else PLAIN)
     if found.used_bytes <= room:
         return
@@ -143,7 +159,7 @@ def check_replay(row, config, spaces, stop):
     )
 
 
-def sized(count):
+def sized(count: int) -> str:
     """Return bytes as people read them: 73 MB, 1.4 GB."""
     for size, name in ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
         if count >= size:

@@ -1,4 +1,4 @@
-"""What this machine lets a process have: processors, memory, shared memory, disk, open files, as far as Linux tells.
+"""What a process may use of this machine: processors, memory, shared memory, disk, open files, as Linux reports it.
 
 A container's limits (cgroups, version 1 and 2) count where they are tighter than the machine's. Used before a run, by
 ``runtime.footprint`` and by ``checks``. Standard library only; what cannot be read is None.
@@ -6,23 +6,26 @@ A container's limits (cgroups, version 1 and 2) count where they are tighter tha
 Sources: cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's documentation, proc(5).
 """
 
+from __future__ import annotations
+
 import os
 import resource
 import shutil
 import socket
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 UNLIMITED = 2**60  # cgroup v1 writes a number near 2**63 where there is no limit
 
 
-def cores():
+def cores() -> int:
     """Return the processors that this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
-def cpu_quota(root=CGROUPS, own="/proc/self/cgroup"):
+def cpu_quota(root: Path = CGROUPS, own: Path | str = "/proc/self/cgroup") -> float | None:
     """Return the processors' worth of time that the container is given, None without a limit."""
     found = []
     for folder in _folders("cpu", root, own):
@@ -35,37 +38,37 @@ def cpu_quota(root=CGROUPS, own="/proc/self/cgroup"):
     return min(found, default=None)
 
 
-def memory_limit(root=CGROUPS, own="/proc/self/cgroup"):
+def memory_limit(root: Path = CGROUPS, own: Path | str = "/proc/self/cgroup") -> int | None:
     """Return the bytes that the container may use, None without a limit."""
     return min((limit for limit, _ in _memory_limits(root, own)), default=None)
 
 
-def memory_total(root=CGROUPS, own="/proc/self/cgroup"):
+def memory_total(root: Path = CGROUPS, own: Path | str = "/proc/self/cgroup") -> int | None:
     """Return the bytes of memory that can be used at all: the machine's, or the container's limit."""
     known = [size for size in (_meminfo("MemTotal"), memory_limit(root, own)) if size is not None]
     return min(known, default=None)
 
 
-def memory_free(root=CGROUPS, own="/proc/self/cgroup"):
+def memory_free(root: Path = CGROUPS, own: Path | str = "/proc/self/cgroup") -> int | None:
     """Return the bytes that could be used now without swapping: what is available, within the container's limits."""
     known = [max(0, limit - used) for limit, used in _memory_limits(root, own)]
     available = _meminfo("MemAvailable")
     return min([*known, *([] if available is None else [available])], default=None)
 
 
-def process_limit(root=CGROUPS, own="/proc/self/cgroup"):
+def process_limit(root: Path = CGROUPS, own: Path | str = "/proc/self/cgroup") -> int | None:
     """Return the processes and threads that the container or the user may have, None without a limit."""
     found = [limit for folder in _folders("pids", root, own) if (limit := _number(folder / "pids.max")) is not None]
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     return min([*found, *([] if soft == resource.RLIM_INFINITY else [soft])], default=None)
 
 
-def open_files():
+def open_files() -> tuple[int, int]:
     """Return (soft, hard): the files that a process may have open, and how far it may raise that."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
-def shared_memory(path="/dev/shm"):
+def shared_memory(path: str = "/dev/shm") -> tuple[int | None, int | None]:
     """Return (bytes of the shared memory's file system, bytes free), or (None, None) where there is none."""
     try:
         usage = shutil.disk_usage(path)
@@ -74,7 +77,7 @@ def shared_memory(path="/dev/shm"):
     return usage.total, usage.free
 
 
-def disk_free(path):
+def disk_free(path: Path | str) -> int | None:
     """Return the bytes free on the disk that ``path``, or its nearest parent that exists, is on; None if unknown."""
     path = Path(path).absolute()
     while not path.exists() and path != path.parent:
@@ -85,7 +88,7 @@ def disk_free(path):
         return None
 
 
-def _memory_limits(root, own):
+def _memory_limits(root: Path, own: Path | str) -> list[tuple[int, int]]:
     """Return [(limit, bytes in use that cannot be given back)] of the groups that have a limit."""
     found = []
     for folder in _folders("memory", root, own):
@@ -100,7 +103,7 @@ def _memory_limits(root, own):
     return found
 
 
-def _folders(controller, root, own):
+def _folders(controller: str, root: Path, own: Path | str) -> list[Path]:
     """Return the folders of this process's control groups for ``controller``, parents included, of either version."""
     found = []
     for line in (_read(Path(own)) or "").splitlines():
@@ -116,25 +119,25 @@ def _folders(controller, root, own):
     return [folder for folder in dict.fromkeys(found) if folder.is_dir()]
 
 
-def _read(path):
+def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
 
 
-def _number(path):
+def _number(path: Path) -> int | None:
     text = (_read(path) or "").strip()
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _stat(path, names):
+def _stat(path: Path, names: Collection[str]) -> int:
     """Return the largest of the entries ``names`` of a file of lines ``name number``, 0 where there is none."""
     entries = (line.split() for line in (_read(path) or "").splitlines())
     return max((int(words[1]) for words in entries if len(words) == 2 and words[0] in names), default=0)
 
 
-def _meminfo(name):
+def _meminfo(name: str) -> int | None:
     for line in (_read(Path("/proc/meminfo")) or "").splitlines():
         if line.startswith(name + ":"):
             return 1024 * int(line.split()[1])
@@ -142,7 +145,7 @@ def _meminfo(name):
 
 
 def identity(is_local: bool) -> dict:
-    """Return when and where this is, as a result says it; ``is_local``: no other machine takes part."""
+    """Return date, process and host, as they stand in a result; ``is_local``: no other machine takes part."""
     host = socket.gethostname()
     return {
         "date": time.strftime("%Y-%m-%d_%H-%M-%S"),

@@ -5,10 +5,17 @@ A worker is disposable: what it had in flight is lost and counted, a new incarna
 given up; when none is left, the run fails with the first cause.
 """
 
+from __future__ import annotations
+
+import enum
 import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from drl_cli import events
+from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import ClusterUnavailable, WorkersFailed
+from drl_cli.experience.columns import Token
 from drl_cli.runtime.cluster import PartLost
 
 MAX_DEATHS = 10  # of one worker in a row without a fragment
@@ -18,25 +25,67 @@ SILENCE_S = 60.0  # for any other so long, or 20 times as long as for its slowes
 PLACEMENT_S, PLACEMENT_NOTE_S = 120.0, 10.0
 
 
+class Standing(NamedTuple):
+    """Where a run stands when a worker is made."""
+
+    sampled: int = 0  # env steps
+    behind: int = 0  # fragments of its files that a predecessor brought
+
+
+class Make(Protocol):
+    """Spawns workers."""
+
+    def __call__(self, index: int, incarnation: int, standing: Standing) -> Handle:
+        """Return the handle of worker ``index`` as its ``incarnation``-th."""
+        ...
+
+
+class State(enum.Enum):
+    """Where a worker is.
+
+    ``spawned_as`` goes to RUNNING, ``die`` to VACANT or to GIVEN_UP. A placement that takes too long goes from RUNNING to
+    LEFT_OUT, a place that is found after all back.
+    """
+
+    VACANT = "no incarnation is there; the next one is made when it is due"
+    RUNNING = "an incarnation is there"
+    LEFT_OUT = "an incarnation waits for a place, and gets no calls until it has one"
+    GIVEN_UP = "no incarnation will come"
+
+
 class _Member:
     """One worker index over its incarnations."""
 
-    def __init__(self, index):
+    def __init__(self, index: int) -> None:
         self.index = index
         self.incarnation = 0
-        self.handle = None
-        self.calls = []  # (token reference, columns reference), oldest first
+        self.state = State.VACANT
+        self.handle: Handle | None = None  # while RUNNING or LEFT_OUT
+        self.calls: list[tuple[Call, Call]] = []  # (token, columns), oldest first
         self.deaths = 0  # in a row, without a fragment between them
-        self.due = 0.0  # when to start the next incarnation
-        self.ready = None  # reference that is done when the actor runs, until it is
-        self.heard = self.spawned = 0.0
+        self.due = 0.0  # while VACANT: when to make the next incarnation
+        self.ready: Call | None = None  # done when the actor runs; None once that is known
+        self.answered = self.spawned = 0.0
         self.slowest = 0.0
-        self.cause = None  # of the first of these deaths
+        self.cause = ""  # of the first of these deaths
         self.was_placed = False  # an incarnation has delivered
-        self.is_left_out = False  # it has waited for a place for so long that nothing is asked of it until it has one
+
+    def spawned_as(self, handle: Handle, now: float) -> None:
+        """Go to RUNNING."""
+        self.state, self.handle = State.RUNNING, handle
+        self.spawned = self.answered = now
+        self.ready = handle.ready() if handle.is_remote else None
+
+    def die(self, due: float | None) -> None:
+        """Go to VACANT until ``due``, with None to GIVEN_UP."""
+        self.handle = None
+        if due is None:
+            self.state = State.GIVEN_UP
+        else:
+            self.state, self.due = State.VACANT, due
 
     @property
-    def is_waiting(self):
+    def is_waiting(self) -> bool:
         """Whether its actor has no place yet."""
         return self.handle is not None and self.ready is not None and not self.ready.done()
 
@@ -44,50 +93,63 @@ class _Member:
 class WorkerPool:
     """``size`` workers, each with at most ``most`` calls outstanding."""
 
-    def __init__(self, cluster, make, size, most, clock=time.monotonic, on_loss="replace"):
-        """``make(index, incarnation)`` spawns a worker and returns its handle; ``make.memory``, if any: what one asks for.
+    def __init__(
+        self,
+        cluster: Cluster,
+        make: Make,
+        size: int,
+        most: int,
+        clock: Callable[[], float] = time.monotonic,
+        on_loss: str = "replace",
+    ) -> None:
+        """``make.memory``, if any: the bytes that a worker asks for.
 
         ``on_loss``: what becomes of a worker that dies: "replace"; "drop": the others go on; "fail": the run ends.
         """
         self._cluster, self._make, self._most, self._clock, self._on_loss = cluster, make, most, clock, on_loss
         self._members = [_Member(index) for index in range(size)]
+        self._standing: Callable[[int], Standing] = lambda index: Standing()
         self.restarts = 0
         self.fragments_lost = 0
-        self.lost_workers = []  # indices whose streams were cut since the loop last looked
+        self.lost_workers: list[int] = []  # indices whose streams were cut since the loop last looked
         self._noted = 0.0
-        self._first_cause = None  # of all deaths
+        self._first_cause = ""  # of all deaths
 
-    def start(self, incarnations):
-        """Spawn all workers; ``incarnations`` ({str(index): number}) are those that a checkpoint knew, {} for none."""
+    def start(self, incarnations: Mapping[str, int], standing: Callable[[int], Standing] | None = None) -> None:
+        """Spawn all workers; ``incarnations`` ({str(index): number}) are those that a checkpoint knew, {} for none.
+
+        ``standing(index)`` returns where the run stands whenever a worker is made.
+        """
+        self._standing = standing or self._standing
         for member in self._members:
             member.incarnation = incarnations.get(str(member.index), 0)
             self._spawn(member)
 
-    def incarnations(self):
+    def incarnations(self) -> dict[int, int]:
         """Return {index: incarnation} of all workers."""
         return {member.index: member.incarnation for member in self._members}
 
     @property
-    def outstanding(self):
+    def outstanding(self) -> int:
         """Fragments under way."""
         return sum(len(member.calls) for member in self._members)
 
     @property
-    def healthy(self):
+    def healthy(self) -> int:
         """Workers that have an incarnation running."""
-        return sum(member.handle is not None and not member.is_left_out for member in self._members)
+        return sum(member.state is State.RUNNING for member in self._members)
 
-    def handles(self):
+    def handles(self) -> dict[int, Handle]:
         """Handles of the running workers by index."""
         return {member.index: member.handle for member in self._members if member.handle is not None}
 
-    def placed(self):
+    def placed(self) -> dict[int, Handle]:
         """Handles of the workers whose actors run already, by index: a call to another one may wait for ever."""
         return {
             m.index: m.handle for m in self._members if m.handle is not None and (m.ready is None or m.ready.done())
         }
 
-    def load(self, states):
+    def load(self, states: Mapping[int, tuple[Any, Any]]) -> int:
         """Continue every worker from ``states`` {index: (arrays, facts)}; waits until they are placed and have done so.
 
         Returns how many running episodes could not be brought back, and begin anew.
@@ -96,15 +158,17 @@ class WorkerPool:
         calls = [handle.call("load", *states[index]) for index, handle in self.handles().items()]
         while calls:
             for done in self._cluster.wait(calls, 0.25):
-                differing += done.result() or 0  # only who steps environments one after the other has any
+                differing += done.result() or 0  # only workers with environments of their own have any
                 calls.remove(done)
             self.watch()
         return differing
 
-    def request(self, count, min_version=0, max_version=None, among=None):
+    def request(
+        self, count: int, min_version: int = 0, max_version: int | None = None, among: Collection[int] | None = None
+    ) -> None:
         """Ask for up to ``count`` fragments, the least busy workers first (versions: see ``RolloutWorker.collect``).
 
-        ``among``: indices of the workers that may be asked; None: all.
+        ``among``: indices of the workers that may be called; None: all.
         """
         self._revive()
         for _ in range(count):
@@ -115,7 +179,7 @@ class WorkerPool:
             barrier = 1 if member.incarnation and min_version == 0 else min_version
             self._call(member, barrier, max_version)
 
-    def ask(self, among, *args):
+    def ask(self, among: Collection[int], *args: Any) -> int | None:
         """Call ``collect`` with ``args`` on the least busy worker of the indices ``among``; its index, None if none is free."""
         self._revive()
         member = self._least_busy(among)
@@ -124,22 +188,25 @@ class WorkerPool:
         self._call(member, *args)
         return member.index
 
-    def _least_busy(self, among):
-        free = [m for m in self._members if m.handle is not None and len(m.calls) < self._most and not m.is_left_out]
+    def _least_busy(self, among: Collection[int] | None) -> _Member | None:
+        free = [m for m in self._members if m.state is State.RUNNING and len(m.calls) < self._most]
         if among is not None:
             free = [m for m in free if m.index in among]
         return min(free, key=lambda m: (len(m.calls), m.index), default=None)
 
-    def _call(self, member, *args):
+    def _call(self, member: _Member, *args: Any) -> None:
+        if member.handle is None:
+            raise RuntimeError(f"worker {member.index} is not there")
         if not member.calls:
-            member.heard = self._clock()
-        member.calls.append(member.handle.call("collect", *args, returns=2))
+            member.answered = self._clock()
+        token, columns = member.handle.call("collect", *args, returns=2)
+        member.calls.append((token, columns))
 
-    def references(self):
+    def references(self) -> list[Call]:
         """References to wait for: the oldest token of every worker."""
         return [member.calls[0][0] for member in self._members if member.calls]
 
-    def take(self, reference):
+    def take(self, reference: Call) -> tuple[Token, Call] | None:
         """Return (token, columns reference) of a reference that is done, or None when its worker was lost."""
         member = next(m for m in self._members if m.calls and m.calls[0][0] is reference)
         try:
@@ -149,27 +216,27 @@ class WorkerPool:
             return None
         _, columns = member.calls.pop(0)
         now = self._clock()
-        member.slowest = max(member.slowest, now - member.heard)
-        member.heard, member.deaths, member.ready, member.was_placed = now, 0, None, True
+        member.slowest = max(member.slowest, now - member.answered)
+        member.answered, member.deaths, member.ready, member.was_placed = now, 0, None, True
         return token, columns
 
-    def watch(self):
-        """Look after silent workers and workers that the cluster has not placed; call it now and then."""
+    def watch(self) -> None:
+        """Replace workers that are silent for too long, and report those that the cluster has not placed."""
         now = self._clock()
         for member in self._members:
             if member.is_waiting:
-                member.heard = now  # it cannot answer yet
-            elif member.is_left_out:
-                member.is_left_out = False
+                member.answered = now  # it cannot answer yet
+            elif member.state is State.LEFT_OUT:
+                member.state = State.RUNNING
                 events.report("worker_started", worker=member.index, incarnation=member.incarnation)
             limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else FIRST_S
-            if member.calls and now - member.heard > limit:
+            if member.handle is not None and member.calls and now - member.answered > limit:
                 self._cluster.kill(member.handle)
-                self._lose(member, f"silent for {now - member.heard:.0f} s")
+                self._lose(member, f"silent for {now - member.answered:.0f} s")
         if self._cluster.is_remote:
             self._watch_placement(now)
 
-    def _watch_placement(self, now):
+    def _watch_placement(self, now: float) -> None:
         waiting = [m for m in self._members if m.is_waiting]
         if not waiting:
             return
@@ -192,10 +259,10 @@ class WorkerPool:
             )
         events.report("warning", text=text)
 
-    def _go_on_without(self, waiting):
+    def _go_on_without(self, waiting: list[_Member]) -> bool:
         """Whether the run goes on with the workers that it has: those that wait now had a place, and lost it.
 
-        What they were asked for is asked of the others. They join again as soon as there is room for them.
+        Their calls are made to others. They join again as soon as there is room for them.
         """
         is_left = any(m.handle is not None and not m.is_waiting for m in self._members)
         if not is_left or not all(member.was_placed for member in waiting):
@@ -203,25 +270,23 @@ class WorkerPool:
         for member in waiting:
             self.fragments_lost += len(member.calls)
             member.calls = []
-            if not member.is_left_out:
-                member.is_left_out = True
+            if member.state is not State.LEFT_OUT:
+                member.state = State.LEFT_OUT
                 self.lost_workers.append(member.index)
                 text = f"found no place for {PLACEMENT_S:.0f} s: the run goes on without it until there is one"
                 events.report("worker_lost", worker=member.index, incarnation=member.incarnation, text=text)
         return True
 
-    def _spawn(self, member):
-        member.handle = self._make(member.index, member.incarnation)
-        member.spawned = member.heard = self._clock()
-        member.ready = member.handle.ready() if member.handle.is_remote else None
-        member.is_left_out = False
+    def _spawn(self, member: _Member) -> None:
+        handle = self._make(member.index, member.incarnation, self._standing(member.index))
+        member.spawned_as(handle, self._clock())
         events.report("worker_started", worker=member.index, incarnation=member.incarnation)
 
-    def _lose(self, member, text):
+    def _lose(self, member: _Member, text: str) -> None:
         if member.deaths == 0:
             member.cause = text
         self.fragments_lost += len(member.calls)
-        member.calls, member.handle = [], None
+        member.calls = []
         member.deaths += 1
         member.incarnation += 1
         self.lost_workers.append(member.index)
@@ -234,11 +299,11 @@ class WorkerPool:
             )
         delay = 0.0 if member.deaths == 1 else min(MAX_DELAY_S, 2.0 ** (member.deaths - 2))
         is_given_up = self._on_loss == "drop" or member.deaths >= MAX_DEATHS
-        member.due = float("inf") if is_given_up else self._clock() + delay
-        if all(m.handle is None and m.due == float("inf") for m in self._members):
+        member.die(None if is_given_up else self._clock() + delay)
+        if all(m.state is State.GIVEN_UP for m in self._members):
             raise WorkersFailed(self._none_is_left())
 
-    def _none_is_left(self):
+    def _none_is_left(self) -> str:
         if self._on_loss == "drop":
             return (
                 "Every rollout worker died, and ignore_worker_failures replaces none. The first cause: "
@@ -246,9 +311,9 @@ class WorkerPool:
             )
         return f"Every rollout worker died {MAX_DEATHS} times in a row. The first cause: {self._members[0].cause}"
 
-    def _revive(self):
+    def _revive(self) -> None:
         now = self._clock()
         for member in self._members:
-            if member.handle is None and now >= member.due:
+            if member.state is State.VACANT and now >= member.due:
                 self.restarts += 1
                 self._spawn(member)

@@ -7,6 +7,8 @@ it joins and neither configures nor shuts Ray down.
 Sources: Ray 2.60 ``ray.init``; token authentication in its security documentation; socket addresses measured.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import secrets
@@ -17,12 +19,16 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
+from drl_cli.contracts import Handle
 from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
 from drl_cli.extras import load
 from drl_cli.runtime.cluster import (
@@ -45,29 +51,30 @@ KNOCK_S = 10.0  # for a cluster's address to answer at all
 class Shell:
     """What runs in an actor's process: makes the part there and passes calls on to it."""
 
-    def __init__(self, name, factory, args):
+    def __init__(self, name: str, factory: Any, args: tuple) -> None:
         process.prepare()
         # A terminal sends Ctrl-C to the whole process group; only the driver decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._name = name
         self._part = self._failure = None
         try:
-            self._part = load(factory)(*args)
+            made: Any = load(factory)
+            self._part = made(*args)
         except Exception as error:  # every call reports it; raised here it would look as if the process had died
             self._failure = shown(name, error)
 
-    def invoke(self, method, *args):
+    def invoke(self, method: str, *args: Any) -> Any:
         """Call the part's ``method``."""
         if self._failure is not None:
             raise self._failure
         try:
             return getattr(self._part, method)(*args)
-        except PartLost as lost:  # another part: nobody shall take it for this one
+        except PartLost as lost:  # another part: it must not be taken for this one
             raise RunFailed(str(lost)) from None
         except Exception as error:
             raise shown(self._name, error) from None
 
-    def ready(self):
+    def ready(self) -> int:
         """Return the process id, once the part is made."""
         return os.getpid()
 
@@ -75,25 +82,25 @@ class Shell:
 class RemoteReference:
     """The outcome of a call to an actor."""
 
-    def __init__(self, name, reference):
+    def __init__(self, name: str, reference: ray.ObjectRef) -> None:
         self._name = name
         self.reference = reference
         self._future = None
 
     @property
-    def future(self):
+    def future(self) -> Future:
         """A ``concurrent.futures.Future`` of the value; asking for it fetches the value when it is there."""
         if self._future is None:
             self._future = self.reference.future()
         return self._future
 
-    def done(self):
+    def done(self) -> bool:
         """Whether ``result`` would return at once."""
         if self._future is not None:
             return self._future.done()
         return bool(ray.wait([self.reference], timeout=0)[0])
 
-    def result(self, timeout=None):
+    def result(self, timeout: float | None = None) -> Any:
         """Return the value, or raise what the call raised; PartLost when the actor's process died."""
         try:
             return ray.get(self.reference, timeout=timeout)
@@ -118,11 +125,11 @@ class RemoteHandle:
 
     is_remote = True
 
-    def __init__(self, name, actor):
+    def __init__(self, name: str, actor: Any) -> None:
         self.name = name
         self.actor = actor
 
-    def call(self, method, *args, returns=1):
+    def call(self, method: str, *args: Any, returns: int = 1) -> Any:
         """As ``LocalHandle.call``; references to objects on the cluster are passed on unread."""
         passed = [arg.reference if isinstance(arg, RemoteReference) else resolved([arg])[0] for arg in args]
         made = self.actor.invoke.options(num_returns=returns).remote(method, *passed)
@@ -130,7 +137,7 @@ class RemoteHandle:
             return RemoteReference(self.name, made)
         return tuple(RemoteReference(self.name, one) for one in made)
 
-    def ready(self):
+    def ready(self) -> RemoteReference:
         """Return a reference to the process id that is done when the part has been made."""
         return RemoteReference(self.name, self.actor.ready.remote())
 
@@ -140,10 +147,10 @@ class RayCluster:
 
     is_remote = True
 
-    def __init__(self, options, num_cpus):
+    def __init__(self, options: Mapping[str, Any], num_cpus: float) -> None:
         """``options``: dict(address, num_cpus, num_gpus, object_store_memory, queue_trials, log_to_driver), None: not given.
 
-        ``num_cpus`` is the demand: a Ray of our own is told to have so many, on purpose more than there are cores.
+        ``num_cpus`` is the demand: a Ray of our own counts so many, on purpose more than there are cores.
         """
         self.is_patient = bool(options.get("queue_trials"))  # workers that find no place are waited for without end
         self._folder = None
@@ -160,7 +167,7 @@ class RayCluster:
         else:
             self._start(options, num_cpus)
 
-    def _join(self, address):
+    def _join(self, address: str) -> None:
         advice = "Start one with: ray start --head"
         try:
             _knock(address)
@@ -178,7 +185,7 @@ class RayCluster:
             ) from error
         self._owned = True
 
-    def _start(self, options, num_cpus):
+    def _start(self, options: Mapping[str, Any], num_cpus: float) -> None:
         self._folder = private_folder()
         process.temporary_folders.append(self._folder)
         given = {name: options[name] for name in ("num_gpus",) if options.get(name) is not None}
@@ -199,7 +206,9 @@ class RayCluster:
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
 
-    def spawn(self, name, factory, args, place, resources=None):
+    def spawn(
+        self, name: str, factory: Any, args: tuple, place: str, resources: Mapping[str, Any] | None = None
+    ) -> Handle:
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
 
         ``resources``: dict(num_cpus, num_gpus, resources, runtime_env) of an actor, by default none of Ray's count; ``pinned``
@@ -210,7 +219,7 @@ class RayCluster:
         elif place == THREAD:
             handle = ThreadHandle(name, factory, args)
         else:
-            wanted = {"num_cpus": 0} | (resources or {})
+            wanted: dict[str, Any] = {"num_cpus": 0, **(resources or {})}
             if wanted.pop("pinned", False):
                 # What holds state stays on the driver's node: a lost node then costs workers only.
                 here = ray.get_runtime_context().get_node_id()
@@ -222,7 +231,7 @@ class RayCluster:
         self._handles.append(handle)
         return handle
 
-    def wait(self, references, timeout=None):
+    def wait(self, references: Any, timeout: float | None = None) -> list[Any]:
         """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them."""
         self.check()
         for reference in references:
@@ -238,16 +247,16 @@ class RayCluster:
                     return done
                 self._woken.wait(left)
 
-    def _wake(self, _):
+    def _wake(self, _: Any) -> None:
         with self._woken:
             self._wakes += 1
             self._woken.notify_all()
 
-    def resources(self):
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Return (all, available) resources of the cluster, {name: amount}."""
         return ray.cluster_resources(), ray.available_resources()
 
-    def kill(self, handle):
+    def kill(self, handle: Any) -> None:
         """End a part; an actor's process is killed."""
         if handle.is_remote:
             ray.kill(handle.actor, no_restart=True)
@@ -256,7 +265,7 @@ class RayCluster:
         if handle in self._handles:
             self._handles.remove(handle)
 
-    def close(self):
+    def close(self) -> None:
         """End all parts, and Ray if it is ours."""
         try:
             for handle in reversed(self._handles):
@@ -271,25 +280,25 @@ class RayCluster:
                 ray.shutdown()
             self._remove_folder()
 
-    def _remove_folder(self):
+    def _remove_folder(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             process.temporary_folders[:] = [path for path in process.temporary_folders if path != self._folder]
             self._folder = None
 
 
-def _knock(address):
-    """Raise OSError when nobody listens at host:port. Ray itself would try again in silence for minutes."""
+def _knock(address: str) -> None:
+    """Raise OSError when nothing listens at host:port. Ray itself would try again in silence for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
 
 
-def private_folder():
+def private_folder() -> str:
     """Make and return a new folder /tmp/drl-<uid>/<8 hex> that only this user can enter.
 
     Short, because socket paths end at 107 bytes; below /tmp whatever HOME or TMPDIR are, for the same reason. A
-    ``/tmp/drl-<uid>`` of somebody else, or a link, is not used.
+    ``/tmp/drl-<uid>`` of another user, or a link, is not used.
     """
     parent = f"/tmp/drl-{os.getuid()}"
     try:
@@ -310,7 +319,7 @@ def private_folder():
     return path
 
 
-def remove_leftovers(parent):
+def remove_leftovers(parent: str) -> None:
     """Remove the folders in ``parent`` whose run was killed: those that name an owner that is no longer alive."""
     for name in os.listdir(parent):
         path = os.path.join(parent, name)
@@ -323,7 +332,7 @@ def remove_leftovers(parent):
             continue  # not ours to judge
 
 
-def _not_importable(error):
+def _not_importable(error: BaseException) -> str | None:
     """Return what could not be imported where an actor's arguments were unpacked, None where it died of something else.
 
     ``Shell`` raises nothing: what stops it from being made is code that is not there, and never will be.
@@ -334,6 +343,6 @@ def _not_importable(error):
     return last.rstrip(".") if last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")) else None
 
 
-def _first_line(error):
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

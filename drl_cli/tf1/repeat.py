@@ -8,8 +8,7 @@ n = 0 compiles without touching a weight. Shapes are static: every new one would
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from drl_cli.config.update_statistics import Reducer, reducer_of
 from drl_cli.tf1.graph import Batch, LearnerGraph, Rates
 from drl_cli.tf1.tensorflow import Tensor, function, tf
 
@@ -23,14 +22,11 @@ class Repeated(NamedTuple):
     fetches: dict[str, Any]  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32, "finite": bool scalar
 
 
-def _start(name: str) -> float:
-    return {"min_": np.inf, "max_": -np.inf}.get(name[:4], 0.0)
-
-
 def _merge(name: str, old: Tensor, new: Tensor) -> Tensor:
-    if name.startswith("min_"):
-        return tf.minimum(old, new)
-    return tf.maximum(old, new) if name.startswith("max_") else old + new
+    reducer = reducer_of(name)
+    if reducer is Reducer.MEAN:
+        return old + new
+    return tf.minimum(old, new) if reducer is Reducer.LEAST else tf.maximum(old, new)
 
 
 def _output_names(graph: LearnerGraph, batch_size: int) -> tuple[list[str], list[str]]:
@@ -82,12 +78,12 @@ def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repe
             rows = tuple(_put(r, index, gradients.rows[n]) for n, r in zip(row_names, rows, strict=True))
             return index + tf.cast(finite, tf.int32), finite, sums, rows
 
-        sums = tuple(tf.constant(_start(n), tf.float32) for n in names)
+        sums = tuple(tf.constant(reducer_of(n).start, tf.float32) for n in names)
         rows = tuple(tf.zeros([most, batch_size]) for _ in row_names)
         start = (tf.constant(0), tf.constant(True), sums, rows)
         done, finite, sums, rows = tf.while_loop(go_on, body, start, parallel_iterations=1)
         divisor = tf.cast(tf.maximum(done, 1), tf.float32)
-        stats = {n: s if n[:4] in ("min_", "max_") else s / divisor for n, s in zip(names, sums, strict=True)}
+        stats = {n: s / divisor if reducer_of(n) is Reducer.MEAN else s for n, s in zip(names, sums, strict=True)}
         return {"stats": stats, "rows": dict(zip(row_names, rows, strict=True)), "done": done, "finite": finite}
 
     block = {

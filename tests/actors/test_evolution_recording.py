@@ -92,4 +92,4 @@ def test_without_output_no_steps_are_kept_and_there_is_no_state():
     spec, _, server = parts(config())
     worker = EvolutionWorker(config(rollout_fragment_length=3), ENV, spec, IDENTITY, server)
     worker.collect(1, None, BLOCK)
-    assert worker.state() == ({}, {}) and worker._playing._kept is None
+    assert worker.state() == ({}, {}) and not any(worker._playing._kept)

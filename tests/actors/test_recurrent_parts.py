@@ -111,7 +111,7 @@ def _filled(**keys):
 
 @pytest.mark.parametrize("keys", [{}, {"prioritized_replay": True}, {"zero_init_states": True}])
 def test_block_holds_sequences_of_static_shape(keys):
-    block = _filled(**keys).sample(2)
+    block = _filled(**keys).sample(2)[0]
     shapes = {
         "obs": (4, 6, 3 + 4 + 2, 2),
         "begins": (4, 6, 9),
@@ -120,7 +120,7 @@ def test_block_holds_sequences_of_static_shape(keys):
     if not keys.get("zero_init_states"):
         shapes |= {"state_0": (4, 6, 5), "state_1": (4, 6, 5)}
     if keys.get("prioritized_replay"):
-        shapes |= {"weight": (4, 6), "serial": (4, 6), "least": ()}
+        shapes |= {"weight": (4, 6), "serial": (4, 6)}
     assert {name: values.shape for name, values in block.items()} == shapes
     assert (block["action"].dtype, block["ahead"].dtype) == (np.int32, np.int32)
     assert np.array_equal(block["obs"][2], block["obs"][0]) and not np.array_equal(block["obs"][1], block["obs"][0])
@@ -128,7 +128,7 @@ def test_block_holds_sequences_of_static_shape(keys):
 
 def test_stored_state_of_a_block_leads_to_the_states_of_its_learnt_steps():
     buffer, forward = _filled(), Forward(SPEC.nets[0], weights())
-    block = buffer.sample(4)
+    block = buffer.sample(4)[0]
     obs, begins = (block[name].reshape(24, *block[name].shape[2:]) for name in ("obs", "begins"))
     state = tuple(block[f"state_{index}"].reshape(24, 5) for index in (0, 1))
     for step in range(4):
@@ -146,12 +146,12 @@ def test_stored_state_of_a_block_leads_to_the_states_of_its_learnt_steps():
 
 def test_priority_of_a_sequence_changes_how_often_it_is_drawn():
     buffer = _filled(prioritized_replay=True, prioritized_replay_alpha=1.0)
-    block = buffer.sample(4)
+    block = buffer.sample(4)[0]
     serials = np.unique(block["serial"])
     for _ in range(20):
-        serials = np.unique(np.concatenate([serials, buffer.sample(4)["serial"].ravel()]))
+        serials = np.unique(np.concatenate([serials, buffer.sample(4)[0]["serial"].ravel()]))
     buffer.prioritize(serials, np.where(serials == serials[3], 1000.0, 0.0))
-    drawn = buffer.sample(4)["serial"]
+    drawn = buffer.sample(4)[0]["serial"]
     assert (drawn == serials[3]).mean() > 0.9
 
 

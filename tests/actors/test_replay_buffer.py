@@ -34,7 +34,7 @@ def _filled(fragments=10, seed=0):
 
 def _drawable(buffer, draws=200):
     """The numbers of all first observations that come up in many draws."""
-    return {int(number) for _ in range(draws) for number in buffer.sample(4)["obs"].ravel()}
+    return {int(number) for _ in range(draws) for number in buffer.sample(4)[0]["obs"].ravel()}
 
 
 def test_a_fragment_counts_once():
@@ -66,7 +66,7 @@ def test_steps_around_a_lost_fragment_are_not_joined(following):
     buffer.add(_token(0, *following, later), later)
     expected = worker.transitions(2, 0.9)
     assert _drawable(buffer) == set(expected)
-    block = buffer.sample(4)
+    block = buffer.sample(4)[0]
     for number, behind in zip(block["obs"].ravel(), block["next_obs"].ravel(), strict=True):
         assert behind == expected[int(number)][2]
 
@@ -75,7 +75,7 @@ def test_sample_draws_what_the_list_of_episodes_has():
     buffer, worker = _filled()
     expected = worker.transitions(2, 0.9)
     assert _drawable(buffer) == set(expected)
-    block = buffer.sample(4)
+    block = buffer.sample(4)[0]
     for row in np.ndindex(4, 6):
         reward, discount, behind = expected[int(block["obs"][row][0])]
         assert block["next_obs"][row][0] == behind and block["action"][row][0] == -block["obs"][row][0]
@@ -84,7 +84,7 @@ def test_sample_draws_what_the_list_of_episodes_has():
 
 @pytest.mark.parametrize("count", [1, 3, 4])
 def test_sample_pads_with_the_first_batch_to_a_static_shape(count):
-    block = _filled()[0].sample(count)
+    block = _filled()[0].sample(count)[0]
     assert {name: array.shape for name, array in block.items()} == {
         "obs": (4, 6, 1),
         "action": (4, 6, 1),
@@ -103,9 +103,9 @@ def test_sample_depends_on_seed_and_contents_alone():
     first, _ = _filled()
     Worker.numbers = 0
     second, _ = _filled()
-    a, b = first.sample(4), second.sample(4)
+    a, b = first.sample(4)[0], second.sample(4)[0]
     assert all(np.array_equal(a[name], b[name]) for name in a)
-    assert not np.array_equal(first.sample(4)["obs"], a["obs"])
+    assert not np.array_equal(first.sample(4)[0]["obs"], a["obs"])
 
 
 def test_a_buffer_too_small_for_its_streams_is_refused_with_the_least_size():
@@ -129,7 +129,7 @@ def test_save_and_load_go_on_with_the_same_draws(tmp_path, compress):
     assert buffer.add(_token(0, 0, 30, columns), columns) == other.add(_token(0, 0, 30, columns), columns) == 10
     assert other.add(_token(0, 0, 30, columns), columns) == 0
     for _ in range(3):
-        first, second = buffer.sample(4), other.sample(4)
+        first, second = buffer.sample(4)[0], other.sample(4)[0]
         assert all(np.array_equal(first[name], second[name]) for name in first)
 
 

@@ -49,7 +49,7 @@ def _serials(buffer, draws=300):
     """{number of the first observation: serial} of everything that comes up in many draws."""
     found = {}
     for _ in range(draws):
-        block = buffer.sample(4)
+        block = buffer.sample(4)[0]
         found |= dict(zip(block["obs"].ravel().astype(int).tolist(), block["serial"].ravel().tolist(), strict=True))
     return found
 
@@ -68,15 +68,15 @@ def test_draws_follow_written_back_priorities_while_episodes_end(size, fragments
     buffer.prioritize(np.array([serials[n] for n in numbers]), np.float32([_priority(n) for n in numbers]))
     counts = np.zeros(len(numbers))
     for _ in range(1000):
-        np.add.at(counts, np.searchsorted(numbers, buffer.sample(4)["obs"].ravel()), 1)
+        np.add.at(counts, np.searchsorted(numbers, buffer.sample(4)[0]["obs"].ravel()), 1)
     expected = np.array([(_priority(number) + 0.25) ** 0.5 for number in numbers])
     assert counts.sum() == 24_000
     assert stats.chisquare(counts, 24_000 * expected / expected.sum()).pvalue > 0.01
 
 
-def test_block_brings_weight_serial_and_least():
+def test_block_brings_weight_and_serial_and_the_smallest_probability_comes_with_it():
     buffer, _ = _filled()
-    block = buffer.sample(3)
+    block, least = buffer.sample(3)
     assert {name: (array.shape, array.dtype.name) for name, array in block.items()} == {
         "obs": ((4, 6, 1), "float32"),
         "action": ((4, 6, 1), "float32"),
@@ -85,34 +85,34 @@ def test_block_brings_weight_serial_and_least():
         "next_obs": ((4, 6, 1), "float32"),
         "weight": ((4, 6), "float32"),
         "serial": ((4, 6), "int64"),
-        "least": ((), "float64"),
     }
     assert np.array_equal(block["serial"][3], block["serial"][0])
     assert (block["weight"] == 1.0).all()  # all priorities are alike so far
-    assert block["least"] == pytest.approx(1 / 100)
+    assert least == pytest.approx(1 / 100)
 
 
 def test_weights_undo_the_draws_to_the_power_beta_and_the_rarest_row_has_weight_one():
     buffer, _ = _filled(end=0.0)
     assert buffer.beta() == pytest.approx(0.4 + 0.6 * 100 / 1000)
     buffer.prioritize(np.arange(100), np.where(np.arange(100) % 2, 0.0, 15.75))  # masses 0.5 and 4
-    block = buffer.sample(4)
+    block, least = buffer.sample(4)
     even = block["serial"] % 2 == 0
     assert even.any() and not even.all()
     np.testing.assert_allclose(block["weight"][~even], 1.0, rtol=1e-6)
     np.testing.assert_allclose(block["weight"][even], (4 / 0.5) ** -0.46, rtol=1e-6)
-    assert block["least"] == pytest.approx(0.5 / 225)
+    assert least == pytest.approx(0.5 / 225)
 
 
 def test_a_smaller_least_of_another_shard_lowers_all_weights_and_a_larger_one_none():
     blocks = []
     for least in (None, 0.5, 0.002, np.array(0.002)):
         buffer, _ = _filled(end=0.0)
-        blocks.append(buffer.sample(2, least))
+        block, smallest = buffer.sample(2, least)
+        blocks.append(block)
+        assert smallest == pytest.approx(0.01)  # its own, so that the others' does not come back to them
     assert (blocks[0]["weight"] == 1.0).all() and (blocks[1]["weight"] == 1.0).all()
     for block in blocks[2:]:
         np.testing.assert_allclose(block["weight"], (0.01 / 0.002) ** -0.46, rtol=1e-6)
-        assert block["least"] == pytest.approx(0.01)  # its own, so that the others' does not come back to them
 
 
 def test_beta_anneals_over_stored_steps_and_then_stays():
@@ -143,7 +143,7 @@ def test_priorities_of_workers_are_where_their_steps_begin():
     columns["priority"][0, 1] = 99.75  # mass 10 beside nine of 0.5
     _add(buffer, columns, 0)
     _add(buffer, worker.fragment(5), 1)  # without: the largest so far
-    draws = np.concatenate([buffer.sample(4)["serial"].ravel() for _ in range(200)])
+    draws = np.concatenate([buffer.sample(4)[0]["serial"].ravel() for _ in range(200)])
     counts = np.bincount(draws, minlength=20)
     masses = np.array([0.5, 10.0] + [0.5] * 8 + [10.0] * 6)  # the last two of each stream are incomplete
     assert counts[16:].sum() == 0
@@ -155,22 +155,22 @@ def test_write_back_to_rows_overwritten_meanwhile_does_nothing():
     for write_back in (True, False):
         Worker.numbers = 0
         buffer, worker = _filled(7, buffer_size=70, learning_starts=10)
-        serial = buffer.sample(4)["serial"]
+        serial = buffer.sample(4)[0]["serial"]
         for sequence in range(7, 20):
             _add(buffer, worker.fragment(5), sequence)
         if write_back:
             buffer.prioritize(serial.ravel(), np.full(24, 50.0, np.float32))
         buffers.append(buffer)
-    first, second = (buffer.sample(4) for buffer in buffers)
+    first, second = (buffer.sample(4)[0] for buffer in buffers)
     assert np.array_equal(first["obs"], second["obs"]) and np.array_equal(first["weight"], second["weight"])
 
 
 @pytest.mark.parametrize("how", ["cut", "forget_streams"])
 def test_rows_behind_streams_that_were_cut_take_no_mass(how):
     buffer, _ = _filled(7, end=0.0, buffer_size=70, learning_starts=10)
-    assert buffer.sample(4)["least"] == pytest.approx(1 / 70)
+    assert buffer.sample(4)[1] == pytest.approx(1 / 70)
     buffer.cut(0) if how == "cut" else buffer.forget_streams()
-    assert buffer.sample(4)["least"] == pytest.approx(1 / 68)  # two of the steps made room for end rows
+    assert buffer.sample(4)[1] == pytest.approx(1 / 68)  # two of the steps made room for end rows
 
 
 def test_priorities_that_are_not_finite_are_refused():
@@ -189,7 +189,7 @@ def test_uniform_replay_has_no_weights_and_takes_no_priorities():
     buffer, worker = _filled(prioritized_replay=False)
     columns = worker.fragment(5) | {"priority": np.ones((5, 2), np.float32)}
     assert _add(buffer, columns, 10) == 10
-    assert sorted(buffer.sample(2, 0.1)) == ["action", "discount", "next_obs", "obs", "reward"]
+    assert sorted(buffer.sample(2, 0.1)[0]) == ["action", "discount", "next_obs", "obs", "reward"]
     assert sorted(buffer.facts()) == ["rng", "seen"]
     with pytest.raises(ValueError, match="without prioritized_replay"):
         buffer.prioritize(np.array([1]), np.float32([1.0]))
@@ -204,7 +204,7 @@ def test_uniform_draws_are_those_that_they_always_were():
     transitions = worker.transitions(2, 0.9)
     numbers = [int(ring.obs[row, 0]) for row in rows if ring.flags[row] and int(ring.obs[row, 0]) in transitions]
     assert len(numbers) >= 24
-    assert buffer.sample(4)["obs"].ravel().astype(int).tolist() == numbers[:24]
+    assert buffer.sample(4)[0]["obs"].ravel().astype(int).tolist() == numbers[:24]
 
 
 def _saved(buffer, folder, number=1):
@@ -220,7 +220,7 @@ def _saved(buffer, folder, number=1):
 def test_save_and_load_go_on_with_the_same_draws_and_priorities(tmp_path, size):
     keys = {"buffer_size": size, "learning_starts": 10}
     buffer, worker = _filled(30, **keys)
-    buffer.prioritize(buffer.sample(4)["serial"].ravel(), np.arange(24) / 3)
+    buffer.prioritize(buffer.sample(4)[0]["serial"].ravel(), np.arange(24) / 3)
     _, arrays, facts = _saved(buffer, tmp_path)
     other = _buffer(**keys)
     other.load(arrays, facts)
@@ -230,7 +230,7 @@ def test_save_and_load_go_on_with_the_same_draws_and_priorities(tmp_path, size):
         blocks = []
         for mine in (buffer, other):
             _add(mine, columns, sequence)
-            block = mine.sample(3, 0.001)
+            block = mine.sample(3, 0.001)[0]
             mine.prioritize(block["serial"].ravel(), np.abs(block["reward"]).ravel())
             blocks.append(block)
         assert all(np.array_equal(blocks[0][name], blocks[1][name]) for name in blocks[0])
@@ -242,7 +242,7 @@ def test_equal_runs_write_equal_bytes(tmp_path):
         Worker.numbers = 0
         buffer, _ = _filled(20, end=0.3)
         buffer.cut(0)
-        block = buffer.sample(4)
+        block = buffer.sample(4)[0]
         buffer.prioritize(block["serial"].ravel(), np.abs(block["reward"]).ravel())
         path, _, facts = _saved(buffer, tmp_path, number)
         written.append(((path / "replay-0.safetensors").read_bytes(), facts))
@@ -256,7 +256,7 @@ def test_replay_saved_without_priorities_goes_on_with_them_as_if_new(tmp_path):
     assert sorted(arrays) == ["action", "flags", "head_obs", "link", "obs", "reward"]
     buffer = _buffer()
     buffer.load(arrays, facts)
-    block = buffer.sample(4)
+    block = buffer.sample(4)[0]
     assert (block["weight"] == 1.0).all() and buffer.beta() == 0.4
     assert set(_serials(buffer)) == set(worker.transitions(2, 0.9))
 
@@ -266,7 +266,7 @@ def test_replay_saved_with_priorities_goes_on_without_them(tmp_path):
     _, arrays, facts = _saved(buffer, tmp_path)
     uniform = _buffer(prioritized_replay=False)
     uniform.load(arrays, facts)
-    drawn = {int(number) for _ in range(200) for number in uniform.sample(4)["obs"].ravel()}
+    drawn = {int(number) for _ in range(200) for number in uniform.sample(4)[0]["obs"].ravel()}
     assert drawn == set(worker.transitions(2, 0.9))
 
 
@@ -300,7 +300,7 @@ def test_shards_of_one_seed_draw_differently_and_write_files_of_their_own(tmp_pa
     first, _ = _filled(**keys)
     Worker.numbers = 0
     second, _ = _filled(index=1, **keys)
-    assert not np.array_equal(first.sample(4)["obs"], second.sample(4)["obs"])
+    assert not np.array_equal(first.sample(4)[0]["obs"], second.sample(4)[0]["obs"])
     first.save(tmp_path, False)
     second.save(tmp_path, False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["replay-0.safetensors", "replay-1.safetensors"]
@@ -329,7 +329,7 @@ def _images(compress, prioritized=True, fragments=40):
 @pytest.mark.parametrize("compress", [False, True])
 def test_block_of_images_has_stacks_of_bytes_and_whole_actions(compress, prioritized):
     buffer, worker = _images(compress, prioritized)
-    block = buffer.sample(3)
+    block = buffer.sample(3)[0]
     shapes = {name: (array.shape, array.dtype.name) for name, array in block.items()}
     assert shapes["obs"] == shapes["next_obs"] == ((4, 6, 2, 2, 4), "uint8")
     assert shapes["action"] == ((4, 6), "int32")
@@ -344,19 +344,19 @@ def test_block_of_images_has_stacks_of_bytes_and_whole_actions(compress, priorit
 def test_compressed_observations_give_the_same_blocks(tmp_path):
     dense, packed = _images(False)[0], _images(True)[0]
     for _ in range(5):
-        first, second = dense.sample(4), packed.sample(4)
+        first, second = dense.sample(4)[0], packed.sample(4)[0]
         assert all(np.array_equal(first[name], second[name]) for name in first)
     _, arrays, facts = _saved(packed, tmp_path)
     again, _ = _images(True, fragments=0)
     again.load(arrays, facts)
-    first, second = packed.sample(4), again.sample(4)
+    first, second = packed.sample(4)[0], again.sample(4)[0]
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def test_compressed_vectors_work_too():
     buffer, worker = _filled(compress_observations=True)
     expected = worker.transitions(2, 0.9)
-    block = buffer.sample(4)
+    block = buffer.sample(4)[0]
     for number, behind in zip(block["obs"].ravel(), block["next_obs"].ravel(), strict=True):
         assert behind == expected[int(number)][2]
     assert buffer.memory() > buffer.size() * (4 + 41)  # and cost more than they would as they are

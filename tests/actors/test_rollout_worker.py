@@ -9,7 +9,8 @@ from parts import config, identity, server, spec, weights
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
 from drl_cli.actors import rollout_worker
-from drl_cli.actors.rollout_worker import RolloutWorker, clipped_rewards
+from drl_cli.actors.fragment_transforms import clipped_rewards
+from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.errors import CheckpointError, RunFailed, WorkersFailed
 from drl_cli.runtime.cluster import finished
 

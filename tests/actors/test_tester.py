@@ -9,7 +9,8 @@ from parts import server, spec, weights
 from scripted_envs import HIGH, LOW, Scripted
 
 from drl_cli.actors import tester
-from drl_cli.actors.tester import SIDE_BY_SIDE, Episode, score
+from drl_cli.actors.part_records import ScoredEpisode
+from drl_cli.actors.tester import SIDE_BY_SIDE, score
 from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import EnvError
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -26,9 +27,9 @@ def _score(*plan, seeds=(5,), **keys):
 def test_scores_come_in_the_order_of_their_seeds_whoever_ends_first():
     plan = [{"ends": (3, "terminated")}, {"ends": (1, "truncated")}, {"ends": (2, "terminated truncated")}]
     assert _score(*plan, seeds=(9, 4, 9)) == [
-        Episode(0.0 + 1.0 + 2.0, 3, 9, True),
-        Episode(100.0, 1, 4, False),
-        Episode(200.0 + 201.0, 2, 9, True),
+        ScoredEpisode(0.0 + 1.0 + 2.0, 3, 9, True),
+        ScoredEpisode(100.0, 1, 4, False),
+        ScoredEpisode(200.0 + 201.0, 2, 9, True),
     ]
     assert Scripted.seeds == [9, 4, 9]
 
@@ -46,8 +47,8 @@ def test_no_seeds_are_no_episodes():
 
 def test_horizon_ends_an_episode_that_would_go_on():
     assert _score({}, {"ends": (2, "terminated")}, seeds=(1, 2), horizon=4) == [
-        Episode(0.0 + 1 + 2 + 3, 4, 1, False),
-        Episode(100.0 + 101, 2, 2, True),
+        ScoredEpisode(0.0 + 1 + 2 + 3, 4, 1, False),
+        ScoredEpisode(100.0 + 101, 2, 2, True),
     ]
 
 
@@ -59,8 +60,8 @@ def _play(*plan, **keys):
 
 def test_episode_without_end_is_cut_at_the_bound_and_counts_as_it_stands():
     assert _play({}, {"ends": (2, "terminated")}, max_steps=3) == [
-        Episode(0.0 + 1 + 2, 3, 1, False, is_cut=True),
-        Episode(100.0 + 101, 2, 2, True),
+        ScoredEpisode(0.0 + 1 + 2, 3, 1, False, is_cut=True),
+        ScoredEpisode(100.0 + 101, 2, 2, True),
     ]
 
 
@@ -108,7 +109,7 @@ def test_an_episode_that_cannot_begin_is_named_with_its_seed(how):
 
 
 def test_a_reward_in_an_array_of_one_counts():
-    assert _score({"ends": (3, "terminated"), "reward": "array"}) == [Episode(3.0, 3, 5, True)]
+    assert _score({"ends": (3, "terminated"), "reward": "array"}) == [ScoredEpisode(3.0, 3, 5, True)]
 
 
 class Discrete:
@@ -138,7 +139,7 @@ def test_policy_of_images_and_discrete_actions_sees_stacks(explore):
     policy, plan = Discrete(), {**NOTHING, "frames": 3}
     odd_envs.Odd.given.clear()
     found = score(policy, "Odd-gray-v0", {}, [5, 6], explore, horizon=4, preprocessing=plan)
-    assert found == [Episode(2.0, 4, 5, False), Episode(2.0, 4, 6, False)]  # the reward is the action
+    assert found == [ScoredEpisode(2.0, 4, 5, False), ScoredEpisode(2.0, 4, 6, False)]  # the reward is the action
     assert odd_envs.Odd.given == [0, 0, 1, 1, 0, 0, 1, 1] and type(odd_envs.Odd.given[0]) is int
     rows = [obs for obs in policy.seen if not explore] or policy.seen[::2]
     assert [obs[0, 0, 0].tolist() for obs in rows] == [[100] * 3, [100, 100, 101], [100, 101, 102], [101, 102, 103]]
@@ -160,7 +161,7 @@ def test_tester_scores_the_version_it_is_asked_for():
     made = tester.Tester(env, SPEC, started)
     for version, value in ((2, second), (1, first), (2, second)):
         Scripted.begin({})
-        assert made.evaluate(version, [1]) == [Episode(3.0, 3, 1, False)]
+        assert made.evaluate(version, [1]) == [ScoredEpisode(3.0, 3, 1, False)]
         policy = NumpyPolicy(SPEC, value)
         expected = policy.to_env(policy.act(np.float32([[0, 0]]), (), None, False)[0])[0]
         np.testing.assert_allclose(Scripted.actions[0], expected, rtol=1e-5)
@@ -191,5 +192,5 @@ def test_environments_of_an_evaluation_that_broke_are_made_anew_and_its_error_ha
     one = _tester()
     with pytest.raises(EnvError, match=r"motor of episode 0 burnt \(.*scripted_envs.py:\d+, in step\)"):
         one.evaluate(1, [1])
-    assert one.evaluate(1, [1]) == [Episode(100.0, 1, 1, True)]
+    assert one.evaluate(1, [1]) == [ScoredEpisode(100.0, 1, 1, True)]
     assert Scripted.made == 2

@@ -15,7 +15,7 @@ from watched_callbacks import Noting
 from drl_cli.actors import tester as testers
 from drl_cli.actors.custom_evaluation import problems, register_evaluation
 from drl_cli.actors.evolution_worker import EvolutionWorker
-from drl_cli.actors.tester import Episode
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ConfigError, InputError, PluginFailed
 from drl_cli.evolution.directions import Block
@@ -51,8 +51,8 @@ def test_hooks_see_the_testers_episodes_and_their_metrics_come_with_them(monkeyp
         Noting, "on_episode_step", lambda self, *, episode, **more: seen.append(episode.last_obs.tolist())
     )
     assert playing(*PLAN, callbacks="noting").evaluate(1, [8, 9]) == [
-        Episode(1.0, 2, 8, True, {"last": 1.0}, {"lengths": [2.0, 0.0]}),
-        Episode(100.0, 1, 9, False, {"last": 100.0}, {"lengths": [1.0, 0.0]}),
+        ScoredEpisode(1.0, 2, 8, True, {"last": 1.0}, {"lengths": [2.0, 0.0]}),
+        ScoredEpisode(100.0, 1, 9, False, {"last": 100.0}, {"lengths": [1.0, 0.0]}),
     ]
     assert seen == [True, True, [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]]
 
@@ -95,7 +95,7 @@ def test_a_function_gets_policy_environments_and_seeds_and_its_metrics_are_taken
         (lambda evaluation: {"episode_reward_mean": math.nan}, "returned no episode_reward_mean"),
         (
             lambda evaluation: {"episode_reward_mean": 1, "timesteps_total": 3},
-            "'timesteps_total', which the tester says itself",
+            "'timesteps_total', which the tester sets itself",
         ),
         (lambda evaluation: {"episode_reward_mean": 1, "how": "well"}, "'how' is 'well'; numbers, lists and dicts"),
         (lambda evaluation: 1 / 0, r"failed: ZeroDivisionError: division by zero \(.*test_tester_callbacks.py:\d+\)"),

@@ -155,7 +155,7 @@ class OneBatch:
     def __init__(self):
         self.now, self.sampled, self.updates = 0.0, 0, 0
         spent = {"learn": 0.0, "sample": 1.0, "env": 0.5, "policy": 0.5}
-        closing = {"episode_len_mean": None}
+        closing = SimpleNamespace(lengths=[])
         self.meters = SimpleNamespace(spent=spent, has_learnt=False, close_iteration=lambda: closing)
 
     def step(self):

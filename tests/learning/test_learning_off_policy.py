@@ -11,7 +11,7 @@ process.prepare()
 from drl_cli.algorithms import table  # noqa: E402
 from drl_cli.envs import make, preprocessors  # noqa: E402
 from drl_cli.extras import load  # noqa: E402
-from drl_cli.runtime.driver import Trainer  # noqa: E402
+from drl_cli.runtime.driver import Driver  # noqa: E402
 
 STEPS = 60_000  # env steps, several times what each takes
 COMMON = {"seed": 0, "num_workers": 0, "evaluation_interval": 1, "evaluation_num_episodes": 10, "xla": False}
@@ -52,7 +52,7 @@ def best_of(name, env_id, keys, goal):
     config = load(row.config).model_validate(COMMON | keys)
     plan = preprocessors.plan(config, env_id)
     facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-    trainer = Trainer(name, config, facts | {"spaces": make.check(env_id, {}, row, plan)})
+    trainer = Driver(name, config, facts | {"spaces": make.check(env_id, {}, row, plan)})
     best = -np.inf
     try:
         trainer.start()

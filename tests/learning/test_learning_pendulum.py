@@ -9,7 +9,7 @@ process.prepare()
 from drl_cli.algorithms import table  # noqa: E402
 from drl_cli.algorithms.sac import SACConfig  # noqa: E402
 from drl_cli.envs import make  # noqa: E402
-from drl_cli.runtime.driver import Trainer  # noqa: E402
+from drl_cli.runtime.driver import Driver  # noqa: E402
 
 GOAL, STEPS = -250.0, 60_000  # env steps; 15,000 were enough
 
@@ -18,7 +18,7 @@ GOAL, STEPS = -250.0, 60_000  # env steps; 15,000 were enough
 def test_sac_with_default_config_swings_the_pendulum_up():
     spaces = make.check("Pendulum-v1", {}, table.find("SAC"))
     env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {}, "spaces": spaces, "imports": ()}
-    trainer = Trainer("SAC", SACConfig.model_validate({"seed": 0}), env)
+    trainer = Driver("SAC", SACConfig.model_validate({"seed": 0}), env)
     best = -2000.0
     try:
         trainer.start()

@@ -9,7 +9,7 @@ process.prepare()
 from drl_cli.algorithms import table  # noqa: E402
 from drl_cli.algorithms.r2d2 import R2D2Config  # noqa: E402
 from drl_cli.envs import make  # noqa: E402
-from drl_cli.runtime.driver import Trainer  # noqa: E402
+from drl_cli.runtime.driver import Driver  # noqa: E402
 
 ENV_ID = "drl/StatelessCartPole-v1"
 GOAL, STEPS = 150.0, 40_000  # random: 22, without a memory: at most about 60; 10,000 env steps were enough
@@ -20,7 +20,7 @@ def test_r2d2_balances_a_pole_without_seeing_velocities():
     spaces = make.check(ENV_ID, {}, table.find("R2D2"))
     assert spaces["obs"]["shape"] == [2]
     env = {"id": ENV_ID, "asked": ENV_ID, "env_config": {}, "spaces": spaces, "imports": ()}
-    trainer = Trainer("R2D2", R2D2Config.model_validate({"seed": 0, "training_intensity": 8.0}), env)
+    trainer = Driver("R2D2", R2D2Config.model_validate({"seed": 0, "training_intensity": 8.0}), env)
     best = 0.0
     try:
         trainer.start()

@@ -1,4 +1,4 @@
-"""A Trainer that is always closed, and what was reported during a test."""
+"""A Driver that is always closed, and what was reported during a test."""
 
 from drl_cli import process
 
@@ -9,16 +9,16 @@ import pytest  # noqa: E402
 from runtime_runs import env_facts  # noqa: E402
 
 from drl_cli import events  # noqa: E402
-from drl_cli.runtime.driver import Trainer  # noqa: E402
+from drl_cli.runtime.driver import Driver  # noqa: E402
 
 
 @pytest.fixture
 def run():
-    """Function (env_id, config, restore=(checkpoint, exact), **Trainer's keywords) → a started Trainer."""
+    """Function (env_id, config, restore=(checkpoint, exact), **Driver's keywords) → a started Driver."""
     trainers = []
 
     def start(env_id, config, restore=None, **keywords):
-        trainer = Trainer("SAC", config, env_facts(env_id), **keywords)
+        trainer = Driver("SAC", config, env_facts(env_id), **keywords)
         trainers.append(trainer)
         if restore:
             trainer.restore(*restore)

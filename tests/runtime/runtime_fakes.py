@@ -129,7 +129,7 @@ class Makes:
         self.born_dead = False
         self.placed = True
 
-    def __call__(self, index, incarnation):
+    def __call__(self, index, incarnation, standing):
         worker = Worker(self.cluster, index, incarnation, **self.keywords)
         worker.dead = self.born_dead
         if not self.placed:
@@ -173,8 +173,9 @@ class Replay:
     def __init__(self):
         self.added, self.cut, self.samples, self._seen = [], [], [], {}
 
-    def call(self, method, *args):
-        return Later().finish(getattr(self, f"_{method}")(*args))
+    def call(self, method, *args, returns=1):
+        found = getattr(self, f"_{method}")(*args)
+        return Later().finish(found) if returns == 1 else tuple(Later().finish(one) for one in found)
 
     def _add(self, token, columns):
         mark = (token.meta.incarnation, token.meta.sequence)
@@ -189,4 +190,4 @@ class Replay:
 
     def _sample(self, count, least):
         self.samples.append(count)
-        return ("block", len(self.samples), count)
+        return ("block", len(self.samples), count), None

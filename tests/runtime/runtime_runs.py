@@ -1,4 +1,4 @@
-"""Small runs for the tests of the runtime: their config, what a Trainer is told, results without their times."""
+"""Small runs for the tests of the runtime: their config, what a Driver is told, results without their times."""
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.sac import SACConfig
@@ -39,7 +39,7 @@ def small_config(**over):
 
 
 def env_facts(env_id, env_config=None):
-    """What a Trainer is told of an environment."""
+    """What a Driver is told of an environment."""
     spaces = make.check(env_id, env_config or {}, table.find("SAC"))
     return {"id": env_id, "asked": env_id, "env_config": env_config or {}, "spaces": spaces, "imports": ()}
 

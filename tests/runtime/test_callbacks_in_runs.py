@@ -8,7 +8,7 @@ from watched_callbacks import Failing, Noting, Shaping
 from drl_cli import checkpoints
 from drl_cli.actors.custom_evaluation import register_evaluation
 from drl_cli.errors import PluginFailed
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 pytestmark = pytest.mark.usefixtures("plug_ins")
 SHORT = {"horizon": 50, "evaluation_config": {"horizon": 20}}
@@ -107,5 +107,5 @@ def test_a_function_scores_in_the_testers_place_and_confirms_the_goal(run):
 
 def test_without_callbacks_there_is_nothing_to_be_called(run):
     trainer = run("Pendulum-v1", small_config())
-    assert isinstance(trainer, Trainer) and trainer.hooks is None
+    assert isinstance(trainer, Driver) and trainer.hooks is None
     assert trainer.parts.pool.handles()[0].part._watch is None

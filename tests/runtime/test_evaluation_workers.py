@@ -6,7 +6,7 @@ import pytest
 from runtime_fakes import Later
 from runtime_runs import small_config
 
-from drl_cli.runtime import assembly, driver
+from drl_cli.runtime import assembly, evaluation_schedule
 from drl_cli.runtime.cluster import InlineCluster, PartLost
 from drl_cli.runtime.testers import ManyTesters
 
@@ -73,7 +73,7 @@ def test_other_testers_are_ended_with_the_one_that_is_lost(run, monkeypatch):
     made.scoring.begin(SimpleNamespace(version=1, counters={}))
     handles[0].answers[0].fail(PartLost("tester 0", "killed"))
     handles[1].answers[0].finish([])
-    made._poll_scoring()
+    made.evaluations.poll()
     assert killed == handles and not made.scoring.is_busy
 
 
@@ -93,8 +93,8 @@ def test_training_with_workers_waits_for_scores_only_when_asked(parallel, waits,
             )
 
     made._cluster.is_remote = True
-    monkeypatch.setattr(driver.time, "sleep", sleep)
-    made.iteration = 100
+    monkeypatch.setattr(evaluation_schedule.time, "sleep", sleep)
+    made.clock.iteration = 100
     made._evaluate_when_due()
     made._cluster.is_remote = False
     assert (len(looks), made.scoring.is_busy) == ((3, False) if waits else (0, True))
@@ -106,6 +106,6 @@ def test_stop_ends_the_wait_for_scores(run, monkeypatch):
     made = run("Pendulum-v1", config, stop_requested=lambda: True)
     made.scoring.begin(SimpleNamespace(version=1, counters={}))
     made._cluster.is_remote = True
-    made._await_scoring()
+    made.evaluations.wait(lambda: True)
     made._cluster.is_remote = False
     assert made.scoring.is_busy

@@ -5,7 +5,7 @@ from runtime_fakes import Later
 from runtime_runs import small_config
 
 from drl_cli import checkpoints
-from drl_cli.actors.tester import Episode
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.runtime import assembly
 from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.evaluator import Scoring, Snapshot
@@ -26,7 +26,7 @@ class FakeTester:
         if isinstance(reward, Exception):
             later.fail(reward)
         else:
-            later.finish([Episode(float(reward), 100, seed, True) for seed in seeds])
+            later.finish([ScoredEpisode(float(reward), 100, seed, True) for seed in seeds])
         return later
 
 

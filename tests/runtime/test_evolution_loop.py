@@ -126,7 +126,7 @@ def test_next_round_is_played_with_the_weights_of_the_step_before(start):
     assert {(least, block.round) for least, _, block in asked} >= {(1, 0), (2, 1), (3, 2)}
     assert run.learner.rounds[:3] == [blocks(0), blocks(1), blocks(2)]
     assert all(least == block.round + 1 for least, _, block in asked)
-    assert run.loop.meters.close_iteration()["weight_lag_mean"] == 0
+    assert run.loop.meters.close_iteration().lag == 0
 
 
 def test_worker_has_one_block_at_a_time(start):
@@ -248,7 +248,7 @@ def test_settled_loop_has_counted_the_step_that_was_made(start):
         run.steps(1)
     run.cluster.advance(1.0)
     run.loop.settle()
-    assert run.loop.updates == 1 and run.loop.meters.version == 2
+    assert run.loop.updates == 1 and run.loop.ledger.version == 2
 
 
 def test_rounds_and_unperturbed_returns_go_on_behind_a_checkpoint(start):
@@ -260,7 +260,7 @@ def test_rounds_and_unperturbed_returns_go_on_behind_a_checkpoint(start):
     assert run.loop.info() == {"unperturbed_reward_mean": 20 / 3}
     assert facts["unperturbed"] == [8.0, 4.0, 8.0]
     again = start(report_length=3)
-    again.loop.meters.version = 5
+    again.loop.ledger.version = 5
     again.loop.load(facts, False)
     assert again.loop.info() == run.loop.info()
     again.steps(1)

@@ -18,7 +18,7 @@ from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import CheckpointError, ConfigError
 from drl_cli.policies import net_builders
 from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 KEYS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 
@@ -74,9 +74,9 @@ def test_fragment_that_has_been_stored_already_is_not_told_again():
 
 def test_fault_of_the_learner_when_told_is_not_lost():
     run = _run()
-    run.loop._told = Later()
-    run.loop._told.fail(ValueError("shapes"))
-    run.loop._told.over = True
+    run.loop._observed = Later()
+    run.loop._observed.fail(ValueError("shapes"))
+    run.loop._observed.over = True
     with pytest.raises(ValueError, match="shapes"):
         run.loop.settle()
 
@@ -88,7 +88,7 @@ def test_checkpoint_holds_the_filter_that_rollout_and_evaluate_act_with(run, tmp
     path = trainer.save(tmp_path)
     loaded = checkpoints.load(path)
     policy = policy_from_checkpoint(loaded)
-    assert policy.spec.filter and policy.spec == trainer.spec
+    assert policy.spec.filter and policy.spec == trainer.setup.spec
     replay = trainer.parts.replay.handles[0].part._ring.state()[0]
     rows = np.concatenate([replay[name] for name in replay if name == "obs"]).astype(np.float64)
     arrays = loaded.arrays("weights")
@@ -161,7 +161,7 @@ PPO = KEYS | {
 
 def _ppo(restore=None, **keys):
     config = PPOConfig.model_validate(PPO | keys)
-    trainer = Trainer("PPO", config, env_facts("Pendulum-v1"))
+    trainer = Driver("PPO", config, env_facts("Pendulum-v1"))
     if restore:
         trainer.restore(restore, True)
     trainer.start()

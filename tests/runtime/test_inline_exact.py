@@ -23,7 +23,7 @@ def state_of_run(trainer):
         "replay": replay.facts(),
         "worker": worker,
         "loop": trainer.loop.state(),
-        "version": trainer.loop.meters.version,
+        "version": trainer.loop.ledger.version,
         "evaluations": trainer.scoring.count,
     }
     return arrays, plain

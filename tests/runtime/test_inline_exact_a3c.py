@@ -9,7 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.a3c import A3CConfig
 from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "seed": 7,
@@ -43,14 +43,14 @@ RUNS = {
 
 @pytest.fixture
 def start():
-    """Function (env_id, keys, restore=None) → a started Trainer of A3C, closed behind the test."""
+    """Function (env_id, keys, restore=None) → a started Driver of A3C, closed behind the test."""
     trainers = []
 
     def make(env_id, keys, restore=None):
         row, config = table.find("A3C"), A3CConfig.model_validate(SMALL | keys)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-        trainers.append(Trainer("A3C", config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
+        trainers.append(Driver("A3C", config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
         if restore:
             trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()
@@ -67,7 +67,7 @@ def _state(trainer):
     own, worker = trainer.parts.pool.handles()[0].call("state").result()
     arrays |= {f"worker/{name}": array.copy() for name, array in own.items()}
     counters = {name: value for name, value in trainer.counters().items() if name != "time_total_s"}
-    return arrays, [counters, worker, trainer.loop.state(), trainer.loop.meters.version, trainer.scoring.count]
+    return arrays, [counters, worker, trainer.loop.state(), trainer.loop.ledger.version, trainer.scoring.count]
 
 
 @pytest.mark.parametrize(("env_id", "keys"), RUNS.values(), ids=RUNS)
@@ -81,7 +81,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     info = after[1]["info"]
     assert info["num_steps_trained"] == info["num_steps_sampled"] >= 800
     assert info["num_updates"] == arrays["default_policy/num_updates"] > 8
-    if whole.spec.filter:
+    if whole.setup.spec.filter:
         # What every fragment saw has been counted once.
         assert arrays["default_policy/filter/count"] == info["num_steps_sampled"]
         assert (arrays["default_policy/filter/var"] != 1).all()

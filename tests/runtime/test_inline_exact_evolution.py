@@ -13,7 +13,7 @@ from drl_cli.algorithms import table
 from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "seed": 7,
@@ -39,7 +39,7 @@ RUNS = {
 
 @pytest.fixture
 def start():
-    """Function (row, env_id, keys, restore=None) → a started Trainer, closed behind the test."""
+    """Function (row, env_id, keys, restore=None) → a started Driver, closed behind the test."""
     trainers = []
 
     def make(name, env_id, keys, restore=None):
@@ -47,7 +47,7 @@ def start():
         config = load(row.config).model_validate(SMALL | BATCH[name] | keys)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-        trainers.append(Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
+        trainers.append(Driver(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)}))
         if restore:
             trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()
@@ -61,7 +61,7 @@ def start():
 def _state(trainer):
     """Everything that what comes next depends on."""
     counters = {name: value for name, value in trainer.counters().items() if name != "time_total_s"}
-    plain = [counters, trainer.loop.state(), trainer.loop.meters.version, trainer.scoring.count]
+    plain = [counters, trainer.loop.state(), trainer.loop.ledger.version, trainer.scoring.count]
     return trainer.parts.learner.call("state").result(), plain
 
 
@@ -80,7 +80,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     assert info["learner"]["default_policy"]["grad_norm"] > 0
     assert (info["unperturbed_reward_mean"] is not None) == ("eval_prob" in keys)
     assert after[1]["evaluation"]["training_iteration"] == 4
-    if whole.spec.filter:
+    if whole.setup.spec.filter:
         assert arrays["default_policy/filter/count"] == info["num_steps_sampled"]
 
     resumed = start(name, env_id, keys, restore=path)

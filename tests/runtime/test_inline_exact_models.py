@@ -13,7 +13,7 @@ from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
 from drl_cli.errors import ConfigError
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {"seed": 7, "num_workers": 0, "timesteps_per_iteration": 100, "horizon": 30, "xla": False}
 SMALL |= {"evaluation_interval": 2, "evaluation_num_episodes": 1, "evaluation_config": {"horizon": 20}}
@@ -54,7 +54,7 @@ CASES = list(cases())
 
 @pytest.fixture
 def start(tmp_path):
-    """Function (row, env, model, keys, restore=None) → a started Trainer, closed behind the test."""
+    """Function (row, env, model, keys, restore=None) → a started Driver, closed behind the test."""
     trainers = []
 
     def make(name, env_id, model, keys, restore=None):
@@ -67,7 +67,7 @@ def start(tmp_path):
         config = schema.model_validate(given)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-        trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
+        trainer = Driver(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
         trainers.append(trainer)
         if restore:
             trainer.restore(checkpoints.load(restore), True)
@@ -88,7 +88,7 @@ def arrays_of(trainer):
 )
 def test_row_learns_with_a_custom_model_and_resumes_exactly(start, tmp_path, name, env_id, model, keys):
     whole = start(name, env_id, model, keys)
-    first = load(whole.row.nets).initial_weights(whole.config, whole.spec, 7)
+    first = load(whole.row.nets).initial_weights(whole.config, whole.setup.spec, 7)
     whole.train()
     path = whole.save(tmp_path)
     after = timeless(whole.train(), SINCE_RESTORE)

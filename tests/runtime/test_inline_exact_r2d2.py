@@ -8,7 +8,7 @@ from drl_cli import checkpoints
 from drl_cli.algorithms import table
 from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.envs import make
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 ENV_ID = "drl/StatelessCartPole-v1"
 SMALL = {
@@ -30,13 +30,13 @@ SMALL = {
 
 @pytest.fixture
 def run():
-    """Function (config, restore) → a started Trainer of R2D2."""
+    """Function (config, restore) → a started Driver of R2D2."""
     trainers = []
     spaces = make.check(ENV_ID, {}, table.find("R2D2"))
 
     def start(config, restore=None):
         facts = {"id": ENV_ID, "asked": ENV_ID, "env_config": {}, "spaces": spaces, "imports": ()}
-        trainers.append(Trainer("R2D2", config, facts))
+        trainers.append(Driver("R2D2", config, facts))
         if restore:
             trainers[-1].restore(checkpoints.load(restore), True)
         trainers[-1].start()

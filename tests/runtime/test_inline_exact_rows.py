@@ -11,7 +11,7 @@ from drl_cli.algorithms import table
 from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "seed": 7,
@@ -88,7 +88,7 @@ gymnasium.register("Wandering-v0", entry_point=Wandering)
 
 @pytest.fixture
 def start():
-    """Function (row, env, keys, restore=None) → a started Trainer, closed behind the test."""
+    """Function (row, env, keys, restore=None) → a started Driver, closed behind the test."""
     trainers = []
 
     def make(name, env_id, keys, restore=None):
@@ -96,7 +96,7 @@ def start():
         config = load(row.config).model_validate(SMALL | keys)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
-        trainer = Trainer(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
+        trainer = Driver(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})
         trainers.append(trainer)
         if restore:
             trainer.restore(restore, True)

@@ -253,7 +253,7 @@ def test_lost_worker_without_a_place_is_left_out_while_another_works_and_joins_a
     for _ in range(300):
         clock.now += 0.5
         makes.made[0].deliver() if not makes.made[0].open else None
-        pool._members[0].heard = clock.now
+        pool._members[0].answered = clock.now
         pool.watch()
     assert pool.healthy == 1 and pool.lost_workers == [1, 1] and pool.fragments_lost == lost + len(successor.open)
     assert len([text for text in texts(reports, "worker_lost") if "the run goes on without it" in text]) == 1

@@ -7,7 +7,8 @@ from runtime_runs import small_config
 
 from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import CheckpointError
-from drl_cli.runtime import assembly, run_state
+from drl_cli.runtime import assembly, run_restore, run_state
+from drl_cli.runtime.pool import Standing
 
 GAME = {"noop_max": 30, "frame_skip": 4, "fire": True, "lives": True}
 PLAN = NOTHING | {"frames": 4, "dim": 84, "atari": GAME}
@@ -34,15 +35,21 @@ def test_tester_is_told_to_play_whole_games():
 
 
 def test_worker_is_told_the_plan():
-    make = assembly._WorkerMaker("worker", small_config(), env(), "spec", SimpleNamespace(spawn=spawned), "server")
-    make.loop = SimpleNamespace(sampled=0)
-    assert make(0, 0)[1] == {"id": "Pong", "env_config": {}, "imports": (), "plugins": (), "preprocessing": PLAN}
+    setup = assembly.RunSetup(None, small_config(), env(), "spec")
+    make = assembly.WorkerMaker("worker", setup, SimpleNamespace(spawn=spawned), "server")
+    assert make(0, 0, Standing())[1] == {
+        "id": "Pong",
+        "env_config": {},
+        "imports": (),
+        "plugins": (),
+        "preprocessing": PLAN,
+    }
 
 
 def test_checkpoint_holds_the_plan(run, tmp_path):
     trainer = run("Pendulum-v1", small_config())
     trainer.env["preprocessing"] = NOTHING
-    found = run_state._facts(trainer, run_state.moment(trainer), None)
+    found = run_state.manifest(trainer.setup, trainer.moment(), None)
     assert found["preprocessing"] == NOTHING
 
 
@@ -57,9 +64,8 @@ def test_checkpoint_holds_the_plan(run, tmp_path):
 def test_checkpoint_of_another_stack_or_other_actions_is_refused(mine, text):
     facts = {"algorithm": "DQN", "env": "Pong", "spaces": SPACES, "preprocessing": PLAN, "config": {}}
     config = SimpleNamespace(observation_filter="NoFilter", reward_scaling=False)
-    trainer = SimpleNamespace(row=SimpleNamespace(name="DQN"), env=mine, config=config)
+    row = SimpleNamespace(name="DQN")
     ckpt = SimpleNamespace(path="c", require_facts=lambda: facts)
     with pytest.raises(CheckpointError, match=text):
-        run_state.check_fits(trainer, ckpt)
-    fitting = SimpleNamespace(row=trainer.row, env=env(), config=config)
-    run_state.check_fits(fitting, ckpt)
+        run_restore.check_fits(row, config, mine, ckpt)
+    run_restore.check_fits(row, config, env(), ckpt)

@@ -10,7 +10,7 @@ import pytest
 from drl_cli.algorithms import table
 from drl_cli.envs import make
 from drl_cli.evolution.keys import ESConfig
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 pytestmark = pytest.mark.ray
 
@@ -29,7 +29,7 @@ KEYS = {
 def _started(workers):
     spaces = make.check("CartPole-v1", {}, table.find("ES"))
     facts = {"id": "CartPole-v1", "asked": "CartPole-v1", "env_config": {}, "imports": (), "spaces": spaces}
-    trainer = Trainer("ES", ESConfig(num_workers=workers, **KEYS), facts)
+    trainer = Driver("ES", ESConfig(num_workers=workers, **KEYS), facts)
     trainer.start()
     return trainer
 

@@ -14,7 +14,7 @@ from runtime_runs import env_facts, small_config
 from drl_cli import process
 from drl_cli.errors import ClusterUnavailable
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 pytestmark = pytest.mark.ray
 
@@ -62,7 +62,7 @@ def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign):
     address, head = foreign
     daemons = {p.name() for p in head.children(recursive=True)}
     assert {"raylet", "gcs_server"} <= daemons
-    trainer = Trainer("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
+    trainer = Driver("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
     try:
         trainer.start()
         own = [p for p in psutil.Process().children(recursive=True) if head not in [p, *p.parents()]]
@@ -82,7 +82,7 @@ def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign):
 
 def test_address_where_no_ray_is_ends_in_one_clear_error_at_once():
     address = f"127.0.0.1:{free_port()}"
-    trainer = Trainer("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
+    trainer = Driver("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
     try:
         with pytest.raises(ClusterUnavailable) as caught:
             trainer.start()

@@ -27,7 +27,7 @@ from drl_cli.experience.recorded.read import Source
 from drl_cli.extras import load
 from drl_cli.policies.custom_models import register_model
 from drl_cli.runtime import pool as pool_module
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 pytestmark = pytest.mark.ray
 
@@ -45,7 +45,7 @@ QUICK = {
 @pytest.fixture(scope="module")
 def first():
     """The run that starts Ray."""
-    trainer = Trainer("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
+    trainer = Driver("SAC", small_config(**QUICK, num_cpus_per_worker=1), env_facts("Pendulum-v1"))
     with pytest.MonkeyPatch.context() as patch:
         here = os.path.dirname(__file__)
         patch.setenv("PYTHONPATH", here, prepend=os.pathsep)  # for runtime_envs
@@ -64,12 +64,12 @@ def beside(first):
     def start(restore=None, env=None, row="SAC", **over):
         keys = QUICK | {"num_cpus_per_worker": 0} | over
         if row == "SAC":
-            trainer = Trainer(row, small_config(**keys), env or env_facts("Pendulum-v1"))
+            trainer = Driver(row, small_config(**keys), env or env_facts("Pendulum-v1"))
         else:
             schema = load(table.find(row).config)
             own = {name: value for name, value in keys.items() if name in schema.model_fields or name not in QUICK}
             config = schema.model_validate(own)
-            trainer = Trainer(row, config, env or env_facts("CartPole-v1"))
+            trainer = Driver(row, config, env or env_facts("CartPole-v1"))
         trainers.append(trainer)
         if restore:
             trainer.restore(*restore)
@@ -112,11 +112,11 @@ def test_weights_move_through_ray_s_tensorflow_variables(first):
     assert (made.__module__, made.__name__) == ("ray.rllib.utils.tf_utils", "TensorFlowVariables")
     weights, version = first.parts.server.call("state").result()
     assert version > 1
-    before = first.loop.meters.version
+    before = first.loop.ledger.version
     until = first.loop.updates + 20
     while first.loop.updates < until:
         first.train()
-    assert first.loop.meters.version > before
+    assert first.loop.ledger.version > before
     published = learner._trained._published.get()
     assert sorted(f"default_policy/{name}" for name in weights["default_policy"]) == sorted(published)
 
@@ -311,7 +311,7 @@ def noting_who_acts(trainer):
     """Return a set that grows by (worker, incarnation) of every fragment from here on."""
     acted, meters = set(), trainer.loop.meters
     sampled = meters.sampled
-    meters.sampled = lambda token, stored: acted.add(token.meta[:2]) or sampled(token, stored)
+    meters.sampled = lambda token, *counts: acted.add(token.meta[:2]) or sampled(token, *counts)
     return acted
 
 

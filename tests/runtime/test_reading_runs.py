@@ -9,7 +9,7 @@ from drl_cli import checkpoints
 from drl_cli.algorithms import table
 from drl_cli.errors import ExperienceError
 from drl_cli.extras import load
-from drl_cli.runtime.driver import Trainer
+from drl_cli.runtime.driver import Driver
 
 SMALL = {
     "seed": 7,
@@ -32,7 +32,7 @@ STEPS = {"CartPole-v1": 235, "Pendulum-v1": 229}  # of the sets of twelve episod
 
 @pytest.fixture
 def start(tmp_path):
-    """Function (algorithm, env_id, keys, restore=None) → a started Trainer on files; it is closed after the test."""
+    """Function (algorithm, env_id, keys, restore=None) → a started Driver on files; it is closed after the test."""
     trainers = []
 
     def make(name, env_id, keys=(), restore=None):
@@ -41,7 +41,7 @@ def start(tmp_path):
         if isinstance(keys["input"], float):  # a share of the files
             keys["input"] = {"sampler": 1.0 - keys["input"], path: keys["input"]}
         config = load(table.find(name).config).model_validate(SMALL | keys)
-        trainer = Trainer(name, config, env_facts(env_id))
+        trainer = Driver(name, config, env_facts(env_id))
         trainers.append(trainer)
         if restore:
             trainer.restore(restore, True)

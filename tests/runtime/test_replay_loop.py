@@ -13,7 +13,7 @@ from drl_cli.runtime.cluster import HERE, THREAD, InlineCluster
 from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
-from drl_cli.runtime.run_state import _shards
+from drl_cli.runtime.run_restore import shards_of
 
 PACE = {
     "num_workers": 2,
@@ -243,8 +243,8 @@ def test_checkpoint_from_before_there_were_shards_is_gone_on_with():
     other.steps(200)
     assert other.loop.updates > before
     # Its only part's facts stood there as they were, now there is a list of them.
-    assert _shards({"replay": {"seen": []}}) == [{"seen": []}] == _shards({"replay": [{"seen": []}]})
-    assert _shards({"replay": None}) == []
+    assert shards_of({"replay": {"seen": []}}) == [{"seen": []}] == shards_of({"replay": [{"seen": []}]})
+    assert shards_of({"replay": None}) == []
 
 
 def test_loop_that_goes_on_without_its_replay_fills_it_first():
@@ -325,9 +325,9 @@ def versions_of_inline_run(worker_first):
     replay = part("replay", HERE, Replay)
     seen = []
     replay.part.add = lambda token, columns: seen.append(token.meta.version) or token.steps
-    replay.part.sample = lambda count, least: ("block", count)
+    replay.part.sample = lambda count, least: (("block", count), None)
 
-    def make(index, incarnation):
+    def make(index, incarnation, standing):
         return part("worker", HERE, lambda: PullingWorker(server, learner.part, worker_first))
 
     pool = WorkerPool(cluster, make, 1, 1)

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 from runtime_runs import small_config
 
-from drl_cli.runtime import assembly
+from drl_cli.runtime import assembly, ray_cluster
+from drl_cli.runtime.pool import Standing
 
 ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
 
@@ -14,9 +15,8 @@ def asked_by(**keys):
     """Return the resources that a worker asks for."""
     config = small_config(num_workers=2, **keys)
     cluster = SimpleNamespace(spawn=lambda *args: args[4])
-    make = assembly._WorkerMaker("worker", config, ENV, "spec", cluster, "server")
-    make.loop = SimpleNamespace(sampled=0)
-    return make(0, 0)
+    setup = assembly.RunSetup(None, config, ENV, "spec")
+    return assembly.WorkerMaker("worker", setup, cluster, "server")(0, 0, Standing())
 
 
 def test_worker_asks_for_memory_only_when_told_to():
@@ -37,7 +37,7 @@ def test_workers_and_testers_start_with_the_variables_for_workers():
 @pytest.mark.parametrize(("keys", "cpus"), [({}, 4), ({"num_cpus_for_driver": 3}, 6), ({"num_cpus_for_driver": 0}, 3)])
 def test_ray_of_the_runs_own_has_cpus_for_workers_and_driver(keys, cpus, monkeypatch):
     started = []
-    monkeypatch.setattr(assembly, "load", lambda name: SimpleNamespace(RayCluster=lambda *args: started.append(args)))
+    monkeypatch.setattr(ray_cluster, "RayCluster", lambda *args: started.append(args))
     assembly.open_cluster(small_config(num_workers=2, **keys), {}, with_tensorflow=False)
     assert started[0][1] == cpus
 

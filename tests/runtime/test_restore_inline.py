@@ -104,7 +104,7 @@ def test_restore_of_the_best_evaluation_has_its_weights_and_counters(run, tmp_pa
     weights = new.parts.learner.call("state").result()
     assert [name for name in scored if not np.array_equal(weights[name], scored[name])] == []
     assert new.counters() | {"time_total_s": 0} == counters | {"time_total_s": 0}
-    assert new.loop.meters.version == int(found.json("state")["version"])
+    assert new.loop.ledger.version == int(found.json("state")["version"])
     result = new.train()
     assert (result["training_iteration"], result["timesteps_total"]) == (3, 600)
     assert result["info"]["num_updates"] == counters["num_updates"]

@@ -41,7 +41,7 @@ def asked():
 
 
 def learning(run, asked, env=ENDLESS, options=None, **config):
-    """A Trainer that has learnt, so that nothing is compiled any more."""
+    """A Driver that has learnt, so that nothing is compiled any more."""
     keys = {"evaluation_interval": None, "horizon": 50} | config
     trainer = run(env, small_config(**keys), stop_requested=lambda: bool(asked), options=options)
     while trainer.train()["info"]["num_updates"] == 0:
@@ -122,7 +122,7 @@ def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_pat
     assert time.monotonic() - at < 5.0
     assert path.name == f"checkpoint_{number:06d}" and checkpoints.load(path).has("weights")
     with pytest.raises(Overdue, match="not saved: the learner is busy"):
-        trainer.iteration += 1
+        trainer.clock.iteration += 1
         trainer.save(tmp_path)
 
 

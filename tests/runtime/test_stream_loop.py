@@ -4,7 +4,7 @@ import pytest
 from trajectory_fakes import Run
 
 from drl_cli.errors import RunFailed
-from drl_cli.runtime.loops.stream import Stream
+from drl_cli.runtime.loops.stream import StreamPlan
 
 SMALL = {
     "num_workers": 2,
@@ -17,7 +17,9 @@ FRAGMENTS, ROOM = 4, 8  # of a batch, and of the queue
 
 
 def stream(worker_takes, learner_takes, rests=False, **keys):
-    return Run("IMPALA", lambda c: Stream(c, rests), worker_takes, learner_takes, is_remote=not rests, **(SMALL | keys))
+    return Run(
+        "IMPALA", lambda c: StreamPlan(c, rests), worker_takes, learner_takes, is_remote=not rests, **(SMALL | keys)
+    )
 
 
 def held(run):
@@ -99,7 +101,7 @@ def test_a_killed_worker_does_not_stop_the_stream_and_its_successor_joins_it():
 def test_broadcast_interval_counts_the_batches_between_two_versions():
     run = stream(0.01, 0.05, broadcast_interval=5)
     run.steps(500)
-    assert run.loop.meters.version == 1 + len(run.learner.batches) // 5
+    assert run.loop.ledger.version == 1 + len(run.learner.batches) // 5
     assert run.loop.info()["weight_lag_max"] <= 2
 
 
@@ -174,7 +176,7 @@ def test_quiesce_ends_where_every_fragment_brings_an_old_one():
 
 
 def test_workers_fill_the_queue_while_the_learner_loads():
-    run = Run("IMPALA", lambda c: Stream(c, False), 0.01, 0.01, prepare=60.0, **SMALL)
+    run = Run("IMPALA", lambda c: StreamPlan(c, False), 0.01, 0.01, prepare=60.0, **SMALL)
     run.steps(100)
     assert not run.loop.is_learning
     assert (run.loop.stored, run.pool.outstanding) == (100 * ROOM, 0)

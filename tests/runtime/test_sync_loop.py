@@ -4,7 +4,7 @@ import pytest
 from runtime_fakes import token_of
 from trajectory_fakes import Run
 
-from drl_cli.runtime.loops.sync import Together
+from drl_cli.runtime.loops.sync import SyncPlan
 
 SMALL = {
     "num_workers": 2,
@@ -18,7 +18,7 @@ WHOLE = {"batch_mode": "complete_episodes"}
 
 def sync(worker_takes, learner_takes=0.01, inline=False, prepare=0.0, **keys):
     keys = SMALL | ({"num_workers": 0} if inline else {}) | keys
-    return Run("PPO", Together, worker_takes, learner_takes, prepare, is_remote=not inline, **keys)
+    return Run("PPO", SyncPlan, worker_takes, learner_takes, prepare, is_remote=not inline, **keys)
 
 
 def deliver(run, worker, **over):
@@ -142,7 +142,7 @@ def test_newer_versions_of_the_same_weights_are_taken():
     run = sync(worker_takes=None, train_batch_size=200)
     run.loop.step(timeout=0.0)
     first = deliver(run, 0)
-    run.loop.meters.version = 2
+    run.loop.ledger.version = 2
     second = run.makes.made[1].open[0][0].value.meta
     deliver(run, 1, meta=second._replace(version=2))
     run.steps(2)
@@ -208,4 +208,4 @@ def test_loop_goes_on_from_its_state():
     for name in ("sampled", "updates"):
         assert getattr(other.loop, name) == getattr(run.loop, name) > 0
     assert other.loop.trained() == run.loop.trained()
-    assert other.plan._floor == other.loop.meters.version
+    assert other.plan._floor == other.loop.ledger.version

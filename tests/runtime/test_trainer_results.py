@@ -1,4 +1,4 @@
-"""What ``Trainer.train`` returns: the fields that the schema knows, plain data, no NaN."""
+"""What ``Driver.train`` returns: the fields that the schema knows, plain data, no NaN."""
 
 import json
 import math

@@ -1,11 +1,10 @@
 """Who a worker is told to be: its place among all environments of the run, and how far the run is."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from drl_cli.algorithms.ddpg import DDPGConfig
-from drl_cli.runtime.assembly import _WorkerMaker
+from drl_cli.runtime.assembly import RunSetup, WorkerMaker
+from drl_cli.runtime.pool import Standing
 
 WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
 
@@ -19,10 +18,8 @@ class _Cluster:
 def _made(index, incarnation=0, sampled=0, output=None, **keys):
     config = DDPGConfig(num_envs_per_worker=4, seed=9, learning_starts=2000, **keys)
     env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {"g": 9.0}, "preprocessing": {"frames": 1}}
-    env |= {"output": output} if output else {}
-    make = _WorkerMaker(WORKER, config, env, None, _Cluster(), None)
-    make.loop = SimpleNamespace(sampled=sampled)
-    return make(index, incarnation)
+    make = WorkerMaker(WORKER, RunSetup(None, config, env, None), _Cluster(), None, output)
+    return make(index, incarnation, Standing(sampled))
 
 
 def test_a_worker_is_told_its_place_and_the_env_steps_of_the_run():

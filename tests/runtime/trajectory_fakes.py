@@ -48,7 +48,7 @@ class Run:
         self.cluster = Cluster(self.clock, is_remote)
         self.steps_of_fragment = self.config.num_envs_per_worker * self.config.rollout_fragment_length
         self.makes = Makes(
-            self.cluster, takes=worker_takes, steps=self.steps_of_fragment, version=lambda: self.loop.meters.version
+            self.cluster, takes=worker_takes, steps=self.steps_of_fragment, version=lambda: self.loop.ledger.version
         )
         count = max(1, self.config.num_workers)
         most = getattr(self.config, "max_sample_requests_in_flight_per_worker", 2) if is_remote else 1

@@ -1,8 +1,8 @@
-"""The loop of IMPALA and APPO: a bounded stream of trajectories, which nobody waits for at the other end of.
+"""The loop of IMPALA and APPO: a bounded stream of trajectories from workers that do not wait for the learner.
 
-Workers act with the newest weights they have heard of and are asked for the next fragment at once; fragments come in
+Workers act with the newest weights they have pulled and get their next call at once; fragments come in
 completion order, of mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
-``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, workers are not asked for more.
+``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, no more is requested.
 That bounds how old a step can be when it is learnt from, which is what V-trace has to correct for: results say how many
 versions it was.
 
@@ -14,24 +14,37 @@ Source: Espeholt et al. 2018, "IMPALA" (arXiv 1802.01561), section 3; replay and
 execution plan (MixInReplay, MinibatchBuffer).
 """
 
+from __future__ import annotations
+
 import collections
 import itertools
 import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from drl_cli.algorithms.impala import passes_per_call
+from drl_cli.actors.part_records import BatchUpdateResult
+from drl_cli.algorithms.impala import APPOConfig, IMPALAConfig, passes_per_call
+from drl_cli.contracts import Call, Cluster, Handle
+from drl_cli.experience.columns import Token
 from drl_cli.randomness import generator, set_state, state_of
 from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
+from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.replay_shards import Shards
+
+StreamConfig = IMPALAConfig | APPOConfig
 
 
-def make(cluster, pool, replay, learner, config):
+def make(
+    cluster: Cluster, pool: WorkerPool, replay: Shards | None, learner: Handle, config: StreamConfig
+) -> TrajectoryLoop:
     """Return the loop over these parts; ``replay`` is not used."""
-    return TrajectoryLoop(cluster, pool, learner, config, Stream(config, rests=not cluster.is_remote))
+    return TrajectoryLoop(cluster, pool, learner, config, StreamPlan(config, rests=not cluster.is_remote))
 
 
-class Stream:
-    """The plan of a loop that waits for nobody, see ``loops.trajectories``."""
+class StreamPlan:
+    """The plan of a loop without a barrier, see ``loops.trajectories``."""
 
-    def __init__(self, config, rests):
+    def __init__(self, config: StreamConfig, rests: bool) -> None:
         """``rests``: when the loop comes to rest, a batch that has been begun is completed."""
         self._config, self._rests = config, rests
         self._fragments = fragments_of_batch(config)
@@ -43,16 +56,16 @@ class Stream:
         self.patience = None if rests else config.learner_queue_timeout
 
     @property
-    def stored(self):
+    def stored(self) -> int:
         """Env steps that wait."""
         return sum(token.steps for token, _, _ in self._queue)
 
     @property
-    def is_begun(self):
+    def is_begun(self) -> bool:
         """Whether something waits that is to be learnt from before the loop rests."""
         return self._rests and (bool(self._queue) or self._turns.pending)
 
-    def wanted(self, outstanding, is_busy, is_closing):
+    def wanted(self, outstanding: int, is_busy: bool, is_closing: bool) -> tuple[int, int]:
         """As many as there is room for, of whatever version."""
         self._stock.is_open = not is_closing  # what is old would make the last batch no fuller
         room = self._room
@@ -60,13 +73,13 @@ class Stream:
             room = self._fragments * math.ceil((len(self._queue) + outstanding) / self._fragments) if self._rests else 0
         return max(0, room - len(self._queue) - outstanding), 0
 
-    def took(self, token, columns):
+    def took(self, token: Token, columns: Call) -> bool:
         """Queue a fragment, and older ones beside it."""
         self._queue.append((token, columns, True))
         self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
         return True
 
-    def batch(self, outstanding, newest):
+    def batch(self, outstanding: int, newest: int) -> tuple[list[Any], list[Call]] | None:
         """The oldest fragments of the queue, or, where batches take turns, one of those under way once more."""
         taken = self._turns.take(self._oldest)
         if taken is None:
@@ -78,32 +91,32 @@ class Stream:
         seen = [own if is_new and self._is_first else None for own, (_, _, is_new) in zip(seen, entries, strict=True)]
         return seen, [columns for _, columns, _ in entries]
 
-    def _oldest(self):
+    def _oldest(self) -> list[tuple[Token, Call, bool]] | None:
         """Take a batch from the queue, or None."""
         if self._config.batch_mode == "complete_episodes":
             steps = itertools.accumulate(token.steps for token, _, _ in self._queue)
             count = next((n for n, total in enumerate(steps, 1) if total >= self._config.train_batch_size), None)
         else:
             count = self._fragments if len(self._queue) >= self._fragments else None
-        return count and [self._queue.popleft() for _ in range(count)]
+        return [self._queue.popleft() for _ in range(count)] if count else None
 
-    def learnt(self, result):
+    def learnt(self, result: BatchUpdateResult) -> int:
         """Passes over a batch count once."""
         return result["steps"] if self._is_first else 0
 
-    def info(self):
-        """Return what a result says of the stream since the last time."""
+    def info(self) -> dict[str, Any]:
+        """Return the fields of a result about the stream since the last time."""
         return self._staleness.close() | {
             "queue_size": len(self._queue),
             "queue_capacity": self._room,
             "num_steps_replayed": self._stock.replayed,
         }
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return plain data; what waits in the queue is not kept."""
         return {"stock": self._stock.state()}
 
-    def load(self, facts, newest):
+    def load(self, facts: Mapping[str, Any], newest: int) -> None:
         """Continue from ``state``."""
         self._stock.load(facts["stock"])
 
@@ -111,14 +124,14 @@ class Stream:
 class _Stock:
     """The newest fragments, to be learnt from again: RLlib's MixInReplay."""
 
-    def __init__(self, config):
+    def __init__(self, config: StreamConfig) -> None:
         self._proportion = config.replay_proportion
         self._slots = collections.deque(maxlen=config.replay_buffer_num_slots)
         self._rng = generator(config.seed or 0, "replay")
         self.replayed = 0
         self.is_open = True
 
-    def beside(self, token, columns):
+    def beside(self, token: Token, columns: Call) -> list[tuple[Token, Call]]:
         """Keep a new fragment, and return older ones that join it: as many as ``replay_proportion``, on average."""
         if not self._proportion or not self.is_open:
             return []
@@ -130,11 +143,11 @@ class _Stock:
         self.replayed += sum(token.steps for token, _ in drawn)
         return drawn
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return plain data; the fragments themselves are not kept."""
         return {"rng": state_of(self._rng), "replayed": self.replayed}
 
-    def load(self, facts):
+    def load(self, facts: Mapping[str, Any]) -> None:
         """Continue from ``state`` with empty slots."""
         set_state(self._rng, facts["rng"])
         self.replayed = facts["replayed"]
@@ -143,17 +156,17 @@ class _Stock:
 class _Turns:
     """Batches whose passes take turns: RLlib's MinibatchBuffer. One slot gives each batch once, for all of its passes."""
 
-    def __init__(self, config):
+    def __init__(self, config: StreamConfig) -> None:
         self._calls = config.num_sgd_iter // passes_per_call(config)  # of the learner for each batch
         self._slots = [(None, 0)] * config.minibatch_buffer_size  # (batch, calls left)
         self._at = 0
 
     @property
-    def pending(self):
+    def pending(self) -> bool:
         """Whether a batch waits for another pass."""
         return any(left for _, left in self._slots)
 
-    def take(self, new):
+    def take(self, new: Callable[[], Any]) -> tuple[Any, bool] | None:
         """Return (batch, whether it is looked at for the first time), or None; ``new()`` gives the next one, or None.
 
         A slot that nothing waits for is passed over.
@@ -171,16 +184,16 @@ class _Turns:
 
 
 class _Staleness:
-    """How many versions behind the newest the weights were that had acted in what is learnt from."""
+    """How many versions older than the newest the weights were that acted in what is learnt from."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lags = []
 
-    def learnt(self, newest, versions):
+    def learnt(self, newest: int, versions: Iterable[int]) -> None:
         """Note a batch that is about to be learnt from."""
         self._lags.extend(max(0, newest - version) for version in versions)
 
-    def close(self):
+    def close(self) -> dict[str, float | None]:
         """Return the mean and the largest since the last call; None where nothing was learnt."""
         lags, self._lags = self._lags, []
         return {"weight_lag_mean": sum(lags) / len(lags) if lags else None, "weight_lag_max": max(lags, default=None)}

@@ -1,39 +1,95 @@
-"""The loop over trajectories: workers sample, a learner learns from whole batches, and a plan says who waits for whom.
+"""The loop over trajectories: workers sample, a learner learns from whole batches, and a plan decides which waits for which.
 
-``loops.sync`` and ``loops.stream`` make it with their plans. A plan has
-
-- ``wanted(outstanding, is_busy, is_closing)``: (fragments to ask for, the least version they are to be made with);
-  ``is_busy``: something is being learnt, ``is_closing``: the loop comes to rest;
-- ``took(token, columns)``: whether the fragment counts; one that will not be learnt from was not sampled;
-- ``batch(outstanding, newest)``: None, or what to learn from now: (what filters have seen, columns); ``newest``: the version
-  of the weights at this moment;
-- ``learnt(result)``: the env steps that this call of the learner saw for the first time;
-- ``stored``: env steps that wait; ``is_begun``: whether the loop may not come to rest yet; ``patience``: seconds for which
-  the learner may go without a batch, or None; ``info()``, ``state()``, ``load(facts, newest)``.
+``loops.sync`` and ``loops.stream`` make it with their plans, see ``TrajectoryPlan``.
 
 Fragments are whole in themselves: no stream goes on from one to the next, and a lost worker cuts none.
 """
 
+from __future__ import annotations
+
 import math
 import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
+from drl_cli.actors.part_records import BatchUpdateResult
+from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import RunFailed
+from drl_cli.experience.columns import Token
 from drl_cli.runtime.ledger import Ledger
+from drl_cli.runtime.meters import Meters
+from drl_cli.runtime.pool import WorkerPool
+
+
+class TrajectoryPlan(Protocol):
+    """What to ask of the workers, and what makes a batch."""
+
+    patience: float | None
+    """Seconds for which the learner may go without a batch."""
+
+    @property
+    def stored(self) -> int:
+        """Env steps that wait."""
+        ...
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a batch has been begun: the loop does not come to rest before it is learnt from."""
+        ...
+
+    def wanted(self, outstanding: int, is_busy: bool, is_closing: bool) -> tuple[int, int]:
+        """Return (fragments to ask for, the least version they are to be made with).
+
+        ``is_busy``: an update is running, ``is_closing``: the loop comes to rest.
+        """
+        ...
+
+    def took(self, token: Token, columns: Call) -> bool:
+        """Take a fragment; returns whether it counts: one that will not be learnt from was not sampled."""
+        ...
+
+    def batch(self, outstanding: int, newest: int) -> tuple[list[Any], list[Call]] | None:
+        """Return what to learn from now, (what filters have seen, columns), or None; ``newest``: version of the weights."""
+        ...
+
+    def learnt(self, result: BatchUpdateResult) -> int:
+        """Return the env steps that this call of the learner saw for the first time."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """Return the plan's fields of a result."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps, as plain data."""
+        ...
+
+    def load(self, facts: Mapping[str, Any], newest: int) -> None:
+        """Continue from ``state`` with weights of the version ``newest``."""
 
 
 class TrajectoryLoop:
     """``step`` does what can be done and waits for one thing to happen."""
 
-    def __init__(self, cluster, pool, learner, config, plan, clock=time.monotonic):
-        """``pool``: WorkerPool; ``learner``: handle of a BatchLearner; ``plan``: see the module; ``clock``: seconds."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        pool: WorkerPool,
+        learner: Handle,
+        config: OnPolicyKeys,
+        plan: TrajectoryPlan,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``pool``: WorkerPool; ``learner``: handle of a BatchLearner;  ``clock``: seconds."""
         self._cluster, self._pool, self._learner, self._config = cluster, pool, learner, config
         self._plan, self._clock = plan, clock
         self._running = None  # reference of the learner's call
         self._ready, self._started = None, False
-        self._ledger = Ledger(config)
+        self.ledger = Ledger(config)
         self._fed = clock()  # when the learner last had something to do
 
-    def start(self):
+    def start(self) -> None:
         """Let the learner build its graph; sampling can begin at once."""
         config = self._config
         streams = fragments_of_batch(config) * config.num_envs_per_worker
@@ -41,50 +97,50 @@ class TrajectoryLoop:
         self._started = True
 
     @property
-    def meters(self):
+    def meters(self) -> Meters:
         """Meters of the run."""
-        return self._ledger.meters
+        return self.ledger.meters
 
     @property
-    def sampled(self):
+    def sampled(self) -> int:
         """Env steps sampled."""
-        return self._ledger.sampled
+        return self.ledger.sampled
 
     @property
-    def updates(self):
+    def updates(self) -> int:
         """Gradient steps taken."""
-        return self._ledger.updates
+        return self.ledger.updates
 
     @property
-    def stored(self):
+    def stored(self) -> int:
         """Env steps that wait for the learner."""
         return self._plan.stored
 
     @property
-    def is_learning(self):
+    def is_learning(self) -> bool:
         """Whether the learner has built its graph."""
         return self._started and self._ready is None
 
-    def trained(self):
+    def trained(self) -> int:
         """Env steps learnt from, however many passes were made over them."""
-        return self._ledger.trained
+        return self.ledger.trained
 
-    def step(self, timeout=0.25):
+    def step(self, timeout: float = 0.25) -> None:
         """Ask for what is allowed, wait up to ``timeout`` s for something to be done, and deal with it."""
         self._go_on(timeout, closing=False)
         self._watch()
 
-    def quiesce(self):
+    def quiesce(self) -> None:
         """Come to rest as the plan wants it: afterwards no call is outstanding."""
         while self._pending() or self._plan.is_begun:
             self._go_on(0.25, closing=True)
 
-    def settle(self):
+    def settle(self) -> None:
         """Deal with what is being learnt from: what the learner holds then belongs to the counters."""
         if self._running is not None:
             self._deal([self._running])
 
-    def waiting(self):
+    def waiting(self) -> str:
         """Return in a few words what waits for what, or an empty string."""
         if self._ready is not None:
             return "" if self._pool.outstanding else "workers are waiting for the learner to load"
@@ -92,60 +148,60 @@ class TrajectoryLoop:
             return "learner is waiting for samples"
         return "" if self._pool.outstanding else "workers are waiting for the learner"
 
-    def info(self):
-        """Return what a result says of this loop."""
+    def info(self) -> dict[str, Any]:
+        """Return the loop's own fields of a result."""
         return self._plan.info()
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return the counters that a checkpoint keeps, as plain data; what waits for the learner is not kept."""
-        return self._ledger.state() | {"plan": self._plan.state()}
+        return self.ledger.state() | {"plan": self._plan.state()}
 
-    def load(self, facts, with_replay):
+    def load(self, facts: Mapping[str, Any], with_replay: bool) -> None:
         """Continue from ``state``; ``with_replay`` is what a checkpoint of another loop would have."""
-        self._ledger.load(facts)
-        self._plan.load(facts["plan"], self.meters.version)
+        self.ledger.load(facts)
+        self._plan.load(facts["plan"], self.ledger.version)
 
-    def _go_on(self, timeout, closing):
+    def _go_on(self, timeout: float, closing: bool) -> None:
         self._learn()
         count, least = self._plan.wanted(self._pool.outstanding, self._running is not None, closing)
         if count > 0:
             # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
-            most = None if self._cluster.is_remote else self.meters.version
+            most = None if self._cluster.is_remote else self.ledger.version
             self._pool.request(count, min_version=least, max_version=most)
         self._deal(self._cluster.wait(self._pending(), timeout))
         self._pool.watch()
 
-    def _pending(self):
+    def _pending(self) -> list[Call]:
         # Without Ray what is sampled comes before the learner, whether that has done its work by then or not.
         last = [reference for reference in (self._running, self._ready) if reference is not None]
         return self._pool.references() + last
 
-    def _learn(self):
+    def _learn(self) -> None:
         if self._running is not None or self._ready is not None:
             return
-        batch = self._plan.batch(self._pool.outstanding, self.meters.version)
+        batch = self._plan.batch(self._pool.outstanding, self.ledger.version)
         if batch is not None:
             seen, columns = batch
             self._running = self._learner.call("learn", self.sampled, seen, *columns)
 
-    def _deal(self, done):
+    def _deal(self, done: Iterable[Call]) -> None:
         for reference in done:
             if reference is self._running:
                 self._running, self._fed, result = None, self._clock(), reference.result()
-                self._ledger.learnt(result, self._plan.learnt(result))
+                self.ledger.learnt(result, self._plan.learnt(result))
             elif reference is self._ready:
                 self._ready, self._fed = None, self._clock()
-                self._ledger.loaded(reference.result())
+                self.ledger.loaded(reference.result())
             else:
                 self._take(reference)
         self._pool.lost_workers.clear()
 
-    def _take(self, reference):
+    def _take(self, reference: Call) -> None:
         taken = self._pool.take(reference)
         if taken is not None and self._plan.took(*taken):
-            self._ledger.took(taken[0])
+            self.ledger.stored(taken[0], taken[0].steps)
 
-    def _watch(self):
+    def _watch(self) -> None:
         patience = self._plan.patience
         if patience is None or self._running is not None or self._ready is not None:
             return
@@ -157,11 +213,11 @@ class TrajectoryLoop:
             )
 
 
-def fragments_of_batch(config):
+def fragments_of_batch(config: OnPolicyKeys) -> int:
     """Return the fragments that make up a batch; of complete episodes, which bring more steps, fewer may do."""
     return math.ceil(config.train_batch_size / (config.num_envs_per_worker * config.rollout_fragment_length))
 
 
-def seen_of(tokens):
+def seen_of(tokens: Iterable[Token]) -> list[Any]:
     """Return what the observation filters of the workers saw for each of ``tokens``."""
     return [token.seen for token in tokens]

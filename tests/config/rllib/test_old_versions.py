@@ -5,6 +5,7 @@ import pytest
 from drl_cli.algorithms import table
 from drl_cli.config.parse import read
 from drl_cli.runtime import pace
+from drl_cli.runtime.ledger import Ledger
 
 
 def reading(name, mapping):
@@ -153,8 +154,9 @@ def test_key_that_cannot_be_meant_is_refused_in_one_line(name, mapping, text):
 
 def test_learning_starts_after_more_steps_than_the_replay_holds():
     config, _, _ = reading("SAC", {"learning_starts": 2000, "buffer_size": 1000})
-    made = pace.make(config)
-    made.sampled = 1990
+    ledger = Ledger(config)
+    made = pace.make(config, ledger)
+    ledger.sampled = 1990
     assert made.owed(0) == 0
-    made.sampled = 2010
+    ledger.sampled = 2010
     assert made.owed(0) == 4

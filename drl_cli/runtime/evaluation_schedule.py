@@ -1,0 +1,104 @@
+"""When a run is evaluated, whether training waits for the scores, and what becomes of testers that are lost.
+
+Used by ``runtime.driver``. ``runtime.evaluator`` runs one evaluation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from drl_cli import events
+from drl_cli.contracts import Cluster, Handle
+from drl_cli.errors import Overdue
+from drl_cli.runtime import assembly
+from drl_cli.runtime.assembly import RunSetup
+from drl_cli.runtime.cluster import PartFailed, PartLost
+from drl_cli.runtime.evaluator import Scoring, Snapshot
+from drl_cli.runtime.loop_kinds import Loop
+from drl_cli.runtime.run_clock import REST_S, Deadline
+from drl_cli.runtime.testers import ManyTesters
+
+SCORES_EVERY_S = 0.02  # between two looks for scores that are waited for
+PATIENCE_S = 1.2  # after a stop with an evaluation of a run without workers
+ATTEMPTS = 3  # of making a tester that dies, or whose environment breaks
+
+
+class EvaluationSchedule:
+    """The evaluations of one run, one at a time; ``scoring`` holds the newest."""
+
+    def __init__(
+        self,
+        setup: RunSetup,
+        cluster: Cluster,
+        server: Handle,
+        deadline: Deadline,
+        goal: float | None,
+        report_progress: Callable[[], None],
+    ) -> None:
+        """``goal``: of evaluation/episode_reward_mean; ``report_progress()`` is called while scores are waited for."""
+        self._setup, self._cluster, self._server, self._deadline = setup, cluster, server, deadline
+        self._goal, self._report_progress = goal, report_progress
+        self.scoring = Scoring(self._make_tester, setup.config, setup.seed, goal)
+        self._tester: Handle | ManyTesters | None = None
+        self._lost = 0  # testers
+
+    def _make_tester(self) -> Handle | ManyTesters:
+        if self._tester is None:
+            setup = self._setup
+            self._tester = assembly.make_tester(setup.config, setup.env, setup.spec, self._cluster, self._server)
+        return self._tester
+
+    def is_due(self, iteration: int, loop: Loop) -> bool:
+        """Return whether to begin one after ``iteration``."""
+        interval = self._setup.config.evaluation_interval
+        due = interval and (iteration % interval == 0 or self._looks_solved(loop)) and loop.ledger.updates > 0
+        return bool(due) and not self.scoring.is_busy and self._lost < ATTEMPTS and self._deadline.since() is None
+
+    def _looks_solved(self, loop: Loop) -> bool:
+        """Whether training episodes are at the goal before any evaluation, so that the first one comes at once."""
+        if self._goal is None or self.scoring.count > 0:
+            return False
+        mean = loop.ledger.meters.reward_mean()
+        return mean is not None and mean >= self._goal
+
+    def begin(self, snapshot: Snapshot, is_stopping: Callable[[], bool]) -> None:
+        """Score ``snapshot``; without Ray, or with ``evaluation_parallel_to_training: false``, training waits for it."""
+        if not self._cluster.is_remote:
+            self._deadline.rest_s = PATIENCE_S  # it can be given up without a loss
+        self.scoring.begin(snapshot)
+        if not self._cluster.is_remote or self._setup.config.evaluation_parallel_to_training is False:
+            self.wait(is_stopping)
+        self._deadline.rest_s = REST_S
+
+    def wait(self, is_stopping: Callable[[], bool]) -> None:
+        """Train no further until the evaluation is over, or a stop was requested."""
+        while self.scoring.is_busy and not (self._cluster.is_remote and is_stopping()):
+            self.poll()
+            self._report_progress()
+            if self._cluster.is_remote and self.scoring.is_busy:
+                time.sleep(SCORES_EVERY_S)
+
+    def poll(self) -> None:
+        """Deal with what the tester has finished, or with its loss."""
+        try:
+            self.scoring.poll()
+        except Overdue:
+            self.scoring.abandon()
+            events.report("warning", text="The stop cut an evaluation short: it does not count.")
+        except (PartLost, PartFailed) as lost:
+            self._replace_tester(lost)
+
+    def _replace_tester(self, lost: PartLost | PartFailed) -> None:
+        self._lost += 1
+        self.scoring.abandon()
+        for handle in self._tester.handles if isinstance(self._tester, ManyTesters) else ():
+            self._cluster.kill(handle)  # the others of several: their episodes are of no use any more
+        self._tester = None
+        events.report("worker_lost", worker="tester", incarnation=self._lost - 1, text=str(lost))
+        if self._lost == ATTEMPTS:
+            events.report(
+                "warning",
+                text=f"The tester was lost {ATTEMPTS} times: this run goes on without evaluations, and a stop or a best "
+                "checkpoint that depends on them will not come.",
+            )

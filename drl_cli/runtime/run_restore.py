@@ -1,0 +1,153 @@
+"""A run that goes on from a checkpoint: whether it fits, and how its parts come back to where they were.
+
+Used by ``runtime.driver``, and ``check_fits`` by the Python Trainer. ``runtime.run_state`` writes what is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from drl_cli import checkpoints, events
+from drl_cli.algorithms.table import Algorithm
+from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.offline import reads_only
+from drl_cli.envs import carry_over, make
+from drl_cli.envs.preprocessors import frames_of, from_facts
+from drl_cli.errors import CheckpointError, failure
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+from drl_cli.runtime.assembly import Parts, RunSetup
+from drl_cli.runtime.replay_shards import Shards
+
+
+def check_fits(row: Algorithm, config: CommonKeys, env: Mapping[str, Any], ckpt: checkpoints.Checkpoint) -> None:
+    """Refuse a checkpoint of another algorithm, environment or spaces; CheckpointError shows both values."""
+    facts = ckpt.require_facts()
+    before = facts.get("config") or {}
+    obs, action = facts["spaces"]["obs"], facts["spaces"]["action"]
+    own_obs, own_action = env["spaces"]["obs"], env["spaces"]["action"]
+    for what, stored, own in (
+        ("algorithm", facts["algorithm"], row.name),
+        ("environment", facts["env"], env["id"]),
+        ("observation shape", obs.get("shape"), list(own_obs["shape"])),
+        ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(env.get("preprocessing"))),
+        ("kind of actions", action.get("kind"), own_action.get("kind")),
+        ("choices of an action", action.get("nvec"), own_action.get("nvec")),
+        # Older checkpoints do not have these keys.
+        ("observation filter", before.get("observation_filter", "NoFilter"), config.observation_filter),
+        ("reward scaling", before.get("reward_scaling", False), config.reward_scaling),
+        ("number of actions", action.get("n"), own_action.get("n")),
+        ("action shape", action.get("shape"), list(own_action["shape"])),
+    ):
+        if stored != own:
+            raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {own!r}.")
+
+
+def shards_of(state: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return what ``state.json`` keeps of each shard of the replay; in older checkpoints the only one is not in a list."""
+    return [state["replay"]] if isinstance(state["replay"], dict) else state["replay"] or []
+
+
+class Restore:
+    """One checkpoint on its way into the parts of a run."""
+
+    def __init__(self, ckpt: checkpoints.Checkpoint, exact: bool) -> None:
+        """``exact``: the running episodes go on too, where the checkpoint holds them."""
+        self._ckpt, self.is_exact = ckpt, exact
+        self.state = ckpt.json("state")
+
+    def has_replay(self, replay: Shards | None) -> bool:
+        """Return whether the replay goes on too: it is stored, in as many shards as this run has."""
+        return replay is not None and self._ckpt.has("replay") and len(shards_of(self.state)) == len(replay.handles)
+
+    def _goes_on(self, setup: RunSetup, parts: Parts) -> bool:
+        """Whether the workers can go on in the middle of their episodes."""
+        before, config = self._ckpt.facts.get("config") or {}, setup.config
+        same = all(before.get(name) == getattr(config, name) for name in ("num_workers", "num_envs_per_worker"))
+        # Readers that go on where they stood do not bring again what a replay that was not stored held.
+        held = self.has_replay(parts.replay) or not reads_only(config)
+        return self.is_exact and self.state["exact"] and same and held
+
+    def incarnations(self, setup: RunSetup, parts: Parts) -> dict[str, int]:
+        """Return the incarnations to start the workers with.
+
+        Workers that do not go on in the middle of their episodes are new incarnations, with environment seeds of their own.
+        """
+        passed = 0 if self._goes_on(setup, parts) else 1
+        return {index: incarnation + passed for index, incarnation in self.state["incarnations"].items()}
+
+    def load_parts(self, setup: RunSetup, parts: Parts) -> None:
+        """Load learner, parameter server, replay and workers, which have been started."""
+        ckpt, version = self._ckpt, self.state["version"]
+        arrays = ckpt.arrays("weights", finite=True)
+        acting = {name: arrays.get(f"{DEFAULT_POLICY}/{name}") for name in setup.spec.weight_names()}
+        missing = [name for name, array in acting.items() if array is None]
+        if missing:
+            raise CheckpointError(f"{ckpt.path}: weights are missing: {', '.join(missing)}.")
+        events.report("phase", text=f"restoring {ckpt.path.name}")
+        parts.learner.call("load", arrays, version).result()
+        parts.server.call("load", {DEFAULT_POLICY: acting}, version).result()
+        if parts.replay is not None:
+            self._load_replay(parts.replay)
+        if self._goes_on(setup, parts):
+            self._load_workers(setup, parts)
+        elif parts.replay is not None:
+            parts.replay.forget_streams()
+
+    def _load_replay(self, replay: Shards) -> None:
+        ckpt, known, shards = self._ckpt, shards_of(self.state), len(replay.handles)
+        with_contents = self.has_replay(replay)
+        if len(known) == shards:
+            replay.load(lambda index: ckpt.arrays(f"replay-{index}") if with_contents else None, known)
+        if not with_contents:
+            lacks = "no replay"
+            if ckpt.has("replay") and known:
+                lacks = f"its replay in {len(known)} shards, this run's is in {shards}"
+            events.report("notice", text=f"{ckpt.path.name} holds {lacks}: it fills anew before learning goes on")
+
+    def _load_workers(self, setup: RunSetup, parts: Parts) -> None:
+        arrays, states = self._ckpt.arrays("workers"), {}
+        for index in parts.pool.handles():
+            prefix = f"{index}/"
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            states[index] = (own, self.state["workers"][str(index)])
+        # Before their environments are made: some do not work with another one beside them.
+        kept = _carried_over(setup)
+        kind, text = _how_exact(setup, kept, parts.pool.load(states))
+        if text:
+            events.report(kind, text=text)
+
+
+def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
+    """Return (kind of event, one line, empty for none) about whether the running episodes go on bit for bit.
+
+    ``kept``: what the environment keeps over a reset with a seed, empty for nothing; ``differing``: how many running episodes
+    came out otherwise.
+    """
+    config, name = setup.config, setup.env["id"]
+    count = max(1, config.num_workers) * config.num_envs_per_worker
+    lost = f"{differing} of {count} running episodes came out differently when they were played again, and begin anew"
+    if config.num_workers or reads_only(config):  # with workers the clock decides too; files hold no environment
+        return "warning", f"Resumed: {lost}." if differing else ""
+    if kept:
+        first = f"{lost}. " if differing else ""
+        text = f"{first}{name} keeps something over a reset with a seed: {kept}. Runs with fresh_envs: true resume bit for bit"
+        return "warning", f"Resumed, but not bit for bit: {text}."
+    if differing:
+        text = f"{lost}. {name} does not repeat itself for a seed, or is another version than it was"
+        return "warning", f"Resumed, but not bit for bit: {text}."
+    if config.fresh_envs:
+        return "notice", f"Resumed bit for bit: every episode has a new {name}."
+    return "notice", f"Resumed bit for bit: a reset of {name} with a seed forgets all that was before."
+
+
+def _carried_over(setup: RunSetup) -> str:
+    """Return what the environment of an inline run keeps over a reset with a seed, by a trial; empty for nothing."""
+    config, env = setup.config, setup.env
+    if config.num_workers or config.fresh_envs or reads_only(config):
+        return ""
+    try:
+        found = carry_over.tried(lambda: make.make_raw(env["id"], env["env_config"]))
+    except (Exception, SystemExit) as error:  # the environment's own, in a trial that the run can do without
+        return f"what, could not be tried ({failure(error).rstrip('.')})"
+    return "" if found.is_nothing else str(found)
