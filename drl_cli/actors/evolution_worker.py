@@ -176,7 +176,7 @@ class _Playing:
         self._returns, self._fitness, self._discount = np.zeros(count), np.zeros(count), np.ones(count)
         self._lengths = np.zeros(count, np.int64)
         is_noisy = policy.is_box and config.action_noise_std > 0
-        self._rng = generator(config.seed, "noise", block.round, block.first, UNPERTURBED) if is_noisy else None
+        self._rng = generator(config.seed or 0, "noise", block.round, block.first, UNPERTURBED) if is_noisy else None
         self._steps, self._ended, self._obs, self._seen = 0, [], [], None
         self._keeps = keeps
         self._kept: list[list[tuple]] = [[] for _ in range(count)]  # (obs, action, reward) of the running episodes

@@ -44,7 +44,7 @@ class ExperienceReader:
         spec: PolicySpec,
         identity: ReaderIdentity,
         server: Handle | None = None,
-        paths: Sequence[Path] | None = None,
+        paths: Sequence[Path | str] | None = None,
     ) -> None:
         """``env``: dict(id, env_config, spaces, preprocessing); ``spec``: PolicySpec; ``server``: not used, no weights act.
 

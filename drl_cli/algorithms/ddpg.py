@@ -137,7 +137,8 @@ class TD3Config(
 ):
     """DDPG with twin critics, delayed policy updates and smoothed targets."""
 
-    exploration_config: TD3Exploration = key(TD3Exploration(), "How to explore.")
+    # Another section than that of the class above: pydantic checks it, pyright takes it for an assignment.
+    exploration_config: TD3Exploration = key(TD3Exploration(), "How to explore.")  # pyright: ignore
 
 
 class ApexDDPGConfig(
@@ -151,7 +152,8 @@ class ApexDDPGConfig(
 ):
     """DDPG with many workers, each with noise of its own, and a replay in shards that workers give priorities."""
 
-    exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")
+    # Another section than that of the class above: pydantic checks it, pyright takes it for an assignment.
+    exploration_config: ApexDDPGExploration = key(ApexDDPGExploration(), "How to explore.")  # pyright: ignore
 
 
 def policy_spec(config: DDPGConfig, spaces: EnvSpec) -> PolicySpec:

@@ -188,7 +188,8 @@ class ApexConfig(
 ):
     """DQN with many workers, each environment with its share of random actions, and a replay in shards."""
 
-    exploration_config: ApexExploration = key(ApexExploration(), "How to explore.")
+    # Another section than that of the class above: pydantic checks it, pyright takes it for an assignment.
+    exploration_config: ApexExploration = key(ApexExploration(), "How to explore.")  # pyright: ignore
 
 
 def policy_spec(config: DQNConfig | QRDQNConfig, spaces: EnvSpec) -> PolicySpec:

@@ -57,7 +57,8 @@ class R2D2Config(
 ):
     """Recurrent replay: DQN with an LSTM, double, dueling, with n-step returns of rescaled values."""
 
-    model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")
+    # Another section than that of the class above: pydantic checks it, pyright takes it for an assignment.
+    model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")  # pyright: ignore
     exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
     train_batch_size: Whole = key(
         32, "Sequences of one update, up to model.max_seq_len learnt steps each.", "sequences", ge=1, le=100_000

@@ -57,28 +57,28 @@ def measure(driver: Driver, seconds: float, clock: Callable[[], float] = time.pe
     while True:
         loop.step()
         now = clock()
-        if ready is None and loop.meters.has_learnt:
-            ready = (now, loop.sampled, loop.updates, dict(loop.meters.spent))
-        if ready is not None and now - ready[0] >= seconds and loop.updates - ready[2] >= LEAST_UPDATES:
+        if ready is None and loop.ledger.meters.has_learnt:
+            ready = (now, loop.sampled, loop.ledger.updates, dict(loop.ledger.meters.spent))
+        if ready is not None and now - ready[0] >= seconds and loop.ledger.updates - ready[2] >= LEAST_UPDATES:
             break
         if now - began >= LONGEST_S or (ready is not None and now - ready[0] >= 2 * seconds):
             break
     loop.quiesce()
     spent, first = (
-        loop.meters.spent,
-        ready or (clock(), loop.sampled, loop.updates, dict(loop.meters.spent)),
+        loop.ledger.meters.spent,
+        ready or (clock(), loop.sampled, loop.ledger.updates, dict(loop.ledger.meters.spent)),
     )
-    updates, learn_s = loop.updates - first[2], spent["learn"] - first[3]["learn"]
+    updates, learn_s = loop.ledger.updates - first[2], spent["learn"] - first[3]["learn"]
     if not updates:  # the first batch took all of the time
-        updates, learn_s = loop.updates, spent["learn"]
-    closed = loop.meters.close_iteration()
+        updates, learn_s = loop.ledger.updates, spent["learn"]
+    closed = loop.ledger.meters.close_iteration()
     return {
         "start_s": first[0] - began,
         "env_steps": loop.sampled,
         "env_steps_per_s": loop.sampled / spent["sample"] if spent["sample"] else None,
-        "updates": loop.updates,
+        "updates": loop.ledger.updates,
         "updates_per_s": updates / learn_s if updates and learn_s > 0 else None,
-        "updates_per_env_step": loop.updates / loop.sampled if loop.sampled and loop.updates else None,
+        "updates_per_env_step": loop.ledger.updates / loop.sampled if loop.sampled and loop.ledger.updates else None,
         "env_s_per_step": spent["env"] / loop.sampled if loop.sampled else None,
         "policy_s_per_call": spent["policy"] / (loop.sampled / driver.config.num_envs_per_worker)
         if loop.sampled

@@ -11,6 +11,7 @@ from drl_cli.algorithms.row import Algorithm
 from drl_cli.config.origins import Where
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
+from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import InputKeys, reads, reads_only, streams
 from drl_cli.envs.preprocessors import frames_of
 from drl_cli.errors import ConfigError, ExperienceError
@@ -57,7 +58,7 @@ def check_files(config: CommonKeys, env: Mapping[str, Any]) -> None:
     """
     spaces = env["spaces"] | {"frames": frames_of(env["preprocessing"])}
     for stream in streams(config):
-        if stream.paths:
+        if stream.paths and isinstance(config, BufferedKeys):
             read.check(stream.paths, layout(config, {**env, "spaces": spaces}))
 
 

@@ -6,13 +6,14 @@ import fnmatch
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from drl_cli.runs.search_folders import trial_of
+from drl_cli.runs.search_folders import ListedSearch, trial_of
 
 if TYPE_CHECKING:
     from drl_cli.runs.run_summary import Run
 
+Listed = TypeVar("Listed", bound="Run | ListedSearch")
 SORTS = ("started", "best", "steps", "time", "size", "algorithm", "env", "state")
 _LARGEST_FIRST = {"started": "started", "best": "best", "steps": "steps", "time": "seconds", "size": "size"}
 
@@ -62,7 +63,7 @@ def _matches(text: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatch.fnmatchcase(text.lower(), pattern.lower()) for pattern in patterns)
 
 
-def order(runs: Iterable[Run], by: str = "started", reverse: bool = False) -> list[Run]:
+def order(runs: Iterable[Listed], by: str = "started", reverse: bool = False) -> list[Listed]:
     """Return ``runs`` sorted by one of ``SORTS``: numbers from the largest, words from A; no value comes last."""
     named = _LARGEST_FIRST.get(by)
     newest_first = sorted(runs, key=lambda run: (run.started or 0.0, run.path.name), reverse=True)

@@ -7,6 +7,7 @@ sum to 1 to the last bit.
 
 import math
 import os
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field, model_validator
@@ -208,7 +209,7 @@ class OutputKeys(Section):
         return self
 
 
-def output_folder(config: OutputKeys, run_folder: str | None) -> str | None:
+def output_folder(config: OutputKeys, run_folder: Path | str | None) -> str | None:
     """Return the absolute path of the folder that the workers of a run record into, or None.
 
     ``run_folder``: that of the run, None for a Trainer without one.
