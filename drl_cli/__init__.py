@@ -6,8 +6,23 @@ loaded at its first use, so that ``import drl_cli`` loads nothing heavy: no NumP
 """
 
 import importlib
+import sys
 
 from drl_cli.version import __version__
+
+
+class _OldNames:
+    """Stands after all other importers, which find no module of 0.1 any more: ``api.moved`` knows where they are now."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        if not name.startswith("drl_cli."):
+            return None
+        from drl_cli.api import moved
+
+        return moved.spec_of(name)
+
+
+sys.meta_path.append(_OldNames())  # pyright: ignore[reportArgumentType] - importlib.abc would be loaded for its name alone
 
 _WHERE = {
     "Algorithm": "drl_cli.algorithms.row:Algorithm",

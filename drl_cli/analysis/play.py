@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar
 
 import numpy as np
 
+from drl_cli.config.plain_data import plain
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
 from drl_cli.envs.steps import as_action
 from drl_cli.errors import RunFailed, failure
-from drl_cli.strict_json import plain
 
 if TYPE_CHECKING:
     import gymnasium

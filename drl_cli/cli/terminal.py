@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
-from drl_cli.strict_json import plain
+from drl_cli.config.plain_data import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

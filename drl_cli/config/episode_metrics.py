@@ -17,7 +17,7 @@ EpisodeMetrics: TypeAlias = tuple[Mapping[str, float], Mapping[str, Sequence[flo
 """What callbacks record of one episode: custom_metrics (name → number) and hist_data (name → numbers)."""
 
 
-class ScoredEpisode(Protocol):
+class EpisodeScore(Protocol):
     """An episode of an evaluation, as ``actors.tester`` returns it."""
 
     @property
@@ -57,7 +57,7 @@ def summarised(episodes: Iterable[EpisodeMetrics]) -> tuple[dict[str, float | No
     return custom, {name: values[-LONGEST_HIST:] for name, values in sorted(hist.items())}
 
 
-def summary(episodes: Sequence[ScoredEpisode]) -> dict[str, Any]:
+def summary(episodes: Sequence[EpisodeScore]) -> dict[str, Any]:
     """Return RLlib's episode fields for one or more episodes of an evaluation."""
     rewards = [episode.reward for episode in episodes]
     fields: dict[str, Any] = {

@@ -3,6 +3,7 @@
 Values that look like secrets never reach a file: params.json, versions.json, the manifest of a checkpoint.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -57,3 +58,22 @@ def redact_command(arguments: Iterable[str]) -> list[str]:
         words.append(HIDDEN if hide else SECRET_IN_TEXT.sub(rf"\g<1>{HIDDEN}", word))
         hide = not hide and word.startswith("-") and "=" not in word and bool(SECRET.search(word))
     return words
+
+
+def plain(value: Any, longest: int | None = None) -> Any:
+    """Return ``value`` as strict JSON data.
+
+    NumPy arrays and scalars become lists and numbers, tuples and sets become lists, keys become strings, numbers that are
+    not finite become None. Any other object becomes its string, cut to ``longest`` characters.
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item, longest) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item, longest) for item in value]
+    if isinstance(value, float):  # NumPy's float64 is one, and is written as Python's
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if hasattr(value, "tolist"):  # a NumPy array or scalar; NumPy itself is not needed here
+        return plain(value.tolist(), longest)
+    return str(value)[:longest]

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import checkpoints, events
+from drl_cli.config.plain_data import plain
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import loggers, retention, run_folder
 from drl_cli.runs.stop_rules import StopRules
-from drl_cli.strict_json import plain
 
 RECORD = "provenance.json"
 """The file of a run's folder that says where each value was given: {"from": {dotted key: place}}."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from drl_cli import events
+from drl_cli.config.plain_data import plain
 from drl_cli.runs.run_folder import RunFolder, now
-from drl_cli.strict_json import plain
 
 LOG_BYTES, LOG_FILES = 10 * 2**20, 3
 STATUS_SECONDS = 5.0  # status.json is rewritten at most this often while nothing but the counters changes

@@ -16,11 +16,10 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from drl_cli import checkpoints
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small
-from drl_cli.config.plain_data import HIDDEN, redact
+from drl_cli.config.plain_data import HIDDEN, plain, redact
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.runs.run_folder import is_locked, read_record
-from drl_cli.strict_json import plain
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import events
+from drl_cli.config.plain_data import plain
 from drl_cli.errors import failure
 from drl_cli.runs.loggers.custom_loggers import Logger
 from drl_cli.runs.loggers.custom_loggers import make as made_by_name
 from drl_cli.runs.loggers.tables import JsonLines, ProgressCsv
 from drl_cli.runs.loggers.tensorboard_events import TensorBoard
-from drl_cli.strict_json import plain
 
 
 class Loggers:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from drl_cli.strict_json import plain
+from drl_cli.config.plain_data import plain
 
 
 def test_plain_makes_strict_json_of_numpy_and_of_what_is_not_finite():
