@@ -10,6 +10,8 @@ from drl_cli.algorithms import actor_critic_nets
 from drl_cli.algorithms.a2c import A2CConfig
 from drl_cli.errors import Diverged
 
+pytestmark = pytest.mark.tensorflow
+
 SPACES = {
     "obs": {"kind": "Box1d", "shape": (3,), "dtype": "float32"},
     "action": {"kind": "Discrete", "n": 2, "start": 0, "shape": ()},

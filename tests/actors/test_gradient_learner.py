@@ -7,6 +7,8 @@ from actor_critics import config, parts
 from drl_cli.actors.gradient_learner import GradientLearner
 from drl_cli.errors import CheckpointError, Diverged
 
+pytestmark = pytest.mark.tensorflow
+
 
 def _learner(**keys):
     """A learner that is ready, the weights it began with, and its parameter server."""

@@ -14,6 +14,8 @@ from drl_cli.errors import CheckpointError
 from drl_cli.experience.trajectories import join
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 KINDS = {"dense": {}, "shared": {"vf_share_layers": True}, "lstm": {"model": LSTM}}
 SCHEDULE = ((0, 0.0), (100, 1.0))
 

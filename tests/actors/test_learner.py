@@ -10,6 +10,8 @@ from drl_cli.config.sections.max_entropy import Optimization
 from drl_cli.errors import CheckpointError, Diverged
 from drl_cli.schedules import value_at
 
+pytestmark = pytest.mark.tensorflow
+
 SPEC = spec(3, (-1.0, -1.0), (1.0, 1.0))
 MODEL = {"fcnet_hiddens": (8, 8), "fcnet_activation": "tanh"}
 KEYS = {

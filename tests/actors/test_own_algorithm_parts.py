@@ -10,6 +10,8 @@ from drl_cli.algorithms import a2c_graph, actor_critic_nets
 from drl_cli.algorithms.a2c import A2CConfig
 from drl_cli.errors import PluginFailed
 
+pytestmark = pytest.mark.tensorflow
+
 SEEN = []
 
 

@@ -18,6 +18,8 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.graph import trajectory_columns
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 BOX = {"kind": "Box", "shape": (1,), "low": (LOW,), "high": (HIGH,)}
 OF_WORKER = {"obs": {"kind": "Box1d", "shape": (2,), "dtype": "float32"}, "action": BOX, "frames": 1}
 MODEL = {

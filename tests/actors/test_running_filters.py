@@ -16,6 +16,8 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.policies.running_statistics import moments
 
+pytestmark = pytest.mark.tensorflow
+
 KEYS = {"observation_filter": "MeanStdFilter", "reward_scaling": True, "gamma": 0.5}
 NET = spec(2, (LOW,), (HIGH,))
 SPEC = PolicySpec(NET.nets, NET.distribution, NET.obs_shape, NET.action, filter=True, scaled=True)

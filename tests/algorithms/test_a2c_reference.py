@@ -6,6 +6,8 @@ from batch_machine import BatchMachine, config
 from pydantic import ValidationError
 from slow_trajectories import Slow, compare
 
+pytestmark = pytest.mark.tensorflow
+
 LSTM = {"model": {"use_lstm": True, "lstm_cell_size": 2, "max_seq_len": 2}}
 PLAIN = {"use_critic": False, "batch_mode": "complete_episodes"}
 

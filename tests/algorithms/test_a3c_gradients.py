@@ -13,6 +13,8 @@ from drl_cli.algorithms.a3c_gradients import NumpyGradients, is_computed
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 KINDS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 NETS = {
     "separate": {},

@@ -16,6 +16,8 @@ from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 COLUMNS = {"obs", "action", "reward", "discount", "next_obs"}
 IN_SEQUENCES = {"obs", "action", "reward", "discount", "begins", "ahead", "mask", "state_0", "state_1"}
 WHOLE, LEARNT = 6, 3  # steps of a sequence: one of burn-in, three that are learnt from, two observations behind them

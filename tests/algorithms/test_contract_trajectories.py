@@ -12,6 +12,8 @@ from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 FIRST = {
     "PPO": {"first_ratio_deviation": 0.0, "first_kl": 0.0, "first_clip_fraction": 0.0},
     "IMPALA": {"mean_rho": 1.0, "max_rho": 1.0, "behaviour_kl": 0.0},

@@ -11,6 +11,8 @@ from drl_cli.algorithms import sac
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 MULTIPLIER = "critic/log_alpha_prime"
 
 

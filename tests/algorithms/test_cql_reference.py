@@ -11,6 +11,8 @@ from drl_cli.algorithms.cql_graph import NEXT, OWN, UNIFORM
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 MULTIPLIER = "critic/log_alpha_prime"
 EDGE = 1e-3
 

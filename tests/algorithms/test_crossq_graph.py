@@ -10,6 +10,8 @@ from drl_cli.algorithms import crossq
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 EPSILON = 1e-3
 
 

@@ -8,6 +8,8 @@ from slow_ddpg import ACTION, OBS, RATES, SEED, Slow, compare
 from drl_cli.algorithms import ddpg, ddpg_graph
 from drl_cli.algorithms.ddpg import DDPGConfig, TD3Config
 
+pytestmark = pytest.mark.tensorflow
+
 MODULES = (ddpg, ddpg_graph)
 
 

@@ -9,6 +9,8 @@ from drl_cli.algorithms import dqn
 from drl_cli.policies import net_builders
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 OBS, ACTIONS = 2, 3
 NET = {f"q/{at}/{what}" for at in ("dense_0", "q/dense_0", "q") for what in ("kernel", "bias")}
 TARGET = {"target_" + name for name in NET}

@@ -9,6 +9,8 @@ from slow import differences
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 OBS, ACTIONS, SEED = 2, 3, 5
 
 

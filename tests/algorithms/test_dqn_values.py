@@ -7,6 +7,8 @@ from machine import discrete_spaces
 
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 LOOP, CUT, FIRST, LAST, CHOICE = range(5)
 SUPPORT = {"num_atoms": 41, "v_min": -4.0, "v_max": 16.0}
 

@@ -7,6 +7,8 @@ from rows import CASES, block_of, machine_of
 from drl_cli.policies import filters
 from drl_cli.policies.running_statistics import moments
 
+pytestmark = pytest.mark.tensorflow
+
 FILTERS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 RAW = np.random.default_rng(1).normal([3, -40, 0], [2, 10, 0], (99, 3)).astype(np.float32)
 RETURNS = np.float32([2, 4, 12, 6])  # variance 14

@@ -6,6 +6,8 @@ from batch_machine import BatchMachine, config
 
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 PLAIN = {"opt_type": "rmsprop", "decay": 1 - 1e-6, "epsilon": 0.1, "num_sgd_iter": 1, "entropy_coeff": 0.02}
 """A step of RMSProp that is almost one of gradient descent: its mean starts at 1 and stays there, ε adds a tenth."""
 STEP = 1e-2 / np.sqrt(1.1)

@@ -10,6 +10,8 @@ from drl_cli.algorithms.iql import IQLConfig
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 OBS, ACTION, N, SEED = 2, 2, 3, 5
 RATES = {"actor_lr": 1e-2, "critic_lr": 2e-2, "value_lr": 3e-2}
 SPACES = {"Box": spaces(OBS, ACTION), "Discrete": discrete_spaces(OBS, N)}

@@ -13,6 +13,8 @@ from drl_cli.algorithms.marwil import BCConfig, MARWILConfig
 from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 OBS, N, DIMENSIONS, B = 3, 4, 2, 6
 RATE = 1e-2
 DISCRETE, BOX = discrete_spaces(OBS, N), spaces(OBS, DIMENSIONS)

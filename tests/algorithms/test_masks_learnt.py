@@ -10,6 +10,8 @@ from machine import Machine, discrete_spaces
 from drl_cli.algorithms import iql, iql_graph, r2d2, r2d2_graph
 from drl_cli.algorithms.iql import IQLConfig
 
+pytestmark = pytest.mark.tensorflow
+
 N, START = 3, 1  # actions; the mask in observations of 1 + 3 numbers
 SPACES = discrete_spaces(1 + N, N) | {"mask": [START, N]}
 ALLOWED = np.float32([0.0, 1.0, 1.0])

@@ -9,6 +9,8 @@ from slow import trained
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 STATISTICS = {
     *("mean_q", "min_q", "max_q", "mean_td_error", "actor_loss", "critic_loss", "alpha_loss", "alpha_value"),
     *("target_entropy", "policy_entropy", "grad_norm_critic", "grad_norm_actor"),

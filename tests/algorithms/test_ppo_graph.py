@@ -7,6 +7,8 @@ from batch_machine import ACTIONS, BatchMachine, config
 from drl_cli.policies import exploration
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 KEYS = {"train_batch_size": 12, "sgd_minibatch_size": 4, "num_sgd_iter": 2}
 LSTM = {"model": {"use_lstm": True, "lstm_cell_size": 3, "max_seq_len": 2}}
 PREVIOUS = {"model": LSTM["model"] | {"lstm_use_prev_action_reward": True}}

@@ -8,6 +8,8 @@ from slow_trajectories import Slow, compare
 from drl_cli.tf1.epochs import Plan, orders
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 SEED = 5
 KEYS = {"train_batch_size": 12, "sgd_minibatch_size": 4, "num_sgd_iter": 2, "adam_epsilon": 1e-5}
 LSTM = {"model": {"use_lstm": True, "lstm_cell_size": 2, "max_seq_len": 2}}

@@ -6,6 +6,8 @@ from r2d2_machine import config, machine, random_block
 
 from drl_cli.policies.policy_spec import ValueSpec
 
+pytestmark = pytest.mark.tensorflow
+
 
 def test_net_is_dqns_with_an_lstm_and_a_state():
     with machine(config()) as running:

@@ -5,6 +5,8 @@ import pytest
 from r2d2_machine import CELLS, RATE, config, machine, random_block
 from slow import differences
 
+pytestmark = pytest.mark.tensorflow
+
 EPSILON = 1e-3
 
 

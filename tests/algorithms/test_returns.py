@@ -20,6 +20,8 @@ from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.runtime.cluster import LocalHandle
 
+pytestmark = pytest.mark.tensorflow
+
 LEFT = [4.0951, 3.439, 2.71, 1.9, 1.0]  # of five steps, γ = 0.9
 CALLS, PER_CALL = 40, 50
 RATE = [[0, 0.3], [CALLS // 2, 0.1], [CALLS, 0.003]]  # by the number of the call, which is told as the env steps

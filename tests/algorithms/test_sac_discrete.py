@@ -12,6 +12,8 @@ from drl_cli.algorithms.max_entropy_update_graph import target_entropy
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 CASES = {
     "plain": {},
     "single critic": {"twin_q": False},

@@ -9,6 +9,8 @@ from drl_cli.algorithms.max_entropy_update_graph import target_entropy
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward import Forward
 
+pytestmark = pytest.mark.tensorflow
+
 OBS, ACTION = 2, 2
 LAYER = ("kernel", "bias")
 POLICY = {f"policy/{at}/{what}" for at in ("dense_0", "mean", "log_std") for what in LAYER}

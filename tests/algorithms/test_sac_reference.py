@@ -6,6 +6,8 @@ from max_entropy_machine import ACTION, OBS, block, config, machine
 from slow import SlowUpdate, compare, follow_targets
 from slow_sac import Losses
 
+pytestmark = pytest.mark.tensorflow
+
 LAYER_NORM = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh", "layer_norm": True}
 CASES = {
     "plain": {},

@@ -8,6 +8,8 @@ from slow_ddpg import ACTION, OBS, RATES, SEED, Slow, compare
 from drl_cli.algorithms import ddpg, td3bc_graph
 from drl_cli.algorithms.td3bc import TD3BCConfig
 
+pytestmark = pytest.mark.tensorflow
+
 LAYERS = {"actor_hiddens": (3,), "critic_hiddens": (3,)}
 LAYERS |= {"actor_hidden_activation": "tanh", "critic_hidden_activation": "tanh"}
 

@@ -9,6 +9,8 @@ from slow import SlowUpdate, affine, compare, copy_of, follow_targets, hidden, s
 from drl_cli.algorithms import tqc
 from drl_cli.policies.forward import Forward
 
+pytestmark = pytest.mark.tensorflow
+
 
 class Losses:
     """Kuznetsov et al. 2020, section 3: one sample, one critic and one pair of quantiles at a time."""

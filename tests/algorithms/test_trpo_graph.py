@@ -8,6 +8,8 @@ from trpo_machine import OBS, STEPS, STREAMS, Machine, Slow, batch, config, kl, 
 from drl_cli.policies.distributions import BY_NAME
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 POLICY = {f"policy/{at}/{what}" for at in ("dense_0", "mean", "log_std") for what in ("kernel", "bias")}
 VALUE = {f"value/{at}/{what}" for at in ("dense_0", "value") for what in ("kernel", "bias")}
 FIT = VALUE | {f"value_adam/{name}/{slot}" for name in VALUE for slot in "mv"} | {"value_adam/count"}

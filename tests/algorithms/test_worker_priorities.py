@@ -11,6 +11,8 @@ from drl_cli.algorithms.ddpg import DDPGConfig
 from drl_cli.config.sections.model import Vision
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.tensorflow
+
 COLUMNS = ("obs", "action", "reward", "discount", "next_obs")
 SIZES = {"train_batch_size": ROWS + 36, "updates_per_call": 2, "training_intensity": 100.0}
 FILTERS = ((4, 3, 2), (5, 4, 1))

@@ -8,6 +8,8 @@ from drl_cli.experience import advantages
 from drl_cli.policies.actor_critic_tf import _next
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 GAMMA, LAMBDA = 0.9, 0.8
 
 

@@ -13,6 +13,8 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import lite
 from drl_cli.tf1.tensorflow import tf as tf1
 
+pytestmark = pytest.mark.tensorflow
+
 FACTS = {"algorithm": "X", "env": "Y-v0", "counters": {"training_iteration": 3}, "spaces": {"obs": {}, "action": {}}}
 PATHS = {"savedmodel": "m", "onnx": "m.onnx", "tflite": "m.tflite"}
 

@@ -8,6 +8,8 @@ from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 ACTIONS, ROWS = 3, 6
 KINDS = {
     "scalar": ValueSpec(),

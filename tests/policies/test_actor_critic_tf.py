@@ -12,6 +12,8 @@ from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 E, T, L = 2, 6, 3
 NETS = {
     "apart": {},

@@ -11,6 +11,8 @@ from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.policy_spec import ACTIVATIONS, Conv, Dense, NetSpec
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 ROWS = np.random.default_rng(7).normal(0, 2, (6, 5)).astype(np.float32)
 HEADS = (("logits", 3), ("value", 1))
 WIDTHS = (7, 8, 6)

@@ -15,6 +15,8 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import ActionSpec, Dense, NetSpec, PolicySpec
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 RNG = np.random.default_rng(7)
 OBS, ACTION = RNG.normal(0, 2, (6, 3)).astype(np.float32), RNG.normal(0, 1, (6, 2)).astype(np.float32)
 IMAGE = RNG.integers(0, 256, (6, 4, 5, 2), dtype=np.uint8)

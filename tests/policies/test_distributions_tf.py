@@ -8,6 +8,8 @@ from drl_cli.policies.distributions_tf import TFSquashedGaussian
 from drl_cli.tf1.stateless_random import stateless_normal, stateless_uniform
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 UNIT = (np.float32([-1.0, -1.0]), np.float32([1.0, 1.0]))
 WIDE = (np.float32([-2.0, 0.0]), np.float32([2.0, 0.5]))
 

@@ -8,6 +8,8 @@ from drl_cli.policies.policy_spec import ActionSpec, NetSpec, PolicySpec
 from drl_cli.policies.running_statistics import moments
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 NET = NetSpec("policy", (("obs", 3),), (), (("mean", 1),))
 SPEC = PolicySpec((NET,), "deterministic", (3,), ActionSpec((-2.0,), (2.0,)), filter=True, scaled=True)
 RNG = np.random.default_rng(0)

@@ -12,6 +12,8 @@ from drl_cli.policies.forward_tf import TFNet, variables_of
 from drl_cli.policies.policy_spec import Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 HEADS = (("value", 1), ("advantage", 2))
 NET = NetSpec("q", (("obs", 3),), (Dense(5, "tanh"),), HEADS, head_layers=(Dense(4),), lstm=6)
 PICTURES = NetSpec("q", (("obs", 64),), (Dense(5),), HEADS, image=(8, 8, 1), convs=(Conv(2, 3, 2),), lstm=4)

@@ -10,6 +10,8 @@ from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import Dense, NetSpec
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 NET = NetSpec("q", (("obs", 300),), (Dense(200, noisy=True),), (("q", 100),), noisy_heads=True)
 
 

@@ -7,6 +7,8 @@ from scored_policies import ACTIONS, MASK, bare, heads
 from drl_cli.policies import distributions, distributions_tf
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 def _tensors(given):
     """The heads as ``ActorCritic.look`` has them: filled where they are masked."""

@@ -11,6 +11,8 @@ from drl_cli.policies.forward_tf import ACTIVATION, TFNet, variables_of
 from drl_cli.policies.policy_spec import ACTIVATIONS, ActionSpec, Conv, Dense, NetSpec, PolicySpec
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 HEADS = {"one": (("q", 1),), "two": (("mean", 3), ("log_std", 3)), "three": (("a", 1), ("b", 5), ("c", 2))}
 WIDTHS = (17, 8, 9)
 ROWS = np.random.default_rng(7).normal(0, 3, (6, 5)).astype(np.float32)

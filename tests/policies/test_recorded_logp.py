@@ -7,6 +7,8 @@ from drl_cli.policies import distributions, distributions_tf
 from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 LN2 = 0.6931472
 
 

@@ -8,6 +8,8 @@ from runtime_runs import small_config
 from drl_cli.runtime import assembly, ray_cluster
 from drl_cli.runtime.pool import Standing
 
+pytestmark = pytest.mark.tensorflow
+
 ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from searches import METRIC
 from test_tune_schedulers import NOTHING, data, live, result
 
@@ -10,6 +11,8 @@ from drl_cli import process
 process.prepare_ray()
 
 from drl_cli.search import scheduler_state, tune_schedulers  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
 
 PBT = {"perturbation_interval": 10.0, "hyperparam_mutations": {"lr": {"uniform": [0, 1]}}, "quantile_fraction": 0.5}
 LR = {"lr": ["uniform", [0.0, 1.0]]}

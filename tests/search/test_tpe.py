@@ -12,6 +12,8 @@ optuna = pytest.importorskip("optuna")
 
 from drl_cli.search import tpe  # noqa: E402
 
+pytestmark = pytest.mark.tensorflow
+
 SAMPLERS = {"lr": ["loguniform", [1e-5, 1e-1]], "layers": ["choice", [[8], [16, 16]]], "n": ["randint", [1, 9]]}
 
 

@@ -15,6 +15,8 @@ from ray.tune import schedulers as tunes  # noqa: E402
 
 from drl_cli.search import tune_schedulers  # noqa: E402
 
+pytestmark = pytest.mark.tensorflow
+
 NOTHING = EarlierRows({}, {})
 
 

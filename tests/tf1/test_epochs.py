@@ -6,6 +6,8 @@ import pytest
 from drl_cli.tf1.epochs import Plan, epochs, orders
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 NAMES = ("rows", "valid")
 
 

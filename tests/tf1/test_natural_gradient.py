@@ -13,6 +13,8 @@ from drl_cli.tf1.natural_gradient import (
 )
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 ROWS, INPUTS, HIDDEN, ACTIONS = 7, 2, 3, 3
 SHAPES = [(INPUTS, HIDDEN), (HIDDEN,), (HIDDEN, ACTIONS), (ACTIONS,)]
 SIZE = sum(int(np.prod(shape)) for shape in SHAPES)

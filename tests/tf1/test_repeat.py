@@ -8,6 +8,8 @@ from drl_cli.tf1.repeat import repeated
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 MOST, BATCH = 50, 4
 BLOCK = {
     "x": np.random.default_rng(0).normal(0, 1, (MOST, BATCH, 3)).astype(np.float32),

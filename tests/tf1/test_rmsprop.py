@@ -6,6 +6,8 @@ import pytest
 from drl_cli.tf1.rmsprop import RMSProp
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 START = {"w": np.float32([[1.0, -2.0], [0.5, 3.0]]), "b": np.float32([0.0, 1.0])}
 
 

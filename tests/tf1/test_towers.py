@@ -6,6 +6,8 @@ import pytest
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.towers import Sums, Towers
 
+pytestmark = pytest.mark.tensorflow
+
 X = np.float32([[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [0, 1]])
 MASK = np.float32([1, 1, 1, 1, 0, 1])
 

@@ -6,6 +6,8 @@ import pytest
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import Weights
 
+pytestmark = pytest.mark.tensorflow
+
 VALUES = {
     "policy/x": np.float32([[1.0, 2.0]]),
     "policy_target/x": np.float32([[3.0, 4.0]]),

@@ -12,6 +12,8 @@ from drl_cli.algorithms.losses.action_value import (
 )
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def run():

@@ -8,6 +8,8 @@ import pytest
 from drl_cli.algorithms.losses.conservative import multiplier_loss, sampled_soft_maximum, soft_maximum
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def run():

@@ -9,6 +9,8 @@ from drl_cli.algorithms.losses.imitation import advantage_weight, cloned_gain_lo
 from drl_cli.algorithms.losses.value import expectile_loss
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def run():

@@ -7,6 +7,8 @@ from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
 from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def run():

@@ -6,6 +6,8 @@ import pytest
 from drl_cli.algorithms.losses import policy_gradient as losses
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def run():

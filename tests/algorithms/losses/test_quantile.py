@@ -7,6 +7,8 @@ from drl_cli.algorithms.losses import quantile
 from drl_cli.algorithms.losses.quantile import kept_shares, shared_quantile_huber, soft_target_quantiles
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 @pytest.fixture
 def run():

@@ -6,6 +6,8 @@ import pytest
 from drl_cli.algorithms.losses.returns import backward, gae, returns_to_go
 from drl_cli.tf1.tensorflow import function, tf
 
+pytestmark = pytest.mark.tensorflow
+
 
 def evaluated(make, *arrays, xla=False):
     """Return ``make(*tensors)`` as an array, compiled or not."""

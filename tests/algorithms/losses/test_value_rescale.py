@@ -6,6 +6,8 @@ import pytest
 from drl_cli.algorithms.losses.value_rescale import squeezed, stretched
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 X = np.float32([-1e5, -300.0, -3.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 3.0, 99.0, 1e4, 1e6])
 
 

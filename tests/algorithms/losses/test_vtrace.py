@@ -6,6 +6,8 @@ import pytest
 from drl_cli.algorithms.losses.vtrace import Clips, vtrace
 from drl_cli.tf1.tensorflow import tf
 
+pytestmark = pytest.mark.tensorflow
+
 GAMMA = 0.9
 CLIPS = {
     "the paper's": Clips(),
