@@ -40,10 +40,16 @@ Mark: TypeAlias = tuple[int, int]
 """CPU time of the machine so far, all of it and the idle part of it, in clock ticks."""
 
 
+GPU_DEVICES = ("/dev/dri/renderD128", "/dev/nvidia0")
+
+
 def prepare(environ: Environ = os.environ) -> None:
-    """Set the variables of ``DEFAULTS`` that the user has not set."""
+    """Set the variables of ``DEFAULTS`` that the user has not set, and how MuJoCo draws where there is no display."""
     for name, value in DEFAULTS.items():
         environ.setdefault(name, value)
+    if sys.platform.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        # Its own choice is GLFW, which needs a display. EGL draws on a GPU, OSMesa on the CPU.
+        environ.setdefault("MUJOCO_GL", "egl" if any(map(os.path.exists, GPU_DEVICES)) else "osmesa")
 
 
 temporary_folders: list[str] = []  # removed by ``leave``, which skips all other cleaning up

@@ -1,5 +1,7 @@
 """Environment variables that a config gives to the run's own process, and those that TensorFlow is loaded with."""
 
+import sys
+
 import pytest
 
 from drl_cli import process
@@ -23,3 +25,21 @@ def test_images_switch_onednn_on_unless_the_user_has_set_it(sees_images, before,
     environ = dict(before)
     process.prepare_tensorflow(1, 1, 0, sees_images=sees_images, environ=environ)
     assert environ.get(process.ONEDNN) == after
+
+
+@pytest.mark.parametrize(
+    ("given", "devices", "expected"),
+    [
+        ({}, ("/nowhere",), "osmesa"),
+        ({}, ("/proc",), "egl"),
+        ({"MUJOCO_GL": "glfw"}, ("/proc",), "glfw"),
+        ({"DISPLAY": ":0"}, ("/proc",), None),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, ("/proc",), None),
+    ],
+)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere MuJoCo needs no display")
+def test_mujoco_draws_without_a_display_where_there_is_none(monkeypatch, given, devices, expected):
+    environ = dict(given)
+    monkeypatch.setattr(process, "GPU_DEVICES", devices)
+    process.prepare(environ)
+    assert environ.get("MUJOCO_GL") == expected

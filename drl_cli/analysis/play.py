@@ -202,7 +202,9 @@ class Player:
 
     def _show(self, env: gymnasium.Env, video: FrameRecorder | None) -> None:
         if video:
-            video.add(env.render())
+            from drl_cli.envs.video import frame_of  # loads ffmpeg, which only films need
+
+            video.add(frame_of(env))
 
 
 def _stepped(

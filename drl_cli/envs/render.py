@@ -73,7 +73,7 @@ class EpisodeVideos(Viewer):
         def begin() -> None:
             folder = video.video_folder(self._folder)
             self._film = film = video.Video(folder / f"episode-{number:06d}.mp4", fps)
-            film.add(env.render())
+            film.add(video.frame_of(env))
 
         self._guarded(begin, notes)
 
@@ -81,7 +81,9 @@ class EpisodeVideos(Viewer):
         """See ``Viewer``."""
         film = self._film
         if film is not None:
-            self._guarded(lambda: film.add(env.render()), notes)
+            from drl_cli.envs import video
+
+            self._guarded(lambda: film.add(video.frame_of(env)), notes)
 
     def ended(self, notes: list[str]) -> None:
         """See ``Viewer``."""

@@ -7,15 +7,23 @@ odd last row or column is repeated. A file carries its name only when it is comp
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import imageio_ffmpeg
 import numpy as np
 
-from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed
+from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed, failure
 
+if TYPE_CHECKING:
+    import gymnasium
+
+_MUJOCO = (
+    " MuJoCo draws without a display through OSMesa (on Debian and Ubuntu: apt install libosmesa6 libgl1) or, with a GPU, EGL"
+    " (libegl1); MUJOCO_GL=osmesa or MUJOCO_GL=egl chooses."
+)
 QUALITY = 7  # of 10; at 600 by 400 about 0.3 MB for a lander's episode
 
 
@@ -29,6 +37,18 @@ def video_folder(path: Path | str) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"videos cannot be written to {path}: no permission.")
     return folder
+
+
+def frame_of(env: gymnasium.Env) -> np.ndarray:
+    """Return the picture that ``env`` draws of its state, uint8 [H, W, 3]. Raises EnvError where its renderer fails."""
+    try:
+        frame: Any = env.render()
+    except Exception as error:  # an environment draws by foreign code
+        name = env.spec.id if env.spec else type(env.unwrapped).__name__
+        raise EnvError(
+            f"{name} cannot be drawn: {failure(error)}.{_MUJOCO if 'mujoco' in sys.modules else ''}"
+        ) from error
+    return frame
 
 
 class Video:

@@ -1,8 +1,11 @@
+import sys
+
+import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from drl_cli.envs.video import Video, video_folder
+from drl_cli.envs.video import Video, frame_of, video_folder
 from drl_cli.errors import EnvError, InputError
 
 
@@ -16,6 +19,23 @@ def read(path):
     facts = next(reader)
     width, height = facts["size"]
     return facts, [np.frombuffer(data, np.uint8).reshape(height, width, 3) for data in reader]
+
+
+class Undrawable(gymnasium.Env):
+    """An environment whose renderer fails, as MuJoCo's does without a library for OpenGL."""
+
+    def render(self):
+        raise AttributeError("'NoneType' object has no attribute 'glGetError'")
+
+
+@pytest.mark.parametrize("with_mujoco", [True, False])
+def test_renderer_that_fails_is_one_line_with_what_mujoco_needs(monkeypatch, with_mujoco):
+    monkeypatch.setitem(sys.modules, "mujoco", object()) if with_mujoco else monkeypatch.delitem(
+        sys.modules, "mujoco", raising=False
+    )
+    with pytest.raises(EnvError, match="Undrawable cannot be drawn: AttributeError: .*glGetError") as caught:
+        frame_of(Undrawable())
+    assert ("apt install libosmesa6" in str(caught.value)) == with_mujoco
 
 
 def test_video_holds_the_frames_in_order(tmp_path):
