@@ -73,7 +73,7 @@ def test_every_critic_learns_what_an_endless_world_and_an_ending_one_are_worth(n
     for _ in range(60):
         replay.add(*worker.collect())
     for call in range(CALLS):
-        result = learner.learn(replay.sample(PER_CALL), PER_CALL, call)
+        result = learner.learn(replay.sample(PER_CALL)[0], PER_CALL, call)
         if made.prioritized_replay:
             replay.prioritize(result["serial"], result["priority"])
     values = {n.removeprefix("default_policy/"): value for n, value in learner.state().items()}
@@ -87,7 +87,10 @@ def judged(row, made, spec, values):
     seen = np.concatenate([counting_envs.FOR_EVER[None], counting_envs.COUNTING])
     if spec.distribution == "q":
         return NumpyPolicy(spec, values).q_values(seen)
-    critic = load(row.nets).critic_spec(made, spec)
+    family = load(table.ROWS[row.name].partition(":")[0])
+    of_nets = load(row.nets.policy_spec.__module__)  # CQL has SAC's critics, TD3+BC those of TD3
+    critic = getattr(family, "critic_spec", None) or of_nets.critic_spec
+    critic = critic(made, spec)
     given = [[seen]] if spec.distribution == "categorical" else [[seen, np.full((6, 1), a, "f4")] for a in (-0.5, 0.5)]
     columns = []
     for inputs in given:

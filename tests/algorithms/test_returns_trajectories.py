@@ -13,6 +13,7 @@ from drl_cli.algorithms import table
 from drl_cli.envs import make
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.runtime import loop_kinds
 from drl_cli.runtime.cluster import LocalHandle
 
 pytestmark = pytest.mark.tensorflow
@@ -45,8 +46,9 @@ def test_every_value_learns_what_an_endless_world_and_an_ending_one_are_worth(na
     server.call("push", {"default_policy": {name: initial[name] for name in spec.weight_names()}})
     place = {"seed": 7, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 4, "base": 0}
     env = {"id": "CountedReward-v0", "env_config": {"discrete": True}, "imports": ()}
-    worker = load(row.worker)(made, env, spec, place, server)
-    learner = load(row.learner)(made, spec, row.graph, initial, {"seed": 3, "with_ray": False}, server)
+    parts = loop_kinds.kind_of(row)
+    worker = load(parts.worker)(made, env, spec, place, server)
+    learner = load(parts.learner)(made, spec, row.graph, initial, {"seed": 3, "with_ray": False}, server)
     gradients = name == "A3C"
     learner.prepare(*(() if gradients else (4, 7)))
     version = 1

@@ -122,7 +122,7 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
             "SAC",
             "Pendulum-v1",
             ["prioritized_replay=true", "worker_side_prioritization=true"],
-            "the learner gives all priorities",
+            "the learner computes all of them",
         ),
     ],
 )
