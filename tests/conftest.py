@@ -12,6 +12,7 @@ os.environ.setdefault(process.ONEDNN, "0")  # whichever test loads TensorFlow fi
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,9 +81,34 @@ def own_place(own_surroundings, monkeypatch):
     surroundings.settle_test(monkeypatch, own_surroundings)
 
 
+def _slow_cases():
+    """Return {test: its cases that only make test-slow runs} from ``slow_cases.txt``."""
+    found, cases = {}, set()
+    for line in (Path(__file__).parent / "slow_cases.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("    "):
+            cases.add(line[4:])
+        elif not line.startswith("#"):
+            cases = found.setdefault(line, set())
+    return found
+
+
+def _mark_slow_cases(items):
+    listed, found = _slow_cases(), {}
+    for item in items:
+        test, _, case = item.nodeid.partition("[")
+        if test in listed:
+            found.setdefault(test, set()).add(case[:-1])
+            if case[:-1] in listed[test]:
+                item.add_marker(pytest.mark.slow)
+    for test, cases in found.items():
+        if len(cases) > 1 and not listed[test] <= cases:  # one case alone was asked for by its id
+            raise pytest.UsageError(f"slow_cases.txt: {test} has no case {sorted(listed[test] - cases)[0]!r}")
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     """Keep the tests of a file together, and all tests that start Ray, where pytest runs in several processes."""
+    _mark_slow_cases(items)
     for item in items:
         group = "ray" if item.get_closest_marker("ray") else item.location[0]
         item.add_marker(pytest.mark.xdist_group(group))

@@ -18,6 +18,8 @@ import pytest
 from drl_cli.cli import drl, main, terminal
 from drl_cli.config import strict_yaml as strict
 
+pytestmark = pytest.mark.process
+
 TINY = ["num_workers=0", "xla=false", "timesteps_per_iteration=64", "evaluation_num_episodes=1", "min_iter_time_s=0"]
 TRAINING = [*(word for key in TINY for word in ("-s", key)), "--stop", "training_iteration=1"]
 SMALL_FORM = {

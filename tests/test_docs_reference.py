@@ -18,6 +18,8 @@ from drl_cli.experiments import tuned_files
 from drl_cli.experiments.tuned_files import shipped
 from drl_cli.extras import load
 
+pytestmark = pytest.mark.process
+
 ROOT = documented.ROOT
 SHORT = {
     "lander-c": "lunarlander-continuous",

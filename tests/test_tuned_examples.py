@@ -31,6 +31,8 @@ from drl_cli.experience.recorded.read import Source
 from drl_cli.experiments import experiment_defaults, experiment_files, spec
 from drl_cli.extras import load
 
+pytestmark = pytest.mark.process
+
 FOLDER = Path(__file__).resolve().parent.parent / "tuned_examples"
 ENVIRONMENTS = {
     "pendulum": "Pendulum-v1",

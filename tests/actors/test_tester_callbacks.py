@@ -20,7 +20,7 @@ from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ConfigError, InputError, PluginFailed
 from drl_cli.evolution.directions import Block
 
-pytestmark = pytest.mark.usefixtures("plug_ins")
+pytestmark = [pytest.mark.usefixtures("plug_ins"), pytest.mark.process]
 SPEC = spec(2, (LOW,), (HIGH,))
 ENV = {"id": "Scripted-v0", "env_config": {}, "imports": (), "horizon": None, "explore": False}
 PLAN = [{"ends": (2, "terminated")}, {"ends": (1, "truncated")}]

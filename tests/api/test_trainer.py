@@ -14,6 +14,8 @@ from drl_cli.policies.numpy_policy import policy_from_checkpoint
 from drl_cli.runs import loggers, retention
 from drl_cli.runs.run_folder import is_locked
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "num_workers": 0,
     "episodes_per_batch": 8,

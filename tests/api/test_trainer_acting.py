@@ -8,6 +8,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from drl_cli import errors
 from drl_cli.api.trainer import Trainer
 
+pytestmark = pytest.mark.process
+
 SMALL = {"num_workers": 0, "seed": 5}
 
 

@@ -8,6 +8,8 @@ from drl_cli import Callbacks, register_logger
 from drl_cli.api.trainer import Trainer
 from drl_cli.errors import ConfigError, RunFailed
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "num_workers": 0,
     "episodes_per_batch": 8,

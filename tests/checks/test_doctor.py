@@ -11,6 +11,8 @@ from drl_cli.checks import doctor, leftovers, library_probes, machine_probes, pa
 from drl_cli.checks.findings import Finding
 from drl_cli.runtime import machine
 
+pytestmark = pytest.mark.process
+
 GB = 2**30
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from drl_cli.checks import env_check
 
+pytestmark = pytest.mark.process
+
 HERE = str(Path(__file__).parent)
 QUESTION = {"env_config": {}, "imports": ["flawed_envs"], "seed": 0, "episodes": 8, "seconds": 5.0}
 

@@ -168,8 +168,9 @@ class OneBatch:
 
 def test_probe_whose_first_batch_takes_all_of_its_time_tells_the_rate_of_that_batch():
     loop = OneBatch()
-    trainer = SimpleNamespace(loop=loop, config=PPOConfig())
-    found = run_probe.measure(trainer, 4.0, clock=lambda: loop.now)
+    loop.ledger = loop  # it counts by itself
+    driver = SimpleNamespace(loop=loop, config=PPOConfig())
+    found = run_probe.measure(driver, 4.0, clock=lambda: loop.now)
     assert (found["updates_per_s"], found["updates_per_env_step"]) == (160 / 64, 160 / 2048)
 
 

@@ -86,6 +86,7 @@ def test_export_says_what_goes_in_and_out_and_how_far_it_is(pendulum_run, capsys
     assert [name for name in told if f'"{name}"' not in listed] == []
 
 
+@pytest.mark.tensorflow
 def test_format_follows_the_ending(pendulum_run, capsys, tmp_path):
     typed(capsys, "export", pendulum_run, "-q", "-o", tmp_path / "policy")
     typed(capsys, "export", pendulum_run, "-q", "-o", tmp_path / "policy.tflite")
@@ -171,6 +172,7 @@ def _outcome(run, state="finished"):
     return Outcome(state, "why", 0, run, best=run / "checkpoint_000010")
 
 
+@pytest.mark.tensorflow
 def test_exports_of_a_run_go_into_its_folder_and_are_said(pendulum_run):
     made = exports.Exports(("savedmodel", "onnx"), _outcome(pendulum_run))
     assert made.paths() == {"exported": [f"{pendulum_run}/model", f"{pendulum_run}/model.onnx"]}

@@ -11,6 +11,8 @@ from drl_cli.export import export_policy
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import ActionSpec, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
+pytestmark = pytest.mark.process
+
 FACTS = {"algorithm": "X", "env": "Y-v0", "counters": {"training_iteration": 3}, "spaces": {"obs": {}, "action": {}}}
 
 

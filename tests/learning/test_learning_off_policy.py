@@ -13,6 +13,8 @@ from drl_cli.envs import make, preprocessors  # noqa: E402
 from drl_cli.extras import load  # noqa: E402
 from drl_cli.runtime.driver import Driver  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 STEPS = 60_000  # env steps, several times what each takes
 COMMON = {"seed": 0, "num_workers": 0, "evaluation_interval": 1, "evaluation_num_episodes": 10, "xla": False}
 SMALL = {"fcnet_hiddens": [32]}

@@ -3,6 +3,8 @@
 import pytest
 from test_learning_off_policy import best_of
 
+pytestmark = pytest.mark.process
+
 STATELESS = "drl/StatelessCartPole-v1"
 MEMORY = {"use_lstm": True, "lstm_cell_size": 32, "max_seq_len": 16, "fcnet_hiddens": [32]}
 # What an LSTM brings is within ±1: values of 50 are far away for a head that both nets share, those of scaled rewards near.

@@ -11,6 +11,8 @@ from drl_cli.algorithms.sac import SACConfig  # noqa: E402
 from drl_cli.envs import make  # noqa: E402
 from drl_cli.runtime.driver import Driver  # noqa: E402
 
+pytestmark = pytest.mark.process
+
 GOAL, STEPS = -250.0, 60_000  # env steps; 15,000 were enough
 
 

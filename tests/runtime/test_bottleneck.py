@@ -7,6 +7,8 @@ import pytest
 from drl_cli import events
 from drl_cli.runtime.bottleneck import Bottleneck, Setting, Shares, judge
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def told():

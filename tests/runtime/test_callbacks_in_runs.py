@@ -10,7 +10,7 @@ from drl_cli.actors.custom_evaluation import register_evaluation
 from drl_cli.errors import PluginFailed
 from drl_cli.runtime.driver import Driver
 
-pytestmark = pytest.mark.usefixtures("plug_ins")
+pytestmark = [pytest.mark.usefixtures("plug_ins"), pytest.mark.process]
 SHORT = {"horizon": 50, "evaluation_config": {"horizon": 20}}
 
 

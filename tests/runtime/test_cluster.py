@@ -8,6 +8,8 @@ import pytest
 from drl_cli.errors import EnvError, RunFailed
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster, PartFailed, PartLost, Reference, finished
 
+pytestmark = pytest.mark.process
+
 PART = "test_cluster:Part"
 
 

@@ -10,6 +10,8 @@ from drl_cli.runtime import assembly, evaluation_schedule
 from drl_cli.runtime.cluster import InlineCluster, PartLost
 from drl_cli.runtime.testers import ManyTesters
 
+pytestmark = pytest.mark.process
+
 ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
 
 

@@ -9,6 +9,8 @@ from drl_cli.experience.columns import Meta
 from drl_cli.runtime.loops.evolution import EvolutionLoop
 from drl_cli.runtime.pool import WorkerPool
 
+pytestmark = pytest.mark.process
+
 SECONDS = {"env": 0.0, "policy": 0.0, "total": 0.0}
 
 

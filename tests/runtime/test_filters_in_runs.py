@@ -20,6 +20,8 @@ from drl_cli.policies import net_builders
 from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 KEYS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 
 

@@ -14,6 +14,8 @@ from drl_cli.errors import ResourcesExhausted
 from drl_cli.extras import load
 from drl_cli.runtime import footprint, machine
 
+pytestmark = pytest.mark.process
+
 VECTOR = {"kind": "Box", "shape": [8], "dtype": "float32", "low": None, "high": None}
 BOX = {"kind": "Box", "shape": [2], "dtype": "float32", "low": [-1.0, -1.0], "high": [1.0, 1.0]}
 DISCRETE = {"kind": "Discrete", "n": 4, "start": 0, "shape": [], "dtype": "int64"}

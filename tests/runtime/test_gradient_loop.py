@@ -8,6 +8,8 @@ from drl_cli.runtime.cluster import PartLost
 from drl_cli.runtime.loops.gradients import GradientLoop
 from drl_cli.runtime.pool import WorkerPool
 
+pytestmark = pytest.mark.process
+
 STEPS = 100
 
 

@@ -8,6 +8,8 @@ from runtime_runs import SINCE_RESTORE, small_config, timeless
 
 from drl_cli import checkpoints, events
 
+pytestmark = pytest.mark.process
+
 
 def state_of_run(trainer):
     """Everything that what comes next depends on: arrays by name, and plain data."""

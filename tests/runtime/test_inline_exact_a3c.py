@@ -11,6 +11,8 @@ from drl_cli.envs import make as envs
 from drl_cli.envs import preprocessors
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "seed": 7,
     "num_workers": 0,

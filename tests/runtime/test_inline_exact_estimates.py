@@ -6,6 +6,8 @@ from runtime_runs import SINCE_RESTORE, small_config, timeless
 
 from drl_cli import checkpoints
 
+pytestmark = pytest.mark.process
+
 
 def _results(trainer, count):
     return [timeless(trainer.train(), SINCE_RESTORE) for _ in range(count)]

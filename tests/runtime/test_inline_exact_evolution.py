@@ -15,6 +15,8 @@ from drl_cli.envs import preprocessors
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "seed": 7,
     "num_workers": 0,

@@ -15,6 +15,8 @@ from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 SMALL = {"seed": 7, "num_workers": 0, "timesteps_per_iteration": 100, "horizon": 30, "xla": False}
 SMALL |= {"evaluation_interval": 2, "evaluation_num_episodes": 1, "evaluation_config": {"horizon": 20}}
 REPLAYED = {"learning_starts": 50, "train_batch_size": 8, "rollout_fragment_length": 10, "buffer_size": 400}

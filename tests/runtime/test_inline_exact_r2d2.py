@@ -10,6 +10,8 @@ from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.envs import make
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 ENV_ID = "drl/StatelessCartPole-v1"
 SMALL = {
     "seed": 7,

@@ -7,6 +7,8 @@ from test_inline_exact_sync import LSTM, start, state_of  # noqa: F401  start is
 
 from drl_cli import checkpoints
 
+pytestmark = pytest.mark.process
+
 TURNS = {"num_sgd_iter": 3, "minibatch_buffer_size": 2, "opt_type": "rmsprop", "momentum": 0.5}
 RUNS = {
     "IMPALA": ("IMPALA", "CartPole-v1", {}),

@@ -13,6 +13,8 @@ from drl_cli.errors import CheckpointError
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "seed": 7,
     "num_workers": 0,

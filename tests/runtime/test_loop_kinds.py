@@ -6,6 +6,8 @@ from drl_cli.algorithms import table
 from drl_cli.extras import load
 from drl_cli.runtime import loop_kinds
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("loop", "learner", "worker"),

@@ -1,6 +1,10 @@
 """Limits of containers, read from folders like the kernel's."""
 
+import pytest
+
 from drl_cli.runtime import machine
+
+pytestmark = pytest.mark.process
 
 
 def group(folder, **files):

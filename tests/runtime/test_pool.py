@@ -6,6 +6,8 @@ from runtime_fakes import Clock, Cluster, Later, Makes
 from drl_cli.errors import ClusterUnavailable, WorkersFailed
 from drl_cli.runtime.pool import WorkerPool
 
+pytestmark = pytest.mark.process
+
 
 def make_pool(size=1, most=2, on_loss="replace", **keywords):
     clock = Clock()

@@ -10,6 +10,8 @@ from drl_cli.errors import CheckpointError
 from drl_cli.runtime import assembly, run_restore, run_state
 from drl_cli.runtime.pool import Standing
 
+pytestmark = pytest.mark.process
+
 GAME = {"noop_max": 30, "frame_skip": 4, "fire": True, "lives": True}
 PLAN = NOTHING | {"frames": 4, "dim": 84, "atari": GAME}
 SPACES = {"obs": {"shape": [84, 84, 1]}, "action": {"shape": [], "n": 6}}

@@ -10,6 +10,8 @@ import pytest
 
 from drl_cli.extras import load
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.ray
 def test_close_removes_the_folder_though_ray_has_crashed(monkeypatch):

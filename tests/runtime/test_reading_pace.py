@@ -10,6 +10,8 @@ from drl_cli.runtime import pace
 from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.read_pace import ReadPace
 
+pytestmark = pytest.mark.process
+
 CALL = 20  # updates of one call, of 32 transitions each
 
 

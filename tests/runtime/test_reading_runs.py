@@ -11,6 +11,8 @@ from drl_cli.errors import ExperienceError
 from drl_cli.extras import load
 from drl_cli.runtime.driver import Driver
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "seed": 7,
     "train_batch_size": 16,

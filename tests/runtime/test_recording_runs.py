@@ -7,6 +7,8 @@ from drl_cli.errors import RunFolderError
 from drl_cli.experience.recorded.pieces import layout_of
 from drl_cli.experience.recorded.read import Source
 
+pytestmark = pytest.mark.process
+
 
 def test_run_records_every_env_step_and_learns_the_same(run, tmp_path, reports):
     plain = run("Pendulum-v1", small_config(num_envs_per_worker=1))

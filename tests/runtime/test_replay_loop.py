@@ -15,6 +15,8 @@ from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.run_restore import shards_of
 
+pytestmark = pytest.mark.process
+
 PACE = {
     "num_workers": 2,
     "num_envs_per_worker": 4,

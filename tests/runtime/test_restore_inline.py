@@ -8,6 +8,8 @@ from drl_cli import checkpoints
 from drl_cli.errors import CheckpointError
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def random_actions(monkeypatch):

@@ -11,6 +11,8 @@ from runtime_runs import small_config
 from drl_cli import checkpoints
 from drl_cli.errors import Overdue
 
+pytestmark = pytest.mark.process
+
 ENDLESS = "WithoutEnd-v0"
 ENDLESS_EVALUATION = {"evaluation_config": {"horizon": 10**8}, "evaluation_max_steps": 10**8}
 

@@ -6,6 +6,8 @@ from trajectory_fakes import Run
 from drl_cli.errors import RunFailed
 from drl_cli.runtime.loops.stream import StreamPlan
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "num_workers": 2,
     "num_envs_per_worker": 4,

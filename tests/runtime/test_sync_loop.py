@@ -6,6 +6,8 @@ from trajectory_fakes import Run
 
 from drl_cli.runtime.loops.sync import SyncPlan
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "num_workers": 2,
     "num_envs_per_worker": 4,

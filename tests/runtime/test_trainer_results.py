@@ -3,10 +3,13 @@
 import json
 import math
 
+import pytest
 from runtime_runs import small_config
 
 from drl_cli.config.result_names import RESULT_FIELDS, flatten
 from drl_cli.runtime import driver as trainer_module
+
+pytestmark = pytest.mark.process
 
 
 def test_result_has_only_known_fields_and_only_plain_finite_data(run):

@@ -6,6 +6,8 @@ from drl_cli.algorithms.ddpg import DDPGConfig
 from drl_cli.runtime.assembly import RunSetup, WorkerMaker
 from drl_cli.runtime.pool import Standing
 
+pytestmark = pytest.mark.process
+
 WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
 
 

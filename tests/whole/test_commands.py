@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+pytestmark = pytest.mark.process
+
 DRL = [sys.executable, "-m", "drl_cli"]
 SMALL = [
     "--run",

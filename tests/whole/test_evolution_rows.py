@@ -7,6 +7,8 @@ import pytest
 
 from drl_cli import cli
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "num_workers": 0,
     "num_envs_per_worker": 8,

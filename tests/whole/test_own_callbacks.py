@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 ASKED = ["-s", "callbacks=steady", "-s", "custom_eval_function=by_angle", "--logger", "lines", "--log-format", "json"]
 QUICK = ["-s", "evaluation_interval=1", "-s", "evaluation_num_episodes=2", "-s", "evaluation_config={horizon: 50}"]

@@ -10,6 +10,8 @@ import pytest
 from drl_cli import checkpoints, cli, plugins
 from drl_cli.policies import custom_models
 
+pytestmark = pytest.mark.process
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 SMALL = {
     "num_workers": 0,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 DRL = [sys.executable, "-m", "drl_cli"]
 MODULE = '''
 import gymnasium

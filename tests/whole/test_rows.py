@@ -12,6 +12,8 @@ from drl_cli.algorithms import table
 from drl_cli.config.result_names import RESULT_FIELDS, flatten
 from drl_cli.extras import load
 
+pytestmark = pytest.mark.process
+
 SMALL = {
     "num_workers": 0,
     "timesteps_per_iteration": 100,

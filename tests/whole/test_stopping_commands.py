@@ -11,6 +11,8 @@ import time
 import psutil
 import pytest
 
+pytestmark = pytest.mark.process
+
 DRL = [sys.executable, "-m", "drl_cli"]
 SAC = ["train", "--run", "SAC", "--env", "Pendulum-v1", "-s", "learning_starts=200", "-s", "xla=false", "--stop", "{}"]
 SECONDS = 5.0  # that a stop may take

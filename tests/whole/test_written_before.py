@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 WRITTEN = Path(__file__).resolve().parent.parent / "written_before"
 # Greedy returns of three episodes from seed 10000 on, as the version that wrote the checkpoint played them.
 SCORES = [
