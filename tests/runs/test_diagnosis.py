@@ -3,25 +3,10 @@
 import math
 
 import pytest
+from diagnoses import Clock, names
 
-from drl_cli import events
 from drl_cli.runs.diagnosis import Diagnosis
 from drl_cli.runs.run_history import Situation
-
-
-@pytest.fixture
-def told():
-    heard = []
-    stop = events.subscribe(lambda kind, fields: heard.append(fields) if kind == "diagnosis" else None)
-    yield heard
-    stop()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 def result(steps, reward=None, evaluation=None, episodes=None, **stats):
@@ -39,10 +24,6 @@ def result(steps, reward=None, evaluation=None, episodes=None, **stats):
         names = ("training_iteration", "episode_reward_mean", "episode_reward_min", "episode_reward_max")
         told["evaluation"] = dict(zip(names, evaluation, strict=True))
     return told
-
-
-def names(told):
-    return [fields["name"] for fields in told]
 
 
 def test_no_episode_within_three_time_limits_is_told_once(told):

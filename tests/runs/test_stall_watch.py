@@ -2,29 +2,9 @@
 
 import threading
 
-import pytest
+from diagnoses import Clock, names
 
-from drl_cli import events
 from drl_cli.runs.stall_watch import StallWatch
-
-
-@pytest.fixture
-def told():
-    heard = []
-    stop = events.subscribe(lambda kind, fields: heard.append(fields) if kind == "diagnosis" else None)
-    yield heard
-    stop()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-def names(told):
-    return [fields["name"] for fields in told]
 
 
 def test_a_long_compilation_in_the_midst_of_a_run_is_not_taken_for_a_hanging_step(told):
