@@ -72,6 +72,38 @@ class Preprocessing(TypedDict):
     fresh_after: int
 
 
+class PolicyAgents(TypedDict):
+    """One policy of an environment with several agents.
+
+    ``agents``: those that it may act for, in the environment's order; ``spaces``: theirs, which are equal; ``config``: the keys
+    in which the policy differs from the run; ``is_trained``: whether it learns, or keeps its first weights.
+    """
+
+    agents: Sequence[str]
+    spaces: EnvSpec
+    config: Mapping[str, Any]
+    is_trained: bool
+
+
+class AgentsSetup(TypedDict):
+    """What is known of an environment with several agents: how it is opened, and which policy acts for whom.
+
+    ``kind``: "parallel" or "aec" (PettingZoo's two forms), "dictionary" (RLlib's), "tuple" (gymnasium's with a space and a
+    reward for each agent), "copies" (of an environment with one agent, ``count`` of them). ``spaces``: of every agent.
+    ``mapping``: agent to policy id, the same in every episode; None where the function registered as ``mapping_fn`` chooses
+    as an episode begins. ``observation_fn``: name of the registered function that adds to observations, or None.
+    """
+
+    kind: str
+    count: int
+    is_turn_based: bool
+    spaces: Mapping[str, EnvSpec]
+    policies: Mapping[str, PolicyAgents]
+    mapping: Mapping[str, str] | None
+    mapping_fn: str | None
+    observation_fn: str | None
+
+
 class _Named(TypedDict):
     id: str
     env_config: Mapping[str, Any]
@@ -84,6 +116,7 @@ class EnvSetup(_Named, total=False):
     plan, or None. ``imports``: modules that register environments; ``plugins``: as of ``plugins.registered``.
     ``fresh_envs``: whether every episode has a new object; ``remote``: whether each environment has a process of its own
     where there are several. ``videos``: the folder for videos of training episodes. ``spaces``: for workers that read files.
+    ``agents``: of an environment with several agents.
     """
 
     preprocessing: Preprocessing | None
@@ -93,3 +126,4 @@ class EnvSetup(_Named, total=False):
     remote: bool
     videos: str | None
     spaces: EnvSpec
+    agents: AgentsSetup
