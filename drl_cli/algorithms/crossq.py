@@ -72,4 +72,5 @@ CROSSQ = Algorithm(
     loop="replay",
     actions=("Box",),
     observations=ALL_OBSERVATIONS,
+    several=True,
 )

@@ -17,7 +17,6 @@ _LEARNER = "one learner learns; num_gpus says over how many GPUs it splits each 
 _INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
 _PYTHON = "a Python object, which a config of plain data cannot hold."
 _STORE = "the size of the object store is chosen with --ray-object-store-memory."
-_SEVERAL = "one policy acts in an environment here; several need a function that maps agents to them."
 _FILM = "what it tries are perturbed policies; film the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
 
 NEVER = {
@@ -45,8 +44,6 @@ NEVER = {
     "object_store_memory_per_worker": _STORE,
     "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
     "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
-    "multiagent": _SEVERAL,
-    "replay_mode": _SEVERAL,
     "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
 }
 """Keys of RLlib's that will not come, with the reason."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from drl_cli.config.schema import PlainMapping, Range, Section, Whole, key
+from drl_cli.config.sections.multi_agent import MultiAgentConfig
 
 
 def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
@@ -70,3 +71,4 @@ class EnvironmentKeys(Section):
         "gives 84x84 grays in stacks of four; rllib only resizes to 84x84; null leaves them as they are. The keys of "
         "model change size, colour and stacks.",
     )
+    multiagent: MultiAgentConfig = key(MultiAgentConfig(), "The policies of an environment with several agents.")
