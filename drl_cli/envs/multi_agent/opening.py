@@ -18,6 +18,7 @@ from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.multi_agent import names
 from drl_cli.envs.multi_agent.copies import Copies
 from drl_cli.envs.multi_agent.dictionary import DictionaryEnv
+from drl_cli.envs.multi_agent.interface import MultiAgentEnv
 from drl_cli.envs.multi_agent.trial import try_out
 from drl_cli.envs.multi_agent.tuples import TupleAgents
 from drl_cli.envs.multi_agent.turns import TurnBased
@@ -27,7 +28,6 @@ from drl_cli.extras import load
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec, Preprocessing
-    from drl_cli.envs.multi_agent.interface import MultiAgentEnv
     from drl_cli.envs.spaces import Needs
 
 
@@ -89,6 +89,8 @@ def open_env(
     if kind == "copies":
         return Copies(lambda: make.make(env_id, env_config, render_mode, preprocessing), count)
     env = _made(env_id, env_config, render_mode, kind)
+    if isinstance(env, MultiAgentEnv):
+        return env
     spec = gymnasium.registry.get(env_id.rpartition(":")[2])
     try:
         if kind == "tuple":
