@@ -191,7 +191,7 @@ class OpenEnvs:
         if self._env.get("fresh_envs") and index in self._open:
             self._open.pop(index).close()
         if index not in self._open:
-            self._open[index] = opening.open_env(self._env["id"], self._env["env_config"], self._env["agents"])
+            self._open[index] = opening.open_setup(self._env)
         return self._open[index]
 
     def close(self) -> None:

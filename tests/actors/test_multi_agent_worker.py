@@ -30,11 +30,11 @@ def _setup(kind, policies, **keys):
 def _worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, **keys):
     made = []
 
-    def open_env(env_id, env_config, agents, render_mode=None):
+    def open_setup(setup, render_mode=None):
         made.append(AtRandom(breaks, always))
         return made[-1]
 
-    monkeypatch.setattr(opening, "open_env", open_env)
+    monkeypatch.setattr(opening, "open_setup", open_setup)
     config, setups, nets = _setup(kind, policies, **keys)
     env = {
         "id": "at-random",

@@ -27,8 +27,7 @@ class AgentsBatch:
         self._setup, self._horizon, self.count = setup, horizon, count
         self.notes: list[str] = []  # what broke, taken by the worker
         self.making_s = 0.0  # spent on new objects, the first ones left out; taken by the worker
-        self._described = agents_of(setup)
-        self._agents = list(self._described["spaces"])
+        self._agents = list(agents_of(setup)["spaces"])
         self._seeds = EpisodeSeeds(setup["id"], key, count)
         self._envs: list[MultiAgentEnv | None] = [None] * count
         self._was_made = [False] * count
@@ -90,8 +89,8 @@ class AgentsBatch:
 
     def _renew(self, index: int) -> None:
         self._discard(index)
-        began, setup = time.perf_counter(), self._setup
-        self._envs[index] = opening.open_env(setup["id"], setup["env_config"], self._described)
+        began = time.perf_counter()
+        self._envs[index] = opening.open_setup(self._setup)
         if self._was_made[index]:
             self.making_s += time.perf_counter() - began
         self._was_made[index] = True

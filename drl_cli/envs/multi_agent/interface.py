@@ -52,6 +52,8 @@ class MultiAgentEnv(abc.ABC):
     agents: Sequence[str]
     is_turn_based: bool
     """Whether at most one agent acts at a time."""
+    notes: list[str]
+    """What the environment left out and was filled in, one line each and each once; whoever reports them empties the list."""
 
     @abc.abstractmethod
     def spaces(self, agent: str) -> EnvSpec:
@@ -66,7 +68,7 @@ class MultiAgentEnv(abc.ABC):
         """Step with an action of every agent that acts, as its space wants it. Raises what the environment raises."""
 
     def state(self) -> np.ndarray | None:
-        """Return what a central critic sees beside the observations, float32 [S]; None where there is no such thing."""
+        """Return what a central critic sees beside the observations, float32 [S]; None where the environment has none."""
         return None
 
     @abc.abstractmethod
