@@ -49,6 +49,8 @@ gymnasium.register(
     reward_threshold=475.0,
 )
 
+gymnasium.register(id="drl/Team-v1", entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
+
 
 def stands_for(env_id: str) -> str | None:
     """Return the id of the environment that a class path of RLlib's examples means, or None."""

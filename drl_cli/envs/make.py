@@ -25,6 +25,7 @@ from drl_cli import plugins
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
+from drl_cli.envs.multi_agent.team import TeamEnv
 from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.extras import load, require
@@ -193,10 +194,12 @@ def make(
 def describe(env: gymnasium.Env) -> EnvSpec:
     """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``.
 
-    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is. Raises EnvError for a
-    mask that does not fit the actions.
+    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is; of a team seen as one
+    agent ``"team"`` says where what is. Raises EnvError for a mask that does not fit the actions.
     """
     spaces: EnvSpec = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    if isinstance(env.unwrapped, TeamEnv):
+        spaces["team"] = env.unwrapped.layout
     if isinstance(env, gymnasium.wrappers.FlattenObservation):
         try:
             mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
