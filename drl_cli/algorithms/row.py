@@ -58,6 +58,7 @@ class Algorithm(NamedTuple):
     learner: str | object = ""  # the part that learns, where it is not the loop's own
     worker: str | object = ""  # the part that samples, where it is not the loop's own
     tensorflow: bool = True  # whether it learns with TensorFlow
+    team: bool = False  # whether it trains several agents that are seen as one (``envs.multi_agent.team``)
     reads: bool = False  # whether it learns from files: it cannot run on env steps of its own alone
 
 

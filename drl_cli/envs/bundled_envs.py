@@ -54,6 +54,8 @@ gymnasium.register(
     reward_threshold=475.0,
 )
 
+gymnasium.register(id="drl/Team-v1", entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
+
 
 gymnasium.register(
     "drl/MultiAgentCartPole-v1", "drl_cli.envs.multi_agent.cart_poles:multi_agent_cart_pole", max_episode_steps=500

@@ -26,6 +26,7 @@ from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.multi_agent import names
+from drl_cli.envs.multi_agent.team import TeamEnv
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.extras import load, require
@@ -197,13 +198,16 @@ def make(
 def describe(env: gymnasium.Env) -> EnvSpec:
     """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``.
 
-    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is. Raises EnvError for a
-    mask that does not fit the actions.
+    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is; of a team seen as one
+    agent ``"team"`` says where what is. Raises EnvError for a mask that does not fit the actions.
     """
     try:
-        return preprocessors.described(env)
+        spaces = preprocessors.described(env)
     except ValueError as error:
         raise EnvError(f"{env.spec.id if env.spec else type(env).__name__}: {error}") from error
+    if isinstance(env.unwrapped, TeamEnv):
+        spaces["team"] = env.unwrapped.layout
+    return spaces
 
 
 def check(

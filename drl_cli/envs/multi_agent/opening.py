@@ -108,6 +108,13 @@ def open_env(
         raise EnvError(f"{env_id}: {said}") from error
 
 
+def open_setup(setup: Mapping[str, Any], render_mode: str | None = None) -> MultiAgentEnv:
+    """Return a new environment of a run; ``setup``: as of ``EnvSetup``, with ``agents``. Raises EnvError."""
+    agents = setup["agents"]
+    plan = setup.get("preprocessing")
+    return open_env(setup["id"], setup["env_config"], agents["kind"], agents["count"], render_mode, plan)
+
+
 def describe(env: MultiAgentEnv) -> dict[str, EnvSpec]:
     """Return the spaces of every agent, as ``envs.make.describe`` returns those of an environment with one."""
     return {agent: env.spaces(agent) for agent in env.agents}
