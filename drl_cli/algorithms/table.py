@@ -28,6 +28,8 @@ ROWS = {
     "CQL": "drl_cli.algorithms.cql:CQL",
     "IQL": "drl_cli.algorithms.iql:IQL",
     "TD3BC": "drl_cli.algorithms.td3bc:TD3BC",
+    "VDN": "drl_cli.algorithms.qmix:VDN",
+    "QMIX": "drl_cli.algorithms.qmix:QMIX",
     "PG": "drl_cli.algorithms.a2c:PG",
     "A2C": "drl_cli.algorithms.a2c:A2C",
     "A3C": "drl_cli.algorithms.a3c:A3C",
@@ -47,7 +49,6 @@ _ARMS = "it is for bandits, whose episodes are one step"
 _TREES = "it plans with an environment that can be set back to any state"
 
 NOT_BUILT = {
-    "QMIX": ("DQN", "on Discrete actions", _SEVERAL),
     "MADDPG": ("TD3", "on Box actions", _SEVERAL),
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents that play one another"),
     "DDPPO": ("PPO", "with num_workers", "its workers learn without a learner; here one learns from all workers"),
@@ -95,12 +96,12 @@ class Rows:
 class Fitting(Mapping[str, str]):
     """{kind of space: the names of the algorithms that take it, as a string}, for the kinds that the rows name.
 
-    Made when it is read, as that imports every row.
+    Those that train a team are left out: no kind of space makes one. Made when it is read, as that imports every row.
     """
 
     def __getitem__(self, kind: str) -> str:
         """Return the names, in the order of the table."""
-        found = ", ".join(row.name for row in rows() if kind in row.actions + row.observations)
+        found = ", ".join(row.name for row in rows() if not row.team and kind in row.actions + row.observations)
         if not found:
             raise KeyError(kind)
         return found

@@ -80,12 +80,8 @@ def _read(
     there = {path for path, _ in leaves(schema)} | {(name,) for name in fields_of(schema)}
     kept: dict[str, Any] = {}
     for name, value in own.items():
-        paths = [
-            path
-            for path in ((name,), *((name, key) for key in (value if isinstance(value, dict) else ())))
-            if path in there
-        ]
-        shared = next((path for path in paths if of_whole_run(schema, path)), None)
+        paths: list[Path] = [(name,), *((name, inner) for inner in (value if isinstance(value, dict) else ()))]
+        shared = next((path for path in paths if path in there and of_whole_run(schema, path)), None)
         if shared is None:
             kept[name] = value
         else:

@@ -32,15 +32,36 @@ class _Spaces(TypedDict):
     action: SpaceSpec
 
 
+class TeamLayout(TypedDict):
+    """Where a team's observation (``envs.multi_agent.team``) holds what; the parts are [start, size].
+
+    ``agents``: A of them, in order. ``obs``: numbers O of one agent's observation, padded to the longest; the first A·O numbers
+    are those of all agents. ``actions``: of each agent, how many there are (Discrete) or how many dimensions (Box). ``mask``:
+    which of max(actions) actions each agent may take, A·max(actions) numbers; [0, 0] for a Box. ``alive``: 1 for each agent
+    that is there, else 0, A numbers. ``rewards``: of each agent since the observation before, A numbers. ``state``: what the
+    environment says of its state, the observations of all agents where it says nothing.
+    """
+
+    agents: Sequence[str]
+    obs: int
+    actions: Sequence[int]
+    mask: Sequence[int]
+    alive: Sequence[int]
+    rewards: Sequence[int]
+    state: Sequence[int]
+
+
 class EnvSpec(_Spaces, total=False):
     """The spaces of an environment as its policy sees them, as ``envs.make.describe`` and ``envs.make.check`` return them.
 
     ``obs``, ``action``: the two spaces. ``mask``: [start, n], where a flattened Dict observation holds its action mask.
-    ``frames``: how many observations are stacked along the last axis (1 where it is missing).
+    ``frames``: how many observations are stacked along the last axis (1 where it is missing). ``team``: the parts of the
+    observation of several agents that are seen as one.
     """
 
     mask: Sequence[int]
     frames: int
+    team: TeamLayout
 
 
 class AtariPreprocessing(TypedDict):
@@ -127,3 +148,10 @@ class EnvSetup(_Named, total=False):
     videos: str | None
     spaces: EnvSpec
     agents: AgentsSetup
+
+
+def agents_of(setup: EnvSetup) -> AgentsSetup:
+    """Return what is known of the agents. Raises ValueError for an environment with one."""
+    if "agents" not in setup:
+        raise ValueError(f"{setup['id']} has one agent")
+    return setup["agents"]

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 
 class Needs(Protocol):
-    """What an algorithm can use: its name, kinds of action spaces, and "Box1d" and "Image" of observations."""
+    """What an algorithm can use: its name, kinds of action spaces, and "Box1d" and "Image" of observations; or a team."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def team(self) -> bool: ...
 
     @property
     def actions(self) -> Sequence[str]: ...
@@ -118,6 +121,8 @@ def misfit(spaces: EnvSpec, needs: Needs, fitting: Mapping[str, str] | None = No
     that take it, as string} for the kinds Box, Discrete, Box1d and Image, for the advice.
     """
     fitting = {} if fitting is None else fitting
+    if needs.team and "team" not in spaces:
+        return f"{needs.name} trains a team of several agents that act at once; this environment has one agent."
     return _action_misfit(spaces["action"], needs, fitting) or _obs_misfit(spaces["obs"], needs, fitting)
 
 

@@ -84,7 +84,7 @@ _SEVERAL = {
     "callbacks": "no callbacks are called. Leave them out",
     "custom_eval_function": "evaluations are drl's own. Leave it out",
     "multiagent.observation_fn": "each policy sees what its agents see; what it adds is for a central critic. Leave it out",
-    "remote_worker_envs": "a worker steps its environments itself. Leave it out; num_workers too makes environments step at once",
+    "remote_worker_envs": "a worker steps its environments itself. Leave it out; with num_workers environments step at once",
     "soft_horizon": "an episode ends at the horizon for all of them. Leave it out",
     "record_env": f"training is not filmed. {_FILM}",
     "render_env": f"training is not drawn. {_FILM}",

@@ -81,8 +81,8 @@ def _by_pattern(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], notice
     without = [agent for agent, policy in mapping.items() if policy is None]
     if without:
         raise ConfigError(
-            f"multiagent.policy_mapping: no policy for {listed(without)}: nothing in it matches. Add '{without[0]}': POLICY, or "
-            "'*': POLICY at its end for all others."
+            f"multiagent.policy_mapping: no policy for {listed(without)}: nothing in it matches. Add '{without[0]}': POLICY, "
+            "or '*': POLICY at its end for all others."
         )
     for pattern in section.policy_mapping:
         if not any(matches(pattern, agent) for agent in spaces):
@@ -101,8 +101,8 @@ def _by_name(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], notices: 
     mapping = {agent: policy for policy, agents in groups.items() for agent in agents}
     if not set(policies) <= set(groups):
         raise ConfigError(
-            f"multiagent.policy_mapping is missing: which of {listed(policies)} acts for whom? The agents are {listed(spaces)}. "
-            f"Write policy_mapping: {{'{next(iter(spaces))}': {policies[0]}, …}}."
+            f"multiagent.policy_mapping is missing: which of {listed(policies)} acts for whom? The agents are "
+            f"{listed(spaces)}. Write policy_mapping: {{'{next(iter(spaces))}': {policies[0]}, …}}."
         )
     if not policies and len(groups) == 1:
         notices.append(f"One policy, {DEFAULT_POLICY}, acts for all agents, whose spaces are equal: {listed(spaces)}.")

@@ -320,6 +320,22 @@ class ActionValues:
             return np.logaddexp(uniform, np.log1p(-np.asarray(epsilon, np.float64)) + chosen)
 
 
+class JointValues:
+    """Values of each agent's actions, side by side; greedy is the best of each agent's, actions int32 [N, A]."""
+
+    def __init__(self, spec: PolicySpec) -> None:
+        """``spec``: PolicySpec with a MultiDiscreteSpec and a team."""
+        self._choices = MultiCategorical(spec)
+
+    def greedy(self, heads: Heads) -> np.ndarray:
+        """Return each agent's best action, int32 [N, A]."""
+        return self._choices.greedy({"logits": heads["q"]})
+
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
+        """Return the best actions: exploration is what departs from them."""
+        return self.greedy(heads)
+
+
 def softmax(x: np.ndarray) -> np.ndarray:
     """Return the softmax over the last axis, float32."""
     e = np.exp(x - x.max(axis=-1, keepdims=True))
@@ -331,6 +347,7 @@ BY_NAME = {
     "deterministic": Deterministic,
     "categorical": Categorical,
     "q": ActionValues,
+    "joint_q": JointValues,
     "gaussian": Gaussian,
     "multi_categorical": MultiCategorical,
     "multi_bernoulli": MultiBernoulli,

@@ -61,6 +61,8 @@ class TFNet:
     def __call__(self, *inputs: Tensor) -> Tensors:
         """Map inputs, tensors [B, size] in the order of the spec, to {head: [B, size]}, or [copies, B, size].
 
+        Copies may have rows of their own: inputs [copies, B, size].
+
         An image comes first, [B, H, W, channels] of uint8 or float32. Nets with an LSTM have ``sequence``.
         """
         return self._heads(self._features(inputs))
@@ -186,8 +188,9 @@ class TFNet:
         return {name: value[copy] for name, value in found.items()} if self._net.copies > 1 else found
 
     def _to_copies(self, x: Tensor) -> Tensor:
-        """The same for every copy, [(C,) B, I] of [B, I]."""
-        return tf.broadcast_to(x, [self._net.copies, *x.shape]) if self._net.copies > 1 else x
+        """The same for every copy, [(C,) B, I] of [B, I]; rows of its own for each where ``x`` is [C, B, I]."""
+        shared = self._net.copies > 1 and x.shape.rank == 2
+        return tf.broadcast_to(x, [self._net.copies, *x.shape]) if shared else x
 
     def _convolved(self, x: Tensor, scope: str, conv: Conv, copy: int) -> Tensor:
         kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]

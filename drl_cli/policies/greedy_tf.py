@@ -7,6 +7,7 @@ with NumPy's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from drl_cli.policies import distributions_tf, filters_tf
 from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete
 from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
 from drl_cli.policies.forward_tf import TFNet
+from drl_cli.policies.team_tf import acting_heads, side_by_side
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
@@ -44,7 +46,12 @@ class Greedy:
         """
         given = filters_tf.normalised(obs, self._weights)  # [B, *stacked_shape]
         if not self._spec.nets[0].image:
-            given = tf.reshape(given, [-1, self._spec.nets[0].input_size - self._spec.previous_size])  # [B, I]
+            given = tf.reshape(given, [-1, math.prod(self._spec.stacked_shape)])  # [B, I]
+        if self._spec.team:
+            heads = side_by_side(
+                self._spec.team, acting_heads(self._spec.team, self._spec.nets[0], self._weights, given)
+            )
+            return self._to_env(self._chosen(heads, obs)), ()
         if not self._spec.previous:
             heads, state = self._net.step([given], state) if state else (self._net(given), ())
             return self._to_env(self._chosen(heads, obs)), tuple(state)
@@ -70,10 +77,10 @@ class Greedy:
         if spec.distribution == "q":
             values = TFActionValues(spec)
             return values.greedy(values.atoms(heads), obs)  # [B]
-        logits = heads["logits"]  # [B, size]
+        logits = heads["q" if spec.distribution == "joint_q" else "logits"]  # [B, size]
         if spec.distribution == "multi_bernoulli":
             return tf.cast(logits > 0.0, tf.int32)  # [B, n]
-        if spec.distribution == "multi_categorical":
+        if spec.distribution in ("multi_categorical", "joint_q"):
             each = tf.split(logits, multi_discrete(spec.action).nvec, axis=-1)  # [B, n] each
             return tf.stack([tf.argmax(part, axis=-1, output_type=tf.int32) for part in each], axis=1)  # [B, k]
         logits = masked(logits, allowed(spec.mask, obs)) if spec.mask else logits  # [B, n]

@@ -21,7 +21,7 @@ import numpy as np
 from drl_cli import process
 from drl_cli.errors import CheckpointError, InputError
 from drl_cli.extras import load
-from drl_cli.policies import distributions, policy_from_manifest
+from drl_cli.policies import distributions, policy_from_manifest, team_forward
 from drl_cli.policies.action_specs import ActionSpec, MultiBinarySpec
 from drl_cli.policies.filters import Filter
 from drl_cli.policies.forward import Forward
@@ -58,11 +58,12 @@ class NumpyPolicy:
             self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
         else:
             self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
+        self._is_masked = bool(spec.mask) or (spec.team is not None and not self.is_box)
         self._distribution = distributions.BY_NAME[spec.distribution](spec)
         # {name: float32 array} as they were set, for exploration; None before, when nothing but ``has_weights`` is read.
         self.weights: Weights = None  # type: ignore[assignment]
         self._forward: Any = None  # a Forward, or what ``with_net`` was given; None before weights are set
-        self._judges: tuple[Forward, ...] = ()
+        self._judges: tuple[Any, ...] = ()  # as ``_forward``
         self._filter: Filter | None = None
         self._sessions: dict[Model, OwnForward] = {}  # what runs a model that runs in a graph only
         if weights is not None:
@@ -70,8 +71,8 @@ class NumpyPolicy:
 
     @property
     def is_drawn_from(self) -> bool:
-        """Whether actions have log-probabilities: all but those of a Box that the policy names outright."""
-        return self.spec.distribution != "deterministic"
+        """Whether actions have log-probabilities: all but a Box that the policy names outright, and a team's values."""
+        return self.spec.distribution not in ("deterministic", "joint_q")
 
     @property
     def has_weights(self) -> bool:
@@ -81,7 +82,7 @@ class NumpyPolicy:
     def set_weights(self, weights: Weights) -> None:
         """Act with ``weights`` ({name: float32 array} for ``spec.weight_names()``) from now on."""
         self.weights = weights
-        self._forward, *judges = (Forward(net, weights, self._own(net)) for net in self.spec.nets)
+        self._forward, *judges = (self._made(net, weights) for net in self.spec.nets)
         self._judges = tuple(judges)
         self._filter = Filter(self.spec, weights) if self.spec.filter else None
 
@@ -143,13 +144,21 @@ class NumpyPolicy:
         return [judge([given, action]) for judge in self._judges]
 
     def value(self, obs: np.ndarray, state: State) -> np.ndarray:
-        """Return what is expected from ``obs`` [N, *stacked_shape] and the recurrent ``state`` on, float32 [N]; if scored."""
+        """Return what is expected from ``obs`` [N, *stacked_shape] and the recurrent ``state`` on, float32 [N]; if scored.
+
+        Of a team it is the mean over its agents.
+        """
         if self._judges:
-            return self._judges[0](self._given(obs))["value"][:, 0]
-        return self.stepped(obs, state)[0]["value"][:, 0]
+            return self._judges[0](self._given(obs))["value"].mean(axis=-1)
+        return self.stepped(obs, state)[0]["value"].mean(axis=-1)
 
     def allowed(self, obs: np.ndarray) -> np.ndarray:
-        """Return which actions ``obs`` [N, …] allows, bool [N, n]: all where it allows none; only for specs with a mask."""
+        """Return which actions ``obs`` [N, …] allows, bool [N, n]: all where it allows none; only for specs with a mask.
+
+        Of a team bool [N, A, n].
+        """
+        if self.spec.team:
+            return team_forward.allowed(self.spec.team, obs)
         start, count = self.spec.mask
         allowed = obs[:, start : start + count] > 0.5
         return allowed | ~allowed.any(axis=-1, keepdims=True)
@@ -174,9 +183,16 @@ class NumpyPolicy:
         other._forward = net
         return other
 
-    def net_of(self, weights: Weights) -> Forward:
+    def net_of(self, weights: Weights) -> Acting:
         """Return the acting net with other ``weights`` ({name: float32 array} of its names), for ``with_net``."""
-        return Forward(self.spec.nets[0], weights, self._own(self.spec.nets[0]))
+        return self._made(self.spec.nets[0], weights)
+
+    def _made(self, net: NetSpec, weights: Weights) -> Any:
+        """A net of the policy, ready to run: a Forward, or for a team one that runs it for each agent."""
+        forward = Forward(net, weights, self._own(net))
+        if self.spec.team is None:
+            return forward
+        return team_forward.TeamForward(self.spec.team, forward, net.copies, sees_state=net.inputs[0][0] == "state")
 
     def _own(self, net: NetSpec) -> OwnForward | None:
         """What runs a custom model of ``net`` that cannot run in NumPy: a session, for which TensorFlow is loaded; or None."""
@@ -248,10 +264,9 @@ class NumpyPolicy:
         rows, action = len(obs), self.spec.action
         if self.is_box:
             return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
-        if self.spec.mask:
-            return np.argmax(np.where(self.allowed(obs), rng.random((rows, action.size)), -1.0), axis=-1).astype(
-                np.int32
-            )
+        if self._is_masked:
+            free = self.allowed(obs)
+            return np.argmax(np.where(free, rng.random(free.shape), -1.0), axis=-1).astype(np.int32)
         if self.is_discrete:
             return rng.integers(0, action.size, rows, dtype=np.int32)
         return rng.integers(0, self._counts, (rows, len(self._counts)), dtype=np.int32)
@@ -271,9 +286,10 @@ class NumpyPolicy:
         if bounds is not None:
             low, high = bounds
             return np.full(len(obs), -np.log(high - low).sum(), np.float32)
-        counts = (
-            self.allowed(obs).sum(axis=-1) if self.spec.mask else np.full(len(obs), np.prod(self._counts, dtype=float))
-        )
+        if self._is_masked:
+            counts = self.allowed(obs).sum(axis=-1).reshape(len(obs), -1).prod(axis=-1, dtype=float)
+        else:
+            counts = np.full(len(obs), np.prod(self._counts, dtype=float))
         return -np.log(counts).astype(np.float32)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:

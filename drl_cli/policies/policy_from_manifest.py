@@ -24,6 +24,7 @@ from drl_cli.policies.policy_spec import (
     PolicySpec,
     ValueSpec,
 )
+from drl_cli.policies.team_spec import MAX_AGENTS, TeamSpec
 
 if TYPE_CHECKING:
     from drl_cli.policies.action_specs import Actions
@@ -37,6 +38,7 @@ _LATER = {
     "filter": False,
     "scaled": False,
     "previous": False,
+    "team": None,
 }
 
 
@@ -61,6 +63,7 @@ def policy_spec(data: Any) -> PolicySpec:
             filter=bool(whole["filter"]),
             scaled=bool(whole["scaled"]),
             previous=bool(whole["previous"]),
+            team=_team(whole["team"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):
@@ -105,6 +108,16 @@ def _value(data: Any) -> ValueSpec | None:
     if data is None:
         return None
     return ValueSpec(str(data["kind"]), _sizes([data["atoms"]])[0], float(data["low"]), float(data["high"]))
+
+
+def _team(data: Any) -> TeamSpec | None:
+    if data is None:
+        return None
+    if len(data["agents"]) > MAX_AGENTS:
+        raise ValueError(f"more agents than the {MAX_AGENTS} that are allowed")
+    parts = {name: tuple(int(x) for x in data[name]) for name in ("mask", "alive", "rewards", "state")}
+    obs = _sizes([data["obs"]], MAX_PIXELS)[0]
+    return TeamSpec(tuple(str(agent) for agent in data["agents"]), obs, _sizes(data["actions"]), **parts)  # type: ignore[arg-type]
 
 
 def _sizes(values: Any, most: int = MAX_UNITS, least: int = 1) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from drl_cli.policies.action_specs import (
     MultiDiscreteSpec,
 )
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+from drl_cli.policies.team_spec import TeamSpec
 
 if TYPE_CHECKING:
     from drl_cli.policies.nets import Shapes
@@ -37,6 +38,7 @@ __all__ = [
     "MultiDiscreteSpec",
     "NetSpec",
     "PolicySpec",
+    "TeamSpec",
     "ValueSpec",
 ]
 
@@ -46,6 +48,7 @@ ACTIONS_OF = {
     "gaussian": "Box",
     "categorical": "Discrete",
     "q": "Discrete",
+    "joint_q": "MultiDiscrete",
     "multi_categorical": "MultiDiscrete",
     "multi_bernoulli": "MultiBinary",
 }
@@ -99,6 +102,9 @@ class PolicySpec:
     are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
     Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net sees
     them, but for the mask; ``scaled``: rewards that are learnt from are put on a common scale (``policies.filters``).
+    ``team``: the acting net sees one agent's part of the observation and acts for it; actions are those of all agents. With
+    as many copies as agents each has weights of its own. A recurrent state is [A, …] then, and a net with a head "value" beside
+    the acting one sees the state before the agent's part.
     ``previous``: beside each observation a recurrent net sees the action before it (one-hot, or within ±1; zeros at an
     episode's start) and its reward, which are the last part of ``state``.
     """
@@ -116,6 +122,7 @@ class PolicySpec:
     filter: bool = False
     scaled: bool = False
     previous: bool = False
+    team: TeamSpec | None = None
 
     @property
     def sees_images(self) -> bool:
@@ -181,11 +188,12 @@ class PolicySpec:
             or self._heads_misfit()
             or self._scores_misfit()
             or self._sight_misfit()
+            or self._team_misfit()
         )
 
     def _nets_misfit(self) -> str | None:
         """Whether there is one net that acts, and every net has a name of its own."""
-        if not self.nets or self.nets[0].copies != 1:
+        if not self.nets or self.nets[0].copies not in (1, self.team.count if self.team else 1):
             return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
         if len({net.name for net in self.nets}) < len(self.nets):
             return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
@@ -199,7 +207,8 @@ class PolicySpec:
         if self.previous and not net.lstm:
             return "previous actions and rewards for a net without recurrent cells"
         before = ((self.previous_size,),) if self.previous else ()
-        if self.state != net.state_shapes + before or (net.lstm and (net.batch_norm or net.sde)):
+        own = tuple((self.team.count, *shape) if self.team else shape for shape in net.state_shapes)
+        if self.state != own + before or (net.lstm and (net.batch_norm or net.sde)):
             return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
         if any(judge.lstm for judge in self.nets[1:]):
             return "recurrent cells in a net that only judges"
@@ -208,7 +217,7 @@ class PolicySpec:
     def _inputs_misfit(self) -> str | None:
         """Whether the acting net takes such observations."""
         net = self.nets[0]
-        size = math.prod(self.stacked_shape) + self.previous_size
+        size = (self.team.obs if self.team else math.prod(self.stacked_shape)) + self.previous_size
         if net.input_size != size or (net.image and net.image != self.stacked_shape):
             return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
         if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
@@ -239,7 +248,8 @@ class PolicySpec:
         if judges != ([] if VALUE_HEAD in self.nets[0].heads else [(VALUE_HEAD,)]):
             return f"judging heads {str(judges)[:100]} beside the acting net's {str(self.nets[0].heads)[:100]}"
         acting = self.nets[0]
-        if any((net.inputs, net.image, net.copies) != (acting.inputs, acting.image, 1) for net in self.nets[1:]):
+        seen = (("state", self.team.state[1]), *acting.inputs) if self.team else acting.inputs
+        if any((net.inputs, net.image, net.copies) != (seen, acting.image, acting.copies) for net in self.nets[1:]):
             return "a net for values that looks at something else than the one that acts"
         return None
 
@@ -256,8 +266,25 @@ class PolicySpec:
             return f"the mask {str(self.mask)[:60]} for {self.action.size} actions and observations of {self.obs_shape}"
         return None
 
+    def _team_misfit(self) -> str | None:
+        """Whether a team's parts are those of the observations, and its actions those of its agents."""
+        if self.team is None:
+            return "action values of a team without a team" if self.distribution == "joint_q" else None
+        if len(self.obs_shape) != 1 or self.frames != 1 or self.filter or self.mask or self.previous:
+            return (
+                f"a team in observations of {self.obs_shape}, {self.frames} frames, that are filtered or masked as one"
+            )
+        acted = (
+            self.action.nvec if isinstance(self.action, MultiDiscreteSpec) else (self.team.widest,) * self.team.count
+        )
+        if self.action.size != sum(acted) or (self.action.kind == "MultiDiscrete" and acted != self.team.actions):
+            return f"{self.action.size} action dimensions of a team of {self.team.actions}"
+        return self.team.misfit(self.obs_shape[0])
+
     def _possible_heads(self) -> tuple[Any, ...]:
-        size = self.action.size
+        size = self.team.widest if self.team else self.action.size
+        if self.distribution == "joint_q":
+            return ((("q", size),),)
         if self.distribution == "q":
             atoms = self.value_spec.atoms
             return ((("q", size * atoms),), (("value", atoms), ("advantage", size * atoms)))

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from machine import Machine, discrete_spaces, spaces
+from team_spaces import team_spaces
 
 from drl_cli.algorithms import table
 from drl_cli.extras import load
@@ -24,6 +25,7 @@ VALUES = {"model": SMALL, "hiddens": (5,)}
 NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT, "CQL": SOFT | {"bc_iters": 2, "num_actions": 2}}
 NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG", "IQL"), DETERMINISTIC) | {"TD3BC": DETERMINISTIC | NO_FILTER}
 NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
+NETS |= dict.fromkeys(("QMIX", "VDN"), {"model": SMALL, "mixing_embed_dim": 3, "hypernet_hiddens": (4,)})
 NETS["R2D2"] = VALUES | {"model": SMALL | {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
 CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
 PARTS = ("actor", "critic", "entropy")
@@ -63,6 +65,10 @@ CASES |= {
     "DQN-Discrete-image-frames": Case("DQN", "Discrete", {}, True, 2),
     "QRDQN-Discrete-dueling-prioritized": Case("QRDQN", "Discrete", {"dueling": True, "prioritized_replay": True}),
     "APEX-Discrete-atoms": Case("APEX", "Discrete", ATOMS),
+    "QMIX-MultiDiscrete-own-weights-prioritized": Case(
+        "QMIX", "MultiDiscrete", {"share_weights": False, "prioritized_replay": True, "double_q": False}
+    ),
+    "QMIX-MultiDiscrete-averaged": Case("QMIX", "MultiDiscrete", {"policy_average": 0.9, "hypernet_hiddens": ()}),
     "R2D2-Discrete-image-frames-prioritized": Case("R2D2", "Discrete", {"prioritized_replay": True}, True, 2),
 }
 
@@ -76,7 +82,9 @@ def config_of(case, **keys):
 
 
 def spaces_of(case):
-    """Return the case's spaces: three numbers or 16 x 16 pixels, two actions of either kind."""
+    """Return the case's spaces: three numbers or 16 x 16 pixels, two actions of either kind; of a team two such agents."""
+    if table.find(case.row).team:
+        return team_spaces((OBS, OBS - 1), (ACTIONS, ACTIONS), 2, case.actions == "Box")
     obs = discrete_spaces(IMAGE if case.image else OBS, ACTIONS)["obs"]
     action = (discrete_spaces(OBS, ACTIONS) if case.actions == "Discrete" else spaces(OBS, ACTIONS))["action"]
     return {"obs": obs, "action": action, "frames": case.frames}

@@ -6,7 +6,7 @@ import operator
 import numpy as np
 import pytest
 from machine import SCOPE
-from rows import ACTIONS, CASES, IMAGE, OBS, block_of, machine_of
+from rows import ACTIONS, CASES, IMAGE, block_of, machine_of
 
 from drl_cli.algorithms import table
 from drl_cli.extras import load
@@ -14,6 +14,7 @@ from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.team_tf import acting_heads, side_by_side
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
@@ -39,12 +40,14 @@ SCHEDULES = {
     "SimpleQ": {"q": ALWAYS, "target": THIRD},
     "APEX": {"q": ALWAYS, "target": THIRD},
     "R2D2": {"q": ALWAYS, "target": THIRD},
+    "QMIX": {"q": ALWAYS, "target": THIRD},
+    "VDN": {"q": ALWAYS, "target": THIRD},
 }
 
 OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ", "CQL")}
 OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC")}
 OPTIMISERS |= {"IQL": {"actor", "critic", "value"}}
-OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2")}
+OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2", "QMIX", "VDN")}
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES, scope="module")
@@ -82,6 +85,8 @@ def part_of(name):
         return part_of(name.removeprefix("learnt_"))
     if name.startswith(("actor_adam", "entropy_adam", "log_alpha", "policy/")):
         return "policy"
+    if name.startswith("mixer/"):
+        return "q"
     for part in ("critic", "value", "q"):
         if name.startswith((f"{part}/", f"{part}_adam/")):
             return part
@@ -107,10 +112,11 @@ def test_graph_publishes_the_policy_s_variables_and_asks_for_the_replay_s_column
     wanted = IN_SEQUENCES if in_sequences else COLUMNS
     assert set(columns) == wanted | ({"weight"} if running.config.prioritized_replay else set())
     image = (*IMAGE[:2], IMAGE[2] * case.frames)
-    shown, dtype = (image, "uint8") if case.image else ((OBS,), "float32")
+    shown, dtype = (image, "uint8") if case.image else (running.spec.stacked_shape, "float32")
     assert columns["obs"] == (((WHOLE, *shown) if in_sequences else shown), dtype)
     assert in_sequences or columns["next_obs"] == columns["obs"]
-    acted = ((), "int32") if case.actions == "Discrete" else ((ACTIONS,), "float32")
+    acted = {"Discrete": ((), "int32"), "MultiDiscrete": ((2,), "int32")}.get(case.actions, ((ACTIONS,), "float32"))
+    acted = ((2 * ACTIONS,), "float32") if running.spec.team and case.actions == "Box" else acted
     assert columns["action"] == (((LEARNT,), "int32") if in_sequences else acted)
     values = running.values()
     assert all(np.array_equal(values[name], value) for name, value in running.initial.items())
@@ -179,14 +185,20 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
     obs, state = (obs[:, 0], policy.initial_state(8)) if spec.state else (obs, ())
     action, _, _ = policy.act(obs, state, np.random.default_rng(0), explore=False)
     with tf.Graph().as_default(), tf.Session() as session:
-        net = TFNet(spec.nets[0], {name: tf.constant(value) for name, value in published.items()})
-        if spec.state:
+        weights = {name: tf.constant(value) for name, value in published.items()}
+        net = TFNet(spec.nets[0], weights)
+        if spec.team:
+            heads = side_by_side(spec.team, acting_heads(spec.team, spec.nets[0], weights, tf.constant(obs)))
+        elif spec.state:
             heads, _ = net.sequence(tf.constant(obs[:, None]), tuple(map(tf.constant, state)))
             heads = {name: values[:, 0] for name, values in heads.items()}
         else:
             heads = net(tf.constant(obs))
         if spec.distribution == "q":
             chosen = TFActionValues(spec).greedy(TFActionValues(spec).atoms(heads), obs)
+        elif spec.distribution in ("joint_q", "multi_categorical"):
+            (values,) = heads.values()
+            chosen = tf.argmax(tf.reshape(values, [8, *spec.action.shape, -1]), axis=-1)
         elif spec.distribution == "categorical":
             chosen = tf.argmax(heads["logits"], axis=-1)
         elif spec.distribution == "gaussian":

@@ -34,12 +34,19 @@ def test_sac_is_found_with_its_parts():
         ("CQL", ("Box", "Discrete")),
         ("IQL", ("Box", "Discrete")),
         ("TD3BC", ("Box",)),
+        ("VDN", ("MultiDiscrete",)),
+        ("QMIX", ("MultiDiscrete",)),
     ],
 )
 def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
     row = table.find(name)
     assert (row.name, row.actions, row.loop) == (name, actions, "replay")
     assert load(row.config)().num_workers in (0, 2)
+
+
+def test_rows_that_train_a_team_are_no_advice_for_actions_of_one_agent():
+    assert {row.name for row in table.built_in() if row.team} == {"VDN", "QMIX"}
+    assert "VDN" not in table.fitting()["MultiDiscrete"]
 
 
 @pytest.mark.parametrize(("name", "graph"), [("PG", "a2c"), ("A2C", "a2c"), ("PPO", "ppo")])
@@ -79,11 +86,6 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "QMIX",
-            "QMIX does not run here: it trains several agents, and an environment has one agent here. The nearest: --run "
-            "DQN on Discrete actions.",
-        ),
         (
             "contrib/MADDPG",
             "MADDPG does not run here: it trains several agents, and an environment has one agent here. The nearest: --run "

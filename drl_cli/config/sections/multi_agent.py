@@ -1,8 +1,8 @@
 """Keys of environments with several agents: their policies by id, which of them acts for whom, how steps are counted.
 
 The section ``multiagent`` of every algorithm's config. Names and meanings are RLlib's (COMMON_CONFIG, 1.0.1);
-``policy_mapping``, ``copies`` and ``mode`` are additions, since a config holds plain data. ``config.policy_overrides`` reads the
-keys in which a policy differs, ``experiments.agent_policies`` finds the agents of each policy.
+``policy_mapping``, ``copies`` and ``mode`` are additions, since a config holds plain data. ``config.policy_overrides`` reads
+the keys in which a policy differs, ``experiments.agent_policies`` finds the agents of each policy.
 
 Deviations: policies have no class and no spaces of their own (RLlib's 4-tuples are read for their config); functions go by the
 names under which they are registered.
@@ -69,8 +69,8 @@ class MultiAgentConfig(Section):
     )
     policy_mapping: dict[_Name, PolicyId] = key(
         {},
-        "Agent → policy id, the first that matches; * and ? in the name of an agent stand for anything. Empty: a policy acts for "
-        "the agent of its name, and a single one for all.",
+        "Agent → policy id, the first that matches; * and ? in the name of an agent stand for anything. Empty: a policy acts "
+        "for the agent of its name, and a single one for all.",
         allowed="a mapping of agents (or patterns such as adversary_*) to policy ids",
     )
     policy_mapping_fn: _Name | None = key(
@@ -97,13 +97,13 @@ class MultiAgentConfig(Section):
     )
     replay_mode: Literal["independent", "lockstep"] = key(
         "independent",
-        "independent: each policy learns from steps of its own agents; lockstep: all from the same env steps, which VDN and QMIX "
-        "always do, and which is for them alone.",
+        "independent: each policy learns from steps of its own agents; lockstep: all from the same env steps, which VDN and "
+        "QMIX always do, and which is for them alone.",
     )
     copies: Annotated[Whole, Field(ge=1, le=1000)] | None = key(
         None,
-        "Play so many independent copies of an environment with one agent side by side, as the agents '0', '1', … of one; null: "
-        "the environment's own agents.",
+        "Play so many independent copies of an environment with one agent side by side, as the agents '0', '1', … of one; "
+        "null: the environment's own agents.",
         "agents",
     )
     mode: Literal["parallel", "aec"] | None = key(

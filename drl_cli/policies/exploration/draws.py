@@ -65,13 +65,12 @@ class HeldActions:
 
         ``at``: (the observations [n, …], the slice of their environments).
         """
-        drawn = rng.random(len(action))
         if self._steps == 1:
-            chosen, held = policy.random(at[0], rng), drawn < share
-        else:
-            # Free steps alternate with holds of k steps; holds that begin with chance p fill k·p/(k·p + 1 − p) of all.
-            begins = drawn < share / (self._steps * (1.0 - share) + share)
-            chosen, held = self._advanced(begins, policy, rng, at)
+            drawn = rng.random(action.shape)  # of a team each agent's is drawn by itself
+            return np.where(drawn < np.reshape(share, self._column), policy.random(at[0], rng), action)
+        # Free steps alternate with holds of k steps; holds that begin with chance p fill k·p/(k·p + 1 − p) of all.
+        begins = rng.random(len(action)) < share / (self._steps * (1.0 - share) + share)
+        chosen, held = self._advanced(begins, policy, rng, at)
         return np.where(held.reshape(self._column), chosen, action)
 
     def ended(self, index: int) -> None:
@@ -164,7 +163,7 @@ class EpsilonGreedy:
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See ``interface.Exploration``; of noisy nets the best action is another one at every step: None."""
         epsilon = self._epsilon(*at)
-        if not self._held.is_free or policy.spec.is_noisy or not np.any(epsilon):
+        if not self._held.is_free or policy.spec.is_noisy or policy.spec.team or not np.any(epsilon):
             return None
         return policy.logp(policy.stepped(obs, state)[0], action, epsilon=epsilon)
 
