@@ -38,44 +38,40 @@ RESULTS = ("killed", "survived", "timed out")
 
 
 class Group(NamedTuple):
-    """``names``: globs of modules in the folder ``source``, whose tests are ``test_<name>.py`` in the folder ``tests``."""
+    """Files that are changed, files of tests, the fast ones first (globs), and what is loaded beside pytest and NumPy."""
 
-    source: str
-    tests: str
-    names: tuple[str, ...] = ("*",)
-    more_tests: tuple[str, ...] = ()
-    loads: tuple[str, ...] = ()  # beside pytest and NumPy
-
-    def files(self) -> list[Path]:
-        """Return the files that are changed."""
-        return [path for name in self.names for path in sorted((ROOT / self.source).glob(f"{name}.py"))]
+    source: tuple[str, ...]
+    tests: tuple[str, ...]
+    loads: tuple[str, ...] = ()
 
     def tests_of(self, stem: str) -> list[str]:
         """Return the files of tests, first those that are named after the changed module ``stem``."""
-        found = [path for name in self.names for path in sorted((ROOT / self.tests).glob(f"test_{name}.py"))]
-        found += [ROOT / name for name in self.more_tests]
-        return [str(path) for path in sorted(found, key=lambda path: stem.split("_")[-1] not in path.stem)]
+        return sorted(_files(self.tests), key=lambda file: stem.split("_")[-1] not in file)
 
 
+def _files(globs: tuple[str, ...]) -> list[str]:
+    """Return the files below ``ROOT``, each once."""
+    return list(dict.fromkeys(str(path) for each in globs for path in sorted(ROOT.glob(each))))
+
+
+_RETURNS = ("advantages", "monte_carlo_returns", "n_step", "trajectories", "sequences", "off_policy_estimates")
+_RING = ("sum_tree", "compressed_rows", "streams", "ring_state", "ring_buffer", "priorities", "frames")
 GROUPS = {
-    "losses": Group("drl_cli/algorithms/losses", "tests/algorithms/losses", loads=("tensorflow",)),
+    "losses": Group(("drl_cli/algorithms/losses/*.py",), ("tests/algorithms/losses/test_*.py",), ("tensorflow",)),
     "returns": Group(
-        "drl_cli/experience",
-        "tests/experience",
-        ("advantages", "monte_carlo_returns", "n_step", "off_policy_estimates", "sequences", "trajectories"),
-        loads=("tensorflow",),
+        tuple(f"drl_cli/experience/{name}.py" for name in _RETURNS),
+        tuple(f"tests/experience/test_{name}.py" for name in _RETURNS),
+        ("tensorflow",),
     ),
     "ring": Group(
-        "drl_cli/experience",
-        "tests/experience",
-        ("compressed_rows", "frames", "priorities", "ring_buffer", "ring_state", "streams", "sum_tree"),
-        more_tests=("tests/experience/test_sequences.py",),
+        tuple(f"drl_cli/experience/{name}.py" for name in _RING),
+        tuple(f"tests/experience/test_{name}.py" for name in (*_RING, "sequences")),
     ),
     "checkpoints": Group(
-        "drl_cli/checkpoints",
-        "tests/checkpoints",
-        more_tests=tuple(f"tests/runs/test_{name}.py" for name in ("retention", "pack", "unpack")),
-        loads=("pydantic", "lz4.block"),
+        ("drl_cli/checkpoints/*.py",),
+        ("tests/checkpoints/test_*_[afs]*.py", "tests/runs/test_retention.py", "tests/runs/test_*pack.py")
+        + ("tests/checkpoints/test_*.py",),
+        ("pydantic", "lz4.block"),
     ),
 }
 
@@ -217,7 +213,8 @@ def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> in
 def run(group: Group, mutants: list[Mutant | None], limit: float, shows: bool = False) -> Iterator[tuple[int, str]]:
     """Yield (which of ``mutants``, "killed", "survived" or "timed out" after ``limit`` s); None is the source as it is."""
     running, waiting = {}, list(enumerate(mutants))
-    with tempfile.TemporaryDirectory() as folder:
+    in_memory = Path("/dev/shm")  # where fsync costs nothing
+    with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
         while waiting or running:
             while waiting and len(running) < SIDE_BY_SIDE:
                 number, mutant = waiting.pop(0)
@@ -242,7 +239,7 @@ def measure(name: str, count: int, seed: int, numbers: list[int] | None) -> str:
     for library in ("numpy", "pytest", *group.loads):
         with process.muted(library):
             importlib.import_module(library)
-    found = [m for path in group.files() for m in mutants_of(path)]
+    found = [mutant for file in _files(group.source) for mutant in mutants_of(Path(file))]
     drawn = sorted(found, key=lambda mutant: mutant.lot(seed))[:count]
     begin = time.monotonic()
     if dict(run(group, [None], 600.0)) != {0: "survived"}:
