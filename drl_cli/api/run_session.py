@@ -15,6 +15,7 @@ from drl_cli.api.log_listener import LogForwarder
 from drl_cli.errors import InputError, ResourcesExhausted
 from drl_cli.experiments.run import Moment, Outcome, Result, Steps, stepwise
 from drl_cli.experiments.spec import ExperimentSpec
+from drl_cli.process import StopCondition
 from drl_cli.runtime.driver import Driver
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -30,25 +31,13 @@ class SessionState(enum.Enum):
     OVER = "over"
 
 
-class ProgramStop:
-    """The stop request of a run that a program steps: true once ``ending``, the outcome's (state, text), is set."""
-
-    exit_code = 0
-
-    def __init__(self) -> None:
-        self.ending: tuple[str, str] | None = None
-
-    def __bool__(self) -> bool:
-        return self.ending is not None
-
-
 class RunSession:
     """One run of an ExperimentSpec. ``state``: a SessionState; ``outcome``: how it ended, where it ended in order."""
 
     def __init__(self, spec: ExperimentSpec, log: LogForwarder) -> None:
         """``log`` forwards events to ``logging`` while the run is open."""
         self._spec, self._log = spec, log
-        self._stop = ProgramStop()
+        self._stop = StopCondition()
         self._steps: Steps | None = None
         self._moment: Moment | None = None
         self.state = SessionState.NOT_BEGUN
@@ -97,7 +86,7 @@ class RunSession:
                 "stop() first."
             )
         self._log.start()
-        self._stop = ProgramStop()
+        self._stop = StopCondition()
         _set_open(self)
         self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), SessionState.OPEN
         with _signals_kept():
