@@ -24,7 +24,6 @@ class Config:
             "evaluation_interval": 1,
             "evaluation_hold": 0,
             "evaluation_confirm_episodes": 0,
-            "store_buffer_in_checkpoints": True,
             "env_config": {},
             "fresh_envs": False,
             "callbacks": None,
