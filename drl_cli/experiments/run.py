@@ -24,11 +24,10 @@ from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.process import StopCondition, StopRequest
 from drl_cli.runs import retention
 from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings
-from drl_cli.runs.diagnosis import Diagnosis
+from drl_cli.runs.diagnosis import Diagnosis, StallWatch
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.run_history import situation
-from drl_cli.runs.stall_watch import StallWatch
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 from drl_cli.runtime import driver
 

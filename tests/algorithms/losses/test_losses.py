@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
+from drl_cli.algorithms.losses.policy_gradient import soft_policy_loss, temperature_loss
 from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
 from drl_cli.tf1.tensorflow import tf
 
