@@ -57,7 +57,7 @@ def test_value_that_asks_for_what_is_done_anyway_is_accepted(capsys):
 def test_other_framework_as_a_flag_is_answered_as_the_key_is(typed, capsys):
     assert cli.main(["train", *typed.split()]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == f"{typed.split()[-1 if 'trace' in typed else 0]}: changes nothing: {GRAPHS}." or "trace" in typed
+    assert said[0] == f"{typed.split()[-1 if 'trace' in typed else 0]}: has no effect: {GRAPHS}." or "trace" in typed
     assert "Error: 2 problems in the command:" in said  # nothing is wrong but that run and env are missing
 
 
