@@ -1,7 +1,7 @@
-"""Keys of ``--scheduler-config``: one section for each scheduler of a search.
+"""Keys of ``--scheduler-config``: one section per scheduler of a search.
 
-Used by ``experiments.search_spec`` (reads them) and ``search.tune_schedulers`` (makes Ray Tune's scheduler of them).
-Names and meanings are those of Ray Tune 2.60; RLlib's spellings of the schedulers' names are read too.
+Used by ``experiments.search_spec``, which reads them, and ``search.tune_schedulers``, which creates Ray Tune's scheduler.
+Names and meanings are those of Ray Tune 2.60; RLlib's spellings of the schedulers' names are accepted too.
 """
 
 from typing import Literal
@@ -13,7 +13,7 @@ _FIELD = "a field of a result, such as training_iteration, timesteps_total or ti
 
 
 class FIFOKeys(Section):
-    """Every trial runs to its own end."""
+    """FIFO: no trial is stopped early; the keys that all schedulers have."""
 
     metric: str | None = key(
         None,
@@ -25,7 +25,7 @@ class FIFOKeys(Section):
 
 
 class MedianStoppingKeys(FIFOKeys):
-    """A trial whose best value is below the median of the others' running means is stopped."""
+    """Median stopping rule: stops a trial whose best value is below the median of the others' running means."""
 
     time_attr: str = key("time_total_s", "Result field that measures the progress of a trial.", allowed=_FIELD)
     grace_period: float = key(60.0, "Progress before which no trial is stopped.", "units of time_attr", ge=0)
@@ -42,7 +42,7 @@ class MedianStoppingKeys(FIFOKeys):
 
 
 class AsyncHyperBandKeys(FIFOKeys):
-    """ASHA: at rungs 1, eta, eta²… of the time a trial goes on only if it is in the upper 1/eta of those that were there."""
+    """ASHA: at each rung (grace_period times 1, eta, eta²…) only the top 1/eta of the trials that reached it continue."""
 
     time_attr: str = key("training_iteration", "Result field that measures the progress of a trial.", allowed=_FIELD)
     max_t: Whole = key(100, "Progress at which every trial is stopped.", "units of time_attr", ge=1)
@@ -55,7 +55,7 @@ class AsyncHyperBandKeys(FIFOKeys):
 
 
 class HyperBandKeys(FIFOKeys):
-    """Brackets of trials pause at their rungs; the best 1/eta of a bracket go on when all of it are there."""
+    """HyperBand: trials pause at the rungs of their bracket; when all have arrived, the top 1/eta continue."""
 
     time_attr: str = key("training_iteration", "Result field that measures the progress of a trial.", allowed=_FIELD)
     max_t: Whole = key(81, "Progress at which every trial is stopped.", "units of time_attr", ge=1)
@@ -64,7 +64,7 @@ class HyperBandKeys(FIFOKeys):
 
 
 class PopulationBasedTrainingKeys(FIFOKeys):
-    """Trials of the lowest quantile take over a copy of one of the highest, with its values changed a little."""
+    """PBT: trials in the lowest quantile are replaced by copies of trials in the highest, with perturbed values."""
 
     time_attr: str = key("time_total_s", "Result field that measures the progress of a trial.", allowed=_FIELD)
     perturbation_interval: float = key(
@@ -100,16 +100,16 @@ OTHER_NAMES = {
     "fifoscheduler": "FIFO",
     "pbt": "PopulationBasedTraining",
 }
-"""Other spellings, small letters without ``_`` and ``-``."""
+"""Other spellings, in lower case without ``_`` and ``-``, → the name in ``SECTIONS``."""
 
 
 def canonical(name: str) -> str | None:
-    """Return the name of a scheduler as ``SECTIONS`` spells it, or None for an unknown one."""
+    """Return the name in ``SECTIONS`` of a scheduler, or None if it is unknown."""
     plain = name.lower().replace("_", "").replace("-", "")
     return OTHER_NAMES.get(plain) or next((known for known in SECTIONS if known.lower() == plain), None)
 
 
 def unknown_fields(section: FIFOKeys) -> list[tuple[str, str]]:
-    """Return (key, value) of ``metric`` and ``time_attr`` that name no field of a result."""
+    """Return the (key, value) pairs among ``metric`` and ``time_attr`` whose value is not a field of a result."""
     given = {name: value for name, value in section if name in ("metric", "time_attr")}
     return [(name, field) for name, field in given.items() if field is not None and not is_number_field(field)]
