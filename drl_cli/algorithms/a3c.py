@@ -65,12 +65,12 @@ class A3CConfig(
             raise MisfitError(
                 "train_batch_size",
                 f"{self.train_batch_size} is not num_envs_per_worker {self.num_envs_per_worker} x rollout_fragment_length "
-                f"{self.rollout_fragment_length}: a gradient is of one fragment. Leave the key out",
+                f"{self.rollout_fragment_length}: a gradient covers one fragment. Omit the key",
             )
         if self.num_gpus > 1:
             raise MisfitError(
                 "num_gpus",
-                f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split",
+                f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split over GPUs",
             )
         return self
 

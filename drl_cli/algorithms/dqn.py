@@ -96,7 +96,7 @@ class ValueKeys(Section):
     @model_validator(mode="after")
     def _has_one_noise(self) -> ValueKeys:
         if self.noisy and self.exploration_config.type == "ParameterNoise":
-            raise MisfitError("noisy", "true puts noise on the weights, and so does ParameterNoise; keep one of them")
+            raise MisfitError("noisy", "both this key and ParameterNoise perturb the weights; use one of them")
         return self
 
 

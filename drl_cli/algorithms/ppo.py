@@ -89,7 +89,7 @@ class PPOConfig(
             )
         if self.clip_param is None and not self.kl_coeff:
             raise MisfitError(
-                "clip_param", "null needs a kl_coeff above 0: nothing else holds the policy near the old one"
+                "clip_param", "null needs a kl_coeff above 0: nothing else would keep the policy close to the old one"
             )
         return self
 

@@ -116,11 +116,9 @@ class R2D2Config(
                 f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
             )
         if not self.model.use_lstm:
-            raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
+            raise MisfitError("model.use_lstm", "without it the algorithm is DQN: use --run DQN")
         if self.worker_side_prioritization:
-            raise MisfitError(
-                "worker_side_prioritization", "workers compute no priorities of sequences yet; leave it out"
-            )
+            raise MisfitError("worker_side_prioritization", "workers do not compute priorities of sequences; omit it")
         if reads(self):
             raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
         return self

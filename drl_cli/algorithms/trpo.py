@@ -82,17 +82,19 @@ class TRPOConfig(
         if self.vf_share_layers:
             raise MisfitError(
                 "vf_share_layers",
-                "TRPO needs false: the fit of the value would move the policy out of its trust region",
+                "TRPO needs false: training the value function would move the policy out of its trust region",
             )
         regions = [self.max_kl] if isinstance(self.max_kl, (int, float)) else [value for _, value in self.max_kl]
         if min(regions) <= 0:
             raise MisfitError(
-                "max_kl", "0 lets no update move the policy; it must be more, at every point of a schedule"
+                "max_kl", "with 0 the policy never changes; it must be above 0 at every point of a schedule"
             )
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
-            raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
+            raise MisfitError(
+                "vf_loss_coeff", "TRPO trains the value function separately, with learning rate lr; omit it"
+            )
         if self.num_gpus > 1:
-            raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; take 1 or less")
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; use 1 or less")
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size",

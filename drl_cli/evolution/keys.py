@@ -115,13 +115,15 @@ class EvolutionKeys(
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
         if self.num_gpus:
             raise MisfitError(
-                "num_gpus", f"{self.num_gpus:g}: a step is a sum of a few vectors, in NumPy; leave it at 0"
+                "num_gpus", f"{self.num_gpus:g}: an update is a sum of a few vectors in NumPy; keep it at 0"
             )
         if self.xla or self.tf_session_args != SessionArgs():
             name = "xla" if self.xla else "tf_session_args"
-            raise MisfitError(name, "it is for algorithms that learn with TensorFlow, this one does not; leave it out")
+            raise MisfitError(name, "it is for algorithms that use TensorFlow, which this one does not; omit it")
         if self.reward_scaling:
-            raise MisfitError("reward_scaling", "true changes no order of returns, nor their share of a deviation")
+            raise MisfitError(
+                "reward_scaling", "scaling rewards changes neither the order of returns nor their standardised values"
+            )
         return self
 
 

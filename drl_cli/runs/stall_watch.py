@@ -76,5 +76,5 @@ class StallWatch:
         silent = self._clock() - self._last_event
         if silent >= SILENT_S:
             ends = "" if self._has_limit else " (there is no time limit: set horizon)"
-            text = f"Looks stuck: no news for {silent:.0f} s: an env.step that hangs, an evaluation whose episodes do not end"
+            text = f"Looks stuck: no news for {silent:.0f} s: env.step may hang, or the episodes of an evaluation do not end"
             self._findings.report("silence", f"{text}{ends}, or one very long call of the learner.")

@@ -68,7 +68,7 @@ def test_command_for_playing_is_shown_whole(capsys):
 
 def test_train_file_is_read_as_config_file(capsys):
     assert cli.main(["train", "file", "no-such-thing"]) == 2
-    assert capsys.readouterr().err.startswith("Error: no-such-thing: no file, and no tuned file of that name")
+    assert capsys.readouterr().err.startswith("Error: no-such-thing: neither a file nor the name of a tuned file")
 
 
 def test_example_get_shows_an_example(capsys):
