@@ -45,8 +45,8 @@ def problems(row: Algorithm, config: CommonKeys, mapping: Mapping[str, Any], whe
             if field in PLAYED:
                 place = where.place((name, field))
                 found.append(
-                    f"{name}: {field} is never reported: the steps come from files, and no training episodes are played ({place}). "
-                    f"Write evaluation/{field.replace('episodes_total', 'episode_reward_mean')}."
+                    f"{name}: {field} is never reported: the steps come from files, and no training episodes are "
+                    f"played ({place}). Write evaluation/{field.replace('episodes_total', 'episode_reward_mean')}."
                 )
     return found
 
