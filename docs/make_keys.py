@@ -87,8 +87,6 @@ def _shown(field):
 
 def _anyway(name):
     """Return the values with which a refused key is accepted, in words."""
-    if name == "multiagent":
-        return " (a block that names no policies is accepted)"
     values = ignored_keys.ANYWAY.get((name,), ())
     return f" ({' or '.join(_plain(value) for value in values)} is accepted)" if values else ""
 

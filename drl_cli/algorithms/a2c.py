@@ -89,5 +89,6 @@ A2C = Algorithm(
     loop="sync",
     actions=ALL_ACTIONS,
     observations=ALL_OBSERVATIONS,
+    several=True,
 )
 PG = A2C._replace(name="PG", config=PGConfig)

@@ -64,4 +64,4 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
     )
 
 
-CQL = SAC._replace(name="CQL", config=CQLConfig, graph="drl_cli.algorithms.cql_graph", reads=True)
+CQL = SAC._replace(name="CQL", config=CQLConfig, graph="drl_cli.algorithms.cql_graph", reads=True, several=False)

@@ -70,4 +70,5 @@ CROSSQ = Algorithm(
     loop="replay",
     actions=("Box",),
     observations=ALL_OBSERVATIONS,
+    several=True,
 )

@@ -237,6 +237,7 @@ DDPG = Algorithm(
     loop="replay",
     actions=("Box",),
     observations=ALL_OBSERVATIONS,
+    several=True,
 )
 TD3 = DDPG._replace(name="TD3", config=TD3Config)
 APEX_DDPG = DDPG._replace(name="APEX_DDPG", config=ApexDDPGConfig)

@@ -255,6 +255,7 @@ DQN = Algorithm(
     loop="replay",
     actions=("Discrete",),
     observations=ALL_OBSERVATIONS,
+    several=True,
 )
 QRDQN = DQN._replace(name="QRDQN", config=QRDQNConfig)
 SimpleQ = DQN._replace(name="SimpleQ", config=SimpleQConfig)

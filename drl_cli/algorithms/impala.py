@@ -241,6 +241,7 @@ IMPALA = Algorithm(
     loop="stream",
     actions=ALL_ACTIONS,
     observations=ALL_OBSERVATIONS,
+    several=True,
 )
 APPO = IMPALA._replace(
     name="APPO",

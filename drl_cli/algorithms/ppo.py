@@ -103,4 +103,5 @@ PPO = Algorithm(
     loop="sync",
     actions=ALL_ACTIONS,
     observations=ALL_OBSERVATIONS,
+    several=True,
 )

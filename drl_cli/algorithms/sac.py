@@ -124,4 +124,5 @@ SAC = Algorithm(
     loop="replay",
     actions=("Box", "Discrete"),
     observations=ALL_OBSERVATIONS,
+    several=True,
 )

@@ -29,4 +29,6 @@ class TD3BCConfig(
     )
 
 
-TD3BC = TD3._replace(name="TD3BC", config=TD3BCConfig, graph="drl_cli.algorithms.td3bc_graph", reads=True)
+TD3BC = TD3._replace(
+    name="TD3BC", config=TD3BCConfig, graph="drl_cli.algorithms.td3bc_graph", reads=True, several=False
+)

@@ -84,4 +84,5 @@ TQC = Algorithm(
     loop="replay",
     actions=("Box",),
     observations=ALL_OBSERVATIONS,
+    several=True,
 )

@@ -9,7 +9,7 @@ from typing import Any
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
-from drl_cli.config import experiment_keys, key_description
+from drl_cli.config import experiment_keys, key_description, policy_overrides
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.origins import Where
@@ -21,7 +21,7 @@ from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import callbacks, make
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
-from drl_cli.experiments import offline_checks
+from drl_cli.experiments import agent_checks, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.extras import load
 from drl_cli.policies import custom_models
@@ -94,9 +94,15 @@ class Draft:
         self.notices += self._read.notices
         if self._read.config is None:
             return self._read.problems
-        self._config = config = self._with_rllib_defaults(row, self._read.config)
+        config = self._with_rllib_defaults(row, self._read.config)
+        overrides, problems, notices = policy_overrides.read(row, config, where, table.rows())
+        self.notices += notices
+        section = config.multiagent.model_copy(update={"policies": overrides})
+        self._config = config = config.model_copy(update={"multiagent": section})
         lines = [*callbacks.problems(config, row), *custom_evaluation.problems(config)]
         return [_placed(line, where.place((line.partition(":")[0],))) for line in lines] or [
+            *problems,
+            *agent_checks.problems(row, config, where),
             *self._unknown_model(config),
             *offline_checks.problems(row, config, self.mapping, self.where),
         ]

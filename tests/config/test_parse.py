@@ -94,9 +94,8 @@ def message(mapping, where="--config", name="SAC"):
         ({"bc_iters": 3}, "bc_iters: a key of CQL, not of SAC (--config)."),
         ({"stepsize": 0.3}, "stepsize: a key of ES, not of SAC (--config)."),
         (
-            {"multiagent": {"policies": {"first": {}}}},
-            "multiagent: not supported: drl trains one policy per environment; several would need a function that maps "
-            "agents to policies (--config).",
+            {"multiagent": {"polices": {}}},
+            "multiagent.polices: unknown key (--config). Did you mean 'multiagent.policies'?",
         ),
         ({"Q_model": {"use_lstm": True}}, "Q_model.use_lstm: not supported yet (--config)."),
         ({"Q_model": {"dim": 8}}, "Q_model.dim: unknown key (--config). It belongs in model.dim."),

@@ -24,7 +24,6 @@ ANYWAY = {
     ("_separate_vf_optimizer",): (False,),
     ("replay_buffer_config", "replay_burn_in"): (0,),
     ("replay_buffer_config", "replay_sequence_length"): (1, -1),
-    ("replay_buffer_config", "replay_mode"): ("independent",),
     ("monitor",): (False,),
     ("record_env",): (False, None),
     ("render_env",): (False, None),
@@ -45,7 +44,6 @@ ANYWAY = {
     ("keep_per_episode_custom_metrics",): (False,),
     ("restart_failed_sub_environments",): (True,),
     ("vtrace_drop_last_ts",): (False,),
-    ("replay_mode",): ("independent",),
     ("input_evaluation",): ([],),
     ("off_policy_estimation_methods",): ([], {}, None),
     ("evaluation_config", "input"): ("sampler",),
@@ -93,6 +91,7 @@ GRAPHS = "drl always uses TensorFlow-1-style graphs, with hundreds of updates in
 _EVERY_WORKER = "workers are separate processes and sample while the learner learns"
 _NOTHING_WAITS = "statistics arrive with each fragment and are never waited for"
 _SHARDS = "only num_replay_shards sets the number of replay shards, which stay on the run's own machine"
+_IN_MEMORY = "every policy is held in memory"
 _INTERNAL = "it selects between internal components of RLlib"
 
 _NO_LSTM = "it is for an LSTM, which this network does not have"
@@ -148,6 +147,8 @@ IDLE = {
     ("replay_buffer_config", "no_local_replay_buffer"): Idle(_SHARDS),
     ("replay_buffer_config", "replay_buffer_shards_colocated_with_driver"): Idle(_SHARDS),
     ("replay_buffer_config", "_enable_replay_buffer_api"): Idle(_INTERNAL),
+    ("multiagent", "policy_map_capacity"): Idle(_IN_MEMORY, (int,)),
+    ("multiagent", "policy_map_cache"): Idle(_IN_MEMORY, (str, type(None))),
     ("_use_trajectory_view_api",): Idle(_INTERNAL),
     ("model", "vf_share_layers"): Idle("the networks of this algorithm share no layers"),
     ("model", "max_seq_len"): Idle(_NO_LSTM, (int,)),

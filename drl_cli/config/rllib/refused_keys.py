@@ -17,7 +17,6 @@ _LEARNER = "there is one learner; num_gpus sets the number of GPUs over which it
 _INTERNAL = "internal to RLlib; drl has no equivalent. Remove the key."
 _PYTHON = "a Python object, which a plain-data config cannot contain."
 _STORE = "set the size of the object store with --ray-object-store-memory."
-_SEVERAL = "drl trains one policy per environment; several would need a function that maps agents to policies."
 _FILM = "its workers play perturbed policies; record the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
 
 NEVER = {
@@ -45,8 +44,6 @@ NEVER = {
     "object_store_memory_per_worker": _STORE,
     "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; hist_data of callbacks is copied to hist_stats unchanged.",
     "restart_failed_sub_environments": "an environment that fails is always constructed again, and repeated failures end the run.",
-    "multiagent": _SEVERAL,
-    "replay_mode": _SEVERAL,
     "vtrace_drop_last_ts": "the observation after the last step is available for bootstrapping, so nothing has to be dropped.",
 }
 """RLlib's keys that are not planned, with the reason."""

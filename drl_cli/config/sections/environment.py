@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from drl_cli.config.schema import PlainMapping, Range, Section, Whole, key
+from drl_cli.config.sections.multi_agent import MultiAgentConfig
 
 
 def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
@@ -77,3 +78,4 @@ class EnvironmentKeys(Section):
         "grayscale frames in stacks of four; rllib only resizes to 84x84; null does nothing. The keys of model "
         "change size, colour and stacks. No effect on other environments.",
     )
+    multiagent: MultiAgentConfig = key(MultiAgentConfig(), "The policies of an environment with several agents.")
