@@ -12,7 +12,7 @@ from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.extras import load
-from drl_cli.runtime import footprint, machine
+from drl_cli.runtime import assembly, footprint, machine
 
 pytestmark = pytest.mark.process
 
@@ -83,7 +83,11 @@ def test_replays_of_several_policies_are_summed_over_those_that_learn():
     row, config = table.find("DQN"), DQNConfig(buffer_size=1000)
     spaces = {"obs": VECTOR, "action": DISCRETE}
     one = {"agents": ["0", "1"], "spaces": spaces, "config": {}, "is_trained": True}
-    policies = {"a": one, "b": {**one, "agents": ["2"], "config": {"buffer_size": 500}}, "c": {**one, "is_trained": False}}
+    policies = {
+        "a": one,
+        "b": {**one, "agents": ["2"], "config": {"buffer_size": 500}},
+        "c": {**one, "is_trained": False},
+    }
     setup = assembly.setup_of(row, config, {"spaces": spaces, "agents": {"policies": policies}})
     alone = footprint.replay(row, config, setup.spec, {})
     found = footprint.replays(setup, {})
