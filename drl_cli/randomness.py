@@ -21,6 +21,7 @@ ROLES: dict[str, int] = {
             "estimates",
             "door",
             "shuffle",
+            "mapping",
         ),
         1,
     )

@@ -67,6 +67,7 @@ class LearnerIdentity(_Learner, total=False):
     """What a learner is made with beside the algorithm's graph."""
 
     plugins: Any  # of ``plugins.registered``
+    policy: str  # id of the policy, ``default_policy`` where there is one
     postprocess: Callable  # of a registered algorithm: (batch, config) -> more columns
 
 
@@ -80,3 +81,4 @@ class ScoredEpisode(NamedTuple):
     custom_metrics: dict = {}  # {name: number} and {name: list of numbers}: from callbacks
     hist_data: dict = {}
     is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part
+    policy_rewards: dict[str, list[float]] = {}  # of several agents: the returns of each policy's agents

@@ -35,14 +35,20 @@ ROWS = 256  # of a replay that is made to be measured
 class ReplayBuffer:
     """Replay of n-step transitions, drawn uniformly or by priority; one shard of it where there are several."""
 
-    def __init__(self, config: BufferedKeys, spec: PolicySpec, seed: int, index: int = 0) -> None:
+    def __init__(self, config: BufferedKeys, spec: PolicySpec, seed: int, index: int = 0, agents: int = 1) -> None:
         """``config``: one with BufferKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
+
+        ``agents``: of each environment for which the policy may act: so many streams come from there.
 
         ConfigError when the shard's share of buffer_size is too small for its environments.
         """
         self._config, self._index, self._shards = config, index, shards(config)
         capacity = config.buffer_size // self._shards
-        _expect_room(config, self._shards, capacity, spec.frames)
+        streams = math.ceil(max(1, config.num_workers) / self._shards) * config.num_envs_per_worker * agents
+        self._least = 2 * streams * (span(config) + 1)
+        _expect_room(
+            config, self._shards, capacity, streams * (spec.frames + span(config) + config.rollout_fragment_length)
+        )
         self._ring = _storage(config, spec, capacity)
         self._in_sequences = bool(spec.state)
         self._priorities = None
@@ -66,17 +72,22 @@ class ReplayBuffer:
         if before is not None and mark != (before[0], before[1] + 1):
             self._ring.cut(meta.worker)  # a fragment between them was lost: their steps do not follow one another
         self._seen[meta.worker] = mark
-        self._stored += columns["reward"].size
+        steps = int(columns["steps"].sum()) if "steps" in columns else columns["reward"].size
+        self._stored += steps
         if self._priorities is None:
             self._ring.add(meta.worker, columns)
         else:
             masses = self._priorities.masses(columns["priority"]) if "priority" in columns else None
             self._priorities.follow(self._ring.add(meta.worker, columns), masses)
-        return columns["reward"].size
+        return steps
 
     def size(self) -> int:
         """Return the rows in use: env steps and the last observation of each episode."""
         return len(self._ring)
+
+    def has_batch(self) -> bool:
+        """Whether there is enough to draw batches from: of several policies one may have had few turns."""
+        return len(self._ring) >= max(self._config.train_batch_size, self._least)
 
     def memory(self) -> int:
         """Return the bytes that the rows in use take, without what is kept beside them for drawing."""
@@ -141,11 +152,16 @@ class ReplayBuffer:
 
     def save(self, folder: Path, compress: bool) -> dict[str, Any]:
         """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it."""
+        arrays, facts = self.state()
+        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
+        return facts
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return ({name: array}, facts): the contents, and what ``load`` needs beside them."""
         arrays, ring = self._ring.state()
         if self._priorities is not None:
             arrays |= self._priorities.state()
-        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
-        return self.facts() | {"ring": ring}
+        return arrays, self.facts() | {"ring": ring}
 
     def facts(self) -> dict[str, Any]:
         """Return what is kept even where the contents are not: the random state and which fragments were seen."""
@@ -198,9 +214,9 @@ def _storage(config: BufferedKeys, spec: PolicySpec, capacity: int) -> Ring | Wh
     return Sequences(ring, config.burn_in, learnt_steps(config), () if config.zero_init_states else spec.state)
 
 
-def _expect_room(config: BufferedKeys, parts: int, capacity: int, frames: int) -> None:
-    streams = math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
-    least = 2 * streams * (config.rollout_fragment_length + span(config) + frames)
+def _expect_room(config: BufferedKeys, parts: int, capacity: int, rows: int) -> None:
+    """``rows``: of what the streams of one shard have under way."""
+    least, streams = 2 * rows, math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
     if capacity >= least:
         return
     shared = f" and {parts} shards" if parts > 1 else ""

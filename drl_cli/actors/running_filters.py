@@ -48,7 +48,9 @@ class Differences:
         if spec.scaled:
             self._running[columns["cut"]] = 0.0
             ends = columns["terminated"] | columns["truncated"]
-            sums = discounted(columns["reward"], ends, self._running, self._gamma, columns.get("length"))
+            sums = discounted(
+                columns["reward"], ends, self._running, self._gamma, columns.get("length", columns.get("steps"))
+            )
             seen["return"] = moments(_real(sums, columns))
             own = filters.weights_of(spec, None, seen["return"])
             scale = filters.reward_scale(weights) or filters.reward_scale(own) or scale
@@ -86,8 +88,9 @@ class Differences:
 
 def _real(values: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """The rows of ``values`` [T, N, …] that are steps, [M, …]: all but what pads columns of different lengths."""
-    if "length" in columns:
-        return values[np.arange(len(values))[:, None] < columns["length"]]
+    lengths = columns.get("length", columns.get("steps"))
+    if lengths is not None:
+        return values[np.arange(len(values))[:, None] < lengths]
     return values.reshape(-1, *values.shape[2:])
 
 

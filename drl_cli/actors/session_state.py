@@ -29,7 +29,6 @@ from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
 
-SCOPE = DEFAULT_POLICY + "/"
 COMPILING = "compiling the update (XLA)"
 
 
@@ -47,12 +46,14 @@ class Trained:
     ) -> None:
         """``module``: the algorithm's graph, as its row names it; ``initial``: {name: array} of its first weights.
 
-        ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None); ``server``: handle of the parameter
-        server.
+        ``identity``: dict(seed, with_ray, plugins: of ``plugins.registered``, or None; policy: its id); ``server``: handle of
+        the parameter server.
         """
         plugins.adopt(identity.get("plugins"))
         self._config, self._spec, self._server = config, spec, server
         self._module, self._initial, self._identity = module, initial, identity
+        self._policy = identity.get("policy", DEFAULT_POLICY)
+        self._scope = self._policy + "/"
         self.updates = self._pushed_at = 0
         self.version = 1  # the first weights were pushed when the parts were made
 
@@ -70,7 +71,7 @@ class Trained:
             graph: Any = load(self._module)
             build = getattr(graph, "build", graph)
             own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
-            given = (config, self._spec, self._initial, self._identity["seed"], SCOPE)
+            given = (config, self._spec, self._initial, self._identity["seed"], self._scope)
             built = called("The graph of this algorithm", build, *given) if own else build(*given)
             add(built)
             with tf.device("/CPU:0"):
@@ -92,8 +93,8 @@ class Trained:
             self._all = Weights(self.session, named, with_ray=False)
             published = {name: named[name] for name in built.published}
             self._published = Weights(self.session, published, self._identity["with_ray"])
-            filters = {name: variable for name, variable in named.items() if name.startswith(SCOPE + "filter/")}
-            self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), SCOPE)
+            filters = {name: variable for name, variable in named.items() if name.startswith(self._scope + "filter/")}
+            self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), self._scope)
         events.report("learner", text="")
 
     def observe(self, seen: Sequence[Any]) -> None:
@@ -146,8 +147,8 @@ class Trained:
         self._pushed_at = self.updates
         self.version += 1
         self.filter_anew()
-        acting = {name.removeprefix(SCOPE): value for name, value in self._published.get().items()}
-        return self._server.call("push", {DEFAULT_POLICY: acting}, keep)
+        acting = {name.removeprefix(self._scope): value for name, value in self._published.get().items()}
+        return self._server.call("push", {self._policy: acting}, keep)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
@@ -165,4 +166,4 @@ class Trained:
             raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {error}") from error
         self._observed.read()
         self.version = version
-        self.updates = self._pushed_at = int(arrays[SCOPE + "num_updates"])
+        self.updates = self._pushed_at = int(arrays[self._scope + "num_updates"])

@@ -30,6 +30,9 @@ class EpisodeScore(Protocol):
     def is_cut(self) -> bool: ...
 
     @property
+    def policy_rewards(self) -> Mapping[str, Sequence[float]]: ...
+
+    @property
     def custom_metrics(self) -> Mapping[str, float]: ...
 
     @property
@@ -68,9 +71,30 @@ def summary(episodes: Sequence[EpisodeScore]) -> dict[str, Any]:
         "episodes_this_iter": len(episodes),
         "episodes_cut": sum(episode.is_cut for episode in episodes),
     }
+    fields |= policy_rewards(_by_policy(episode.policy_rewards for episode in episodes))
     custom, hist = summarised([(episode.custom_metrics, episode.hist_data) for episode in episodes])
     fields |= {"custom_metrics": custom} if custom else {}
     return fields | ({"hist_stats": hist} if hist else {})
+
+
+def policy_rewards(returns: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return RLlib's policy_reward_mean, _min and _max, each by policy id, of ``returns`` of agents; {} for none."""
+    found = {name: values for name, values in sorted(returns.items()) if values}
+    if not found:
+        return {}
+    return {
+        "policy_reward_mean": {name: sum(values) / len(values) for name, values in found.items()},
+        "policy_reward_min": {name: min(values) for name, values in found.items()},
+        "policy_reward_max": {name: max(values) for name, values in found.items()},
+    }
+
+
+def _by_policy(episodes: Iterable[Mapping[str, Sequence[float]]]) -> dict[str, list[float]]:
+    returns: dict[str, list[float]] = collections.defaultdict(list)
+    for episode in episodes:
+        for name, values in episode.items():
+            returns[name] += values
+    return returns
 
 
 class MetricsWindow:

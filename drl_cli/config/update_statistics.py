@@ -35,7 +35,8 @@ class Reducer(enum.Enum):
 
 
 def reducer_of(name: str) -> Reducer:
-    """Return the Reducer of the statistic ``name``."""
+    """Return the Reducer of the statistic ``name``, or ``policy/name``."""
+    name = name.rpartition("/")[2]
     return next(
         (reducer for reducer in (Reducer.LEAST, Reducer.GREATEST) if name.startswith(reducer.value)), Reducer.MEAN
     )

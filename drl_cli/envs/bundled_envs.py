@@ -17,11 +17,16 @@ SEEN = (0, 2)  # of (position, velocity, angle, angular velocity)
 
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _EXAMPLES = ("ray.rllib.examples.", "rllib.examples.")
-HERE = {"StatelessCartPole": "drl/StatelessCartPole-v1", "CartPole": "CartPole-v1"}
+HERE = {
+    "StatelessCartPole": "drl/StatelessCartPole-v1",
+    "CartPole": "CartPole-v1",
+    "MultiAgentCartPole": "drl/MultiAgentCartPole-v1",
+    "MultiAgentCartPoleCrashing": "drl/MultiAgentCartPoleCrashing-v1",
+    "TwoStepGame": "drl/TwoStepGame-v1",
+}
 """Class of RLlib's examples → the id of the same environment."""
 _RECORDED = {"halfcheetah": "HalfCheetah-v5", "hopper": "Hopper-v5"}
 """First word of an environment with recorded steps in RLlib's ``d4rl_env`` → the id of the same environment."""
-SEVERAL = re.compile(r"multi_?agent|two_step|rock_paper|unity3d|parametric_rock|pettingzoo", re.IGNORECASE)
 
 
 class StatelessCartPole(gymnasium.ObservationWrapper):
@@ -52,6 +57,16 @@ gymnasium.register(
 gymnasium.register(id="drl/Team-v1", entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
 
 
+gymnasium.register(
+    "drl/MultiAgentCartPole-v1", "drl_cli.envs.multi_agent.cart_poles:multi_agent_cart_pole", max_episode_steps=500
+)
+gymnasium.register(
+    "drl/MultiAgentCartPoleCrashing-v1", "drl_cli.envs.multi_agent.cart_poles:CrashingCartPoles", max_episode_steps=500
+)
+gymnasium.register("drl/TwoStepGame-v1", "drl_cli.envs.multi_agent.small_games:TwoStepGame")
+gymnasium.register("drl/TicTacToe-v1", "drl_cli.envs.multi_agent.small_games:TicTacToe")
+
+
 def stands_for(env_id: str) -> str | None:
     """Return the id of the environment that a class path of RLlib's examples means, or None."""
     return HERE.get(env_id.rpartition(".")[2]) if env_id.startswith(_EXAMPLES) else None
@@ -62,8 +77,6 @@ def refusal(env_id: str) -> str | None:
     if not _CLASS_PATH.fullmatch(env_id):
         return None
     name = env_id.rpartition(".")[2][:60]
-    if env_id.startswith(_EXAMPLES) and SEVERAL.search(env_id):
-        return f"{env_id[:120]} has several agents; here one policy acts in an environment."
     recorded = _RECORDED.get(name.partition("_")[0]) if ".d4rl_env." in env_id else None
     if recorded:
         return (

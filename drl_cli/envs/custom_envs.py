@@ -41,14 +41,17 @@ class Creator:
 
     def __call__(self, render_mode: str | None = None, **env_config: Any) -> gymnasium.Env:
         """Return a new environment; ``render_mode`` is passed on to a creator that knows it."""
-        rendering = {"render_mode": render_mode} if render_mode is not None and self._renders() else {}
-        if self._takes_mapping(env_config):
-            made = self.create(env_config, **rendering)
-        else:
-            made = self.create(**env_config, **rendering)
+        made = self.made(render_mode, **env_config)
         if not isinstance(made, gymnasium.Env):
             raise TypeError(f"{self.name} made {type(made).__name__}, which is no gymnasium.Env")
         return made
+
+    def made(self, render_mode: str | None = None, **env_config: Any) -> Any:
+        """Return what the creator makes: a gymnasium environment, or one with several agents (``envs.multi_agent``)."""
+        rendering = {"render_mode": render_mode} if render_mode is not None and self._renders() else {}
+        if self._takes_mapping(env_config):
+            return self.create(env_config, **rendering)
+        return self.create(**env_config, **rendering)
 
     def _renders(self) -> bool:
         anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters.values())

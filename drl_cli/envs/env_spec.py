@@ -148,3 +148,10 @@ class EnvSetup(_Named, total=False):
     videos: str | None
     spaces: EnvSpec
     agents: AgentsSetup
+
+
+def agents_of(setup: EnvSetup) -> AgentsSetup:
+    """Return what is known of the agents. Raises ValueError for an environment with one."""
+    if "agents" not in setup:
+        raise ValueError(f"{setup['id']} has one agent")
+    return setup["agents"]

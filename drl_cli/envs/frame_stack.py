@@ -66,6 +66,12 @@ class FrameStack:
             return []
         return np.flatnonzero(~np.isfinite(newest).all(axis=1)).tolist()
 
+    def load(self, stacks: np.ndarray) -> None:
+        """Take over ``stacked``. Raises ValueError for another shape."""
+        if stacks.shape != self._stack.shape:
+            raise ValueError(f"stacks of shape {stacks.shape} instead of {self._stack.shape}")
+        self._stack[...] = stacks
+
     def newest(self, rows: slice = slice(None)) -> np.ndarray:
         """Return a copy of the newest frames, [N, *shape], of all streams or of those in the slice ``rows``."""
         return self._stack[rows, ..., -self._size :].copy()

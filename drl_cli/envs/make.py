@@ -25,8 +25,9 @@ from drl_cli import plugins
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
-from drl_cli.envs.multi_agent.team import TeamEnv
-from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, misfit
+from drl_cli.envs.multi_agent import names
+from drl_cli.envs.multi_agent.interface import SeenAsTeam
+from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.extras import load, require
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _GAMES = "ale_py"
 _ATARI_ENDINGS = ("NoFrameskip", "Deterministic", "-ram")
 _OLDER_GAME = re.compile(r"(\w+?)(-ram)?(Deterministic|NoFrameskip|)-v([04])")
-_NO_ARGUMENT = re.compile(r"got an unexpected keyword argument '(\w+)'")
+NO_ARGUMENT = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}
 _MUJOCO_NEEDS = ("mujoco", "imageio", "glfw")  # modules that its environments import when they are made
 _RESTORED = {}  # id of a game that ale_py no longer registers → what it is
@@ -100,6 +101,9 @@ def resolve(env_id: str, strict: bool = False, trusted: bool = False) -> EnvName
                 f"may. If you trust it, type: --env {env_id[:120]}"
             )
         import_module(module)
+    zoo = names.resolve(bare, strict)
+    if zoo is not None:
+        return EnvName(f"{module}:{zoo[0]}" if module else zoo[0], env_id, zoo[1])
     if not _is_known(bare):
         plugins.discover()
     if _is_known(bare) and not _is_stub(bare):
@@ -155,7 +159,7 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
     except (Exception, SystemExit) as error:
         if getattr(error, "name", None) in _MUJOCO_NEEDS:
             raise EnvError(_missing(env_id, error)) from error
-        unknown = _NO_ARGUMENT.search(str(error))
+        unknown = NO_ARGUMENT.search(str(error))
         if unknown and unknown[1] in env_config and _is_of_the_call(error):
             raise EnvError(f"env_config.{unknown[1]}: {env_id} takes no such argument. Leave it out.") from error
         given = f" with env_config {env_config}" if env_config else ""
@@ -197,16 +201,12 @@ def describe(env: gymnasium.Env) -> EnvSpec:
     Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is; of a team seen as one
     agent ``"team"`` says where what is. Raises EnvError for a mask that does not fit the actions.
     """
-    spaces: EnvSpec = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
-    if isinstance(env.unwrapped, TeamEnv):
-        spaces["team"] = env.unwrapped.layout
-    if isinstance(env, gymnasium.wrappers.FlattenObservation):
-        try:
-            mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
-        except ValueError as error:
-            raise EnvError(f"{env.spec.id if env.spec else type(env).__name__}: {error}") from error
-        if mask:
-            spaces["mask"] = mask
+    try:
+        spaces = preprocessors.described(env)
+    except ValueError as error:
+        raise EnvError(f"{env.spec.id if env.spec else type(env).__name__}: {error}") from error
+    if isinstance(env.unwrapped, SeenAsTeam):
+        spaces["team"] = env.unwrapped.team_layout
     return spaces
 
 
@@ -241,12 +241,14 @@ def check(
 
 def reward_threshold(env_id: str) -> float | None:
     """Return the mean episode reward at which the registry calls the environment solved, or None."""
-    return _spec(env_id).reward_threshold
+    spec = _spec(env_id)
+    return spec.reward_threshold if spec else None
 
 
 def time_limit(env_id: str) -> int | None:
     """Return the env steps after which an episode is truncated, or None."""
-    return _spec(env_id).max_episode_steps
+    spec = _spec(env_id)
+    return spec.max_episode_steps if spec else None
 
 
 def bound_of(env: gymnasium.Env, asked: int | None) -> int | None:
@@ -265,11 +267,14 @@ def bound_of(env: gymnasium.Env, asked: int | None) -> int | None:
 
 
 def _spec(env_id: str) -> Any:
-    return gymnasium.spec(env_id.rpartition(":")[2])
+    """Return gymnasium's spec of a registered id; None for one of PettingZoo's."""
+    return gymnasium.registry.get(env_id.rpartition(":")[2])
 
 
 def _is_known(bare: str) -> bool:
     """Whether an id is registered; one that is not may be a game of ale_py, which registers its own when imported."""
+    if bare not in gymnasium.registry:
+        names.import_provider(bare)
     if bare not in gymnasium.registry and find_spec("ale_py"):
         try:
             atari = require("ale_py")
@@ -340,7 +345,7 @@ def _unknown(env_id: str, namespace: str | None, name: str) -> str:
     known = gymnasium.registry.items()
     real = [(known_id, spec) for known_id, spec in known if not _is_stub(known_id)]
     candidates = [known_id for known_id, spec in real if looks_atari or not preprocessors.is_atari(spec)]
-    close = nearest(env_id, candidates)
+    close = nearest(env_id, candidates) or names.similar(env_id)
     for ending in _ATARI_ENDINGS if looks_atari else ():
         close = close or nearest(f"{name.removesuffix(ending)}-v4", candidates)
     if close:

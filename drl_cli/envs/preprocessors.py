@@ -21,12 +21,12 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from drl_cli.envs.spaces import is_image
+from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.envs.env_spec import AtariPreprocessing, Preprocessing
+    from drl_cli.envs.env_spec import AtariPreprocessing, EnvSpec, Preprocessing
 
 NOTHING: Preprocessing = {
     "frames": 1,
@@ -51,7 +51,7 @@ _FRESH_AFTER = 5000  # seeding a game loads its ROM: 0.1 s, as long as 250 steps
 def plan(config: CommonKeys, env_id: str) -> Preprocessing:
     """Return what is done for an algorithm's ``config`` and the registered environment ``env_id``, as ``NOTHING``."""
     model = config.model
-    atari = is_atari(gymnasium.spec(env_id.rpartition(":")[2]))
+    atari = is_atari(gymnasium.registry.get(env_id.rpartition(":")[2]))
     pixels = atari and config.env_config.get("obs_type") != "ram" and not config.env_config.get("sound_obs")
     deepmind = pixels and config.preprocessor_pref == "deepmind"
     stack = model.framestack
@@ -130,6 +130,19 @@ def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.En
             )
         return env
     return wrappers.FlattenObservation(env) if space.is_np_flattenable else env
+
+
+def described(env: gymnasium.Env) -> EnvSpec:
+    """Return the spaces of what ``wrap`` returned, as ``envs.make.describe`` says.
+
+    Raises ValueError for a mask that does not fit.
+    """
+    spaces: EnvSpec = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    if isinstance(env, wrappers.FlattenObservation):
+        mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
+        if mask:
+            spaces["mask"] = mask
+    return spaces
 
 
 def goes_on(env: Any) -> bool:

@@ -26,6 +26,11 @@ and where trajectories are learnt from:
     tail_state_<i> [N, …] float32   the same for tail_obs
     length      [N]       int64     of complete episodes: real steps of each environment; after them come zeros
 
+and of several agents, where a stream is what one agent did in one environment, and streams differ in length:
+
+    steps       [N]       int64     real steps of each stream, 0 for one without any; after them come zeros; the stream
+                                    goes on in the next fragment unless its last step ends an episode. Absent where all have T
+
 Batch (what learning gets), from them, once:
 
     obs, action                     of the first step of the window; obs [B, …, C·frames], the oldest frame first
@@ -90,6 +95,15 @@ def expect(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, ...], 
         raise ValueError(f"replay column {name}: {found}, expected {(shape, dtype)}")
 
 
+def one_stream(columns: Columns, stream: int, steps: int) -> Columns:
+    """Return the first ``steps`` of one ``stream`` of a fragment as a fragment of its own, [steps, 1, …]."""
+    here = slice(stream, stream + 1)
+    own = {name: columns[name][:steps, here] for name in ("obs", "action", "reward", "terminated", "truncated")}
+    owners = np.nonzero(columns["terminated"] | columns["truncated"])[1]
+    own |= {name: columns[name][here] for name in ("cut", "tail_obs")}
+    return own | {"end_obs": columns["end_obs"][owners == stream]}
+
+
 class Meta(NamedTuple):
     """Which fragment this is. ``add`` is idempotent on (worker, incarnation, sequence)."""
 
@@ -107,6 +121,15 @@ class ReadProgress(NamedTuple):
     ended: bool  # whether this worker has read all that it was to read in this pass
 
 
+class AgentsEpisode(NamedTuple):
+    """An episode of several agents that has ended."""
+
+    reward: float  # the sum over the agents
+    length: int  # env steps
+    returns: dict[str, float]  # by agent, raw rewards
+    policy_of: dict[str, str]  # agent → policy id
+
+
 class Token(NamedTuple):
     """What the driver learns of a fragment without reading it."""
 
@@ -120,3 +143,4 @@ class Token(NamedTuple):
     seen: dict[str, Any] | None = None  # what it adds to the filters' statistics (``actors.running_filters``)
     reading: ReadProgress | None = None  # where it was read, not sampled
     told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
+    agents: tuple[AgentsEpisode, ...] = ()  # of several agents: the episodes that ended, by agent

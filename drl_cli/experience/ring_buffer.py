@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.experience.columns import BATCH, expect
+from drl_cli.experience.columns import BATCH, expect, one_stream
 from drl_cli.experience.frames import Frames
 from drl_cli.experience.streams import Streams
 
@@ -99,14 +99,30 @@ class Ring:
     def add(self, worker: int, columns: Columns) -> int:
         """Append a fragment (``experience.columns.FRAGMENT``) of ``worker``; returns the serial number of its first step.
 
-        The step [t, n] has the number first + t·N + n. ValueError, and nothing stored, for another shape or dtype.
+        The step [t, n] has the number first + t·N + n; streams of different lengths (``steps``) are written one after the
+        other. ValueError, and nothing stored, for another shape or dtype.
         """
         self._check(columns)
+        if "steps" not in columns:
+            return self._append(worker, columns)
+        first = self.written
+        for env, steps in enumerate(columns["steps"].tolist()):
+            if steps:
+                self._append(worker, one_stream(columns, env, steps), env)
+            elif columns["cut"][env]:
+                self._end((worker, env))
+        return first
+
+    def _append(self, worker: int, columns: Columns, base: int = 0) -> int:
+        """Write streams of equal length; returns the serial number of the first step.
+
+        ``base``: the index of the first stream among those of the worker.
+        """
         ended = columns["terminated"] | columns["truncated"]
-        before = self._join(worker, columns["cut"])
+        before = self._join(worker, columns["cut"], base)
         first = self.written
         self._write_steps(columns, ended, before)
-        self._note_ends(worker, first, columns, ended)
+        self._note_ends((worker, base), first, columns, ended)
         return first
 
     def _write_steps(self, columns: Columns, ended: np.ndarray, before: np.ndarray) -> None:
@@ -129,17 +145,17 @@ class Ring:
         following[-envs:] = NONE
         self.link[rows] = following
 
-    def _note_ends(self, worker: int, first: int, columns: Columns, ended: np.ndarray) -> None:
-        """Write the end rows of a fragment whose first step is row ``first``, and note where its streams stand."""
-        steps, envs = ended.shape
+    def _note_ends(self, begin: Stream, first: int, columns: Columns, ended: np.ndarray) -> None:
+        """Write the end rows of streams whose first step is row ``first``, and note where they stand; ``begin``: the first."""
+        (steps, envs), (worker, base) = ended.shape, begin
         which = np.flatnonzero(ended.ravel())
         if len(which):
             self.link[(first + which) % self.capacity] = self._end_rows(columns["end_obs"], first + which)
         for env in range(envs):
             if ended[-1, env]:
-                self._streams.ended((worker, env))
+                self._streams.ended((worker, base + env))
             else:
-                self._streams.wait((worker, env), first + (steps - 1) * envs + env, columns["tail_obs"][env])
+                self._streams.wait((worker, base + env), first + (steps - 1) * envs + env, columns["tail_obs"][env])
 
     def cut(self, worker: int) -> None:
         """End the streams of ``worker``: what it sends from now on does not continue them."""
@@ -158,18 +174,18 @@ class Ring:
                     f"a fragment's {name} is {given.shape[2:]} {given.dtype}, the replay's {mine.shape[1:]} {mine.dtype}"
                 )
 
-    def _join(self, worker: int, cut: np.ndarray) -> np.ndarray:
-        """Link the heads of the worker's streams to the fragment that is about to be written, or end them.
+    def _join(self, worker: int, cut: np.ndarray, base: int) -> np.ndarray:
+        """Link the heads of the worker's streams from ``base`` on to what is about to be written, or end them.
 
         Returns how many rows before the first row of each stream its predecessor is, int [N]; 0: it has none.
         """
         for env in np.flatnonzero(cut):
-            self._end((worker, int(env)))
+            self._end((worker, base + int(env)))
         start = self.written
         # A stream whose past is unknown may be anywhere in an episode: its predecessor counts as overwritten.
         back = np.where(cut, 0, self.capacity)
         for env in range(len(cut)):
-            head, fresh = self._streams.take((worker, env))
+            head, fresh = self._streams.take((worker, base + env))
             if fresh:
                 back[env] = 0
             elif head is not None and head[0] > start - self.capacity:

@@ -97,12 +97,12 @@ class _Plan(NamedTuple):
 
 def _plan(fragments: Sequence[Columns], sequence: int) -> _Plan:
     shapes = [fragment["reward"].shape for fragment in fragments]
-    lengths = [f.get("length", np.full(n, t, np.int64)) for f, (t, n) in zip(fragments, shapes, strict=True)]
+    lengths = [_lengths(fragment) for fragment in fragments]
     every, are_whole = np.concatenate(lengths), "length" in fragments[0]
     if are_whole:
         row, offset, rows, steps = _packed(every, sequence)
     else:
-        rows, steps = len(every), _whole(int(every.max()), sequence)
+        rows, steps = len(every), _whole(max(longest for longest, _ in shapes), sequence)
         row, offset = np.arange(rows), np.zeros(rows, np.int64)
     places, begin = [], 0
     for (longest, count), own in zip(shapes, lengths, strict=True):
@@ -110,6 +110,12 @@ def _plan(fragments: Sequence[Columns], sequence: int) -> _Plan:
         places.append(np.where(time < own, row[here] * steps + offset[here] + time, rows * steps))
         begin += count
     return _Plan((rows, steps), places, lengths, are_whole)
+
+
+def _lengths(fragment: Columns) -> np.ndarray:
+    """Return the real steps of every stream, int64 [N]."""
+    steps, streams = fragment["reward"].shape
+    return fragment.get("length", fragment.get("steps", np.full(streams, steps, np.int64)))
 
 
 def _packed(lengths: np.ndarray, sequence: int) -> tuple[np.ndarray, np.ndarray, int, int]:
@@ -164,7 +170,7 @@ def _state_names(fragment: Columns) -> list[str]:
 def _ends(fragments: Sequence[Columns], stacks: Sequence[np.ndarray], plan: _Plan) -> Batch:
     """Return what bootstraps look at: after the last step of every stream, in order, then the cuts inside, then padding.
 
-    Complete episodes have cuts alone: nothing of them goes on.
+    Complete episodes have cuts alone: nothing of them goes on. Of a stream without steps the place is that of padding.
     """
     tails, cuts = [], []  # of each fragment: (flat places, {column: values})
     for fragment, seen, places, lengths in zip(fragments, stacks, plan.places, plan.lengths, strict=True):

@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from drl_cli import events, process
 from drl_cli.actors.part_records import LearnerIdentity, ReaderIdentity, WorkerIdentity
+from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.algorithms import table
 from drl_cli.algorithms.impala import StreamKeys
 from drl_cli.algorithms.table import Algorithm
@@ -23,12 +26,13 @@ from drl_cli.config.environment_variables import as_strings
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
+from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
 from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.contracts import Cluster, Handle
-from drl_cli.envs.preprocessors import for_scoring
+from drl_cli.envs.preprocessors import for_scoring, frames_of
 from drl_cli.errors import ConfigError
 from drl_cli.experience.recorded import write
 from drl_cli.extras import load
@@ -50,8 +54,16 @@ class RunSetup(NamedTuple):
 
     row: Algorithm
     config: CommonKeys
-    env: Mapping[str, Any]  # id, asked, env_config, spaces, imports; and maybe preprocessing, plugins, videos
-    spec: PolicySpec
+    env: Mapping[str, Any]  # id, asked, env_config, spaces, imports; and maybe preprocessing, plugins, videos, agents
+    spec: PolicySpec  # of several policies the first one's
+    policies: Mapping[str, PolicySetup] | None = None  # by id, where there are several agents
+
+    @property
+    def specs(self) -> dict[str, PolicySpec]:
+        """The spec of each policy by its id."""
+        if self.policies is None:
+            return {DEFAULT_POLICY: self.spec}
+        return {name: policy.spec for name, policy in self.policies.items()}
 
     @property
     def seed(self) -> int:
@@ -132,25 +144,29 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
 
     ``output``: the folder that workers record into, or None.
     """
-    row, config, env, spec = setup
-    initial = load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
+    row, config, env = setup.row, setup.config, setup.env
+    initial = first_weights(setup)
     pinned = {"pinned": True}
     server = cluster.spawn("parameter server", loop_kinds.SERVER, (), ACTOR, pinned)
-    acting = {DEFAULT_POLICY: {name: initial[name] for name in spec.weight_names()}}
-    pushed = server.call("push", acting)
+    specs = setup.specs
+    pushed = server.call("push", {p: {name: initial[p][name] for name in specs[p].weight_names()} for p in specs})
     replay = _make_replay(setup, cluster, pinned) if table.learns_from_replay(row) else None
     identity: LearnerIdentity = {"seed": setup.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     if callable(row.postprocess):
         identity["postprocess"] = row.postprocess
+    kind = loop_kinds.kind_of(row).learner
+    single = (config, setup.spec, row.graph, initial[DEFAULT_POLICY]) if setup.policies is None else ()
+    several = (kind, setup.policies, row.graph, initial)
     learner = cluster.spawn(
         "learner",
-        loop_kinds.kind_of(row).learner,
-        (config, spec, row.graph, initial, identity, server),
+        kind if single else loop_kinds.GROUP_LEARNER,
+        (*(single or several), identity, server),
         ACTOR if config.learner_actor else THREAD,
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    make = WorkerMaker(_worker_of(row, config), setup, cluster, server, output)
+    worker = _worker_of(row, config) if setup.policies is None else loop_kinds.AGENTS_WORKER
+    make = WorkerMaker(worker, setup, cluster, server, output)
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
     # A reader may have come to the end of its files: its last fragment decides whether there is another call.
     most = most if remote_workers and not reads_only(config) else 1
@@ -161,6 +177,32 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     return Parts(server, learner, replay, pool, loop)
 
 
+def setup_of(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> RunSetup:
+    """Return what a run is made of; its policies are described, without TensorFlow."""
+    describe = load(row.nets).policy_spec
+    frames = {"frames": frames_of(env.get("preprocessing"))}
+    if not env.get("agents"):
+        return RunSetup(row, config, env, describe(config, env["spaces"] | frames))
+    policies = {}
+    for name, own in env["agents"]["policies"].items():
+        keys = config_of_policy(config, name, own["config"])
+        policies[name] = PolicySetup(
+            keys, describe(keys, own["spaces"] | frames), tuple(own["agents"]), own["is_trained"]
+        )
+    first = next(iter(policies.values()))
+    return RunSetup(row, config, env, first.spec, policies)
+
+
+def first_weights(setup: RunSetup) -> dict[str, dict[str, np.ndarray]]:
+    """Return {policy id: {name: array}} of the weights that a run begins with; each policy draws its own."""
+    initial = load(setup.row.nets).initial_weights
+    configs = [setup.config] if setup.policies is None else [own.config for own in setup.policies.values()]
+    return {
+        name: initial(config, spec, setup.seed + 7919 * index) | filters.first_weights(spec)
+        for index, ((name, spec), config) in enumerate(zip(setup.specs.items(), configs, strict=True))
+    }
+
+
 def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) -> Shards:
     """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
     config, spec = setup.config, setup.spec
@@ -169,11 +211,14 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
             f"{setup.row.name}: the config of an algorithm that learns from a replay needs the keys of BufferKeys."
         )
     count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
+    kind, made_of = loop_kinds.REPLAY, (config, spec)
+    if setup.policies is not None:
+        kind, made_of = loop_kinds.GROUP_REPLAY, (setup.policies,)
     return Shards(
         cluster.spawn(
             f"replay {index}" if count > 1 else "replay",
-            loop_kinds.REPLAY,
-            (config, spec, config.seed, index),
+            kind,
+            (*made_of, config.seed, index),
             place,
             options,
         )
@@ -211,7 +256,7 @@ class WorkerMaker:
             resources["memory"] = self.memory
         resources |= started_with(config)
         place = ACTOR if config.num_workers else HERE
-        args = (config, env, self._setup.spec, identity, self._server)
+        args = (config, env, self._setup.policies or self._setup.spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 
     def _identity(self, index: int, incarnation: int, standing: Standing) -> WorkerIdentity | ReaderIdentity:
@@ -242,13 +287,14 @@ class WorkerMaker:
             env["videos"] = given["videos"]
         if reads(self._setup.config):
             env["spaces"] = given["spaces"] | {"frames": self._setup.spec.frames}
+        if given.get("agents"):
+            env["agents"] = given["agents"]
         return env
 
 
-def make_tester(
-    config: CommonKeys, env: Mapping[str, Any], spec: PolicySpec, cluster: Cluster, server: Handle
-) -> Handle | ManyTesters:
+def make_tester(setup: RunSetup, cluster: Cluster, server: Handle) -> Handle | ManyTesters:
     """Make the tester, or the testers, that the config asks for; theirs is the run's with ``evaluation_config`` over it."""
+    config, env = setup.config, setup.env
     over = config.evaluation_config
     setting = {
         "id": env["id"],
@@ -264,12 +310,15 @@ def make_tester(
         "callbacks": config.callbacks,
         "custom_eval_function": config.custom_eval_function,
     }
+    kind, spec = loop_kinds.TESTER, setup.spec
+    if setup.policies is not None:
+        kind, spec, setting["agents"] = loop_kinds.AGENTS_TESTER, setup.specs, env["agents"]
     count = config.evaluation_num_workers
     if count <= 1 or not cluster.is_remote:
-        return cluster.spawn("tester", loop_kinds.TESTER, (setting, spec, server), ACTOR, started_with(config))
+        return cluster.spawn("tester", kind, (setting, spec, server), ACTOR, started_with(config))
     names = [f"tester {index}" for index in range(count)]
     return ManyTesters(
-        cluster.spawn(name, loop_kinds.TESTER, (setting, spec, server), ACTOR, started_with(config)) for name in names
+        cluster.spawn(name, kind, (setting, spec, server), ACTOR, started_with(config)) for name in names
     )
 
 

@@ -17,12 +17,10 @@ from drl_cli.algorithms import table
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.contracts import Cluster
 from drl_cli.envs import callbacks
-from drl_cli.envs.preprocessors import frames_of
 from drl_cli.errors import CheckpointError, Overdue
-from drl_cli.extras import load
 from drl_cli.policies import custom_models
 from drl_cli.runtime import assembly, run_restore, run_state
-from drl_cli.runtime.assembly import Parts, RunSetup
+from drl_cli.runtime.assembly import Parts
 from drl_cli.runtime.evaluation_schedule import EvaluationSchedule
 from drl_cli.runtime.evaluator import Scoring, Snapshot
 from drl_cli.runtime.iteration_result import IterationResult, Results
@@ -97,12 +95,11 @@ class Driver:
         began, self._has_started = time.monotonic(), True
         ray, goal = self._options.get("ray") or {}, self._options.get("goal")
         output = assembly.recording_folder(self.config, self._options.get("folder"))
-        spaces = self.env["spaces"] | {"frames": frames_of(self.env.get("preprocessing"))}
-        spec = load(self.row.nets).policy_spec(self.config, spaces)
-        custom_models.try_out(spec)
-        self.setup = setup = RunSetup(self.row, self.config, self.env, spec)
+        self.setup = setup = assembly.setup_of(self.row, self.config, self.env)
+        for spec in setup.specs.values():
+            custom_models.try_out(spec)
         if self._cluster is None:
-            self._cluster = assembly.open_cluster(self.config, ray, self.row.tensorflow, spec.sees_images)
+            self._cluster = assembly.open_cluster(self.config, ray, self.row.tensorflow, setup.spec.sees_images)
         cluster = self._cluster
         self.parts: Parts = assembly.make_parts(setup, cluster, output)
         self.loop: Loop = self.parts.loop

@@ -45,8 +45,7 @@ class EvaluationSchedule:
 
     def _make_tester(self) -> Handle | ManyTesters:
         if self._tester is None:
-            setup = self._setup
-            self._tester = assembly.make_tester(setup.config, setup.env, setup.spec, self._cluster, self._server)
+            self._tester = assembly.make_tester(self._setup, self._cluster, self._server)
         return self._tester
 
     def is_due(self, iteration: int, loop: Loop) -> bool:

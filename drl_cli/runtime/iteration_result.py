@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from drl_cli import events, process
+from drl_cli.config.episode_metrics import policy_rewards
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runtime import machine
@@ -72,6 +73,9 @@ class IterationResult(_Result, total=False):
     """What ``Driver.train`` returns; ``config.result_names`` lists the fields with what is nested in them."""
 
     custom_metrics: dict[str, float | None]  # of callbacks, where they have any
+    policy_reward_mean: dict[str, float]  # of several agents: return of one agent's episode, by policy id
+    policy_reward_min: dict[str, float]
+    policy_reward_max: dict[str, float]
     off_policy_estimator: dict[str, Any]  # where recorded episodes judge the policy
 
 
@@ -99,6 +103,7 @@ class Results:
         idle = max(0.0, spent_s - seconds["learn"]) if loop.is_learning else None
         # Optional fields stand where they always stood: the columns of a CSV come in this order.
         custom = {"custom_metrics": closed.custom_metrics} if closed.custom_metrics else {}
+        custom |= policy_rewards(closed.policy_rewards)
         estimated = {ESTIMATES: estimates} if estimates else {}
         result = {
             "training_iteration": clock.iteration,
@@ -149,11 +154,21 @@ class Results:
                 "weight_version": ledger.version,
                 "weight_lag_mean": closed.lag,
                 "exploration": closed.exploration,
-                "learner": {DEFAULT_POLICY: closed.learner},
+                "learner": self._by_policy(closed.learner),
             }
             | loop.info(),
         }
         return IterationResult(**result)
+
+    def _by_policy(self, stats: dict[str, float]) -> dict[str, dict[str, float]]:
+        """Return the statistics of updates by policy id; those of several policies come as "policy/name"."""
+        if self._setup.policies is None:
+            return {DEFAULT_POLICY: stats}
+        found: dict[str, dict[str, float]] = {name: {} for name in self._setup.policies}
+        for full, value in stats.items():
+            name, _, what = full.partition("/")
+            found[name][what] = value
+        return found
 
     def _warn_of_edges(self, mass: float | None) -> None:
         if mass is None or mass <= EDGE_MASS or self._edges_warned:

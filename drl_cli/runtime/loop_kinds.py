@@ -22,6 +22,10 @@ WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
 READER = "drl_cli.actors.experience_reader:ExperienceReader"
 MIXED = "drl_cli.actors.mixed_worker:MixedWorker"
 TESTER = "drl_cli.actors.tester:Tester"
+AGENTS_WORKER = "drl_cli.actors.multi_agent_worker:MultiAgentWorker"
+AGENTS_TESTER = "drl_cli.actors.agents_tester:AgentsTester"
+GROUP_LEARNER = "drl_cli.actors.policy_group:GroupLearner"
+GROUP_REPLAY = "drl_cli.actors.policy_group:GroupReplay"
 
 
 class Loop(Protocol):

@@ -77,6 +77,7 @@ class IterationMeters(NamedTuple):
     seconds: dict[str, float]  # env, policy, making, total: of workers; learn
     custom_metrics: dict[str, float | None]  # of callbacks
     hist_data: dict[str, list[float]]  # of callbacks
+    policy_rewards: dict[str, list[float]]  # of several agents: returns of agents in the window, by policy id
 
 
 class Meters:
@@ -85,6 +86,7 @@ class Meters:
     def __init__(self, config: CommonKeys) -> None:
         self._recent = collections.deque(maxlen=config.metrics_smoothing_episodes)  # (return, length)
         self._custom = MetricsWindow(config.metrics_smoothing_episodes)  # of callbacks
+        self._by_policy: dict[str, collections.deque[float]] = {}  # returns of agents
         self.episodes = 0
         self.bad_transitions = 0
         self._stats: dict[str, float] = {}
@@ -111,6 +113,10 @@ class Meters:
         self.has_sampled = True
         self._recent.extend(token.episodes)
         self._custom.add(token.told)
+        for episode in token.agents if isinstance(token, Token) else ():
+            for agent, reward in episode.returns.items():
+                name, size = episode.policy_of[agent], self._recent.maxlen
+                self._by_policy.setdefault(name, collections.deque(maxlen=size)).append(reward)
         self.episodes += len(token.episodes)
         self._new_episodes += len(token.episodes)
         self.bad_transitions += token.bad_transitions
@@ -162,6 +168,7 @@ class Meters:
             seconds=self._seconds,
             custom_metrics=custom,
             hist_data=hist,
+            policy_rewards={name: list(values) for name, values in self._by_policy.items()},
         )
         self._reset()
         return closed
@@ -180,6 +187,7 @@ class Meters:
             "bad_transitions": self.bad_transitions,
             "stats": self._stats,
             "told": self._custom.state(),
+            "by_policy": {name: list(values) for name, values in self._by_policy.items()},
             "reward_mean": self.reward_mean(),  # for people who look into the file
         }
 
@@ -190,6 +198,8 @@ class Meters:
         self.episodes, self.bad_transitions = facts["episodes"], facts["bad_transitions"]
         self._stats = dict(facts["stats"])
         self._custom.load(facts.get("told", ()))
+        size = self._recent.maxlen
+        self._by_policy = {name: collections.deque(own, size) for name, own in facts.get("by_policy", {}).items()}
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -15,7 +15,6 @@ from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.preprocessors import frames_of, from_facts
 from drl_cli.errors import CheckpointError, failure
-from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runtime.assembly import Parts, RunSetup
 from drl_cli.runtime.replay_shards import Shards
 
@@ -80,13 +79,16 @@ class Restore:
         """Load learner, parameter server, replay and workers, which have been started."""
         ckpt, version = self._ckpt, self.state["version"]
         arrays = ckpt.arrays("weights", finite=True)
-        acting = {name: arrays.get(f"{DEFAULT_POLICY}/{name}") for name in setup.spec.weight_names()}
-        missing = [name for name, array in acting.items() if array is None]
+        acting = {
+            policy: {name: arrays.get(f"{policy}/{name}") for name in spec.weight_names()}
+            for policy, spec in setup.specs.items()
+        }
+        missing = [name for own in acting.values() for name, array in own.items() if array is None]
         if missing:
             raise CheckpointError(f"{ckpt.path}: weights are missing: {', '.join(missing)}.")
         events.report("phase", text=f"restoring {ckpt.path.name}")
         parts.learner.call("load", arrays, version).result()
-        parts.server.call("load", {DEFAULT_POLICY: acting}, version).result()
+        parts.server.call("load", acting, version).result()
         if parts.replay is not None:
             self._load_replay(parts.replay)
         if self._goes_on(setup, parts):

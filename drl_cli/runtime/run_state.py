@@ -20,7 +20,6 @@ from drl_cli.config.plain_data import redact
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.contracts import Call, Handle
 from drl_cli.errors import Overdue
-from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runs import retention
 from drl_cli.runtime.assembly import Parts, RunSetup
 from drl_cli.runtime.cluster import PartLost
@@ -148,7 +147,8 @@ def manifest(setup: RunSetup, state: RunMoment, scored: dict[str, Any] | None) -
         "horizon": config.horizon,
         "spaces": env["spaces"],
         "preprocessing": env.get("preprocessing"),
-        "policies": {DEFAULT_POLICY: setup.spec.to_dict()},
+        "policies": {name: spec.to_dict() for name, spec in setup.specs.items()},
+        **({"agents": env["agents"]} if env.get("agents") else {}),
         "config": redact(config.model_dump(mode="json", by_alias=True)),
         "counters": state["counters"],
         "score": {

@@ -8,11 +8,19 @@ from drl_cli.errors import EnvError
 EXAMPLES = "ray.rllib.examples.env."
 
 
-def test_class_of_an_environment_that_is_here_runs_as_it():
-    asked = f"{EXAMPLES}stateless_cartpole.StatelessCartPole"
+@pytest.mark.parametrize(
+    ("path", "here"),
+    [
+        ("stateless_cartpole.StatelessCartPole", "drl/StatelessCartPole-v1"),
+        ("multi_agent.MultiAgentCartPole", "drl/MultiAgentCartPole-v1"),
+        ("two_step_game.TwoStepGame", "drl/TwoStepGame-v1"),
+    ],
+)
+def test_class_of_an_environment_that_is_here_runs_as_it(path, here):
+    asked = f"{EXAMPLES}{path}"
     found = make.resolve(asked)
-    assert (found.id, found.asked) == ("drl/StatelessCartPole-v1", asked)
-    assert found.notice == f"{asked} is drl/StatelessCartPole-v1 here."
+    assert (found.id, found.asked) == (here, asked)
+    assert found.notice == f"{asked} is {here} here."
 
 
 @pytest.mark.parametrize(
@@ -24,7 +32,6 @@ def test_class_of_an_environment_that_is_here_runs_as_it():
             "yours write drl_cli.register_env('RepeatAfterMeEnv', RepeatAfterMeEnv), then type: --import MODULE --env "
             "RepeatAfterMeEnv",
         ),
-        (f"{EXAMPLES}multi_agent.MultiAgentCartPole", "has several agents; here one policy acts in an environment."),
         (
             f"{EXAMPLES}d4rl_env.hopper_medium",
             "is an environment of D4RL, whose recordings are Minari's today. Write env: Hopper-v5, and input: minari://ID "

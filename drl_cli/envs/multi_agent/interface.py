@@ -1,7 +1,7 @@
 """The one form in which workers, testers and playback see an environment with several agents.
 
-Every adapter of this package implements ``MultiAgentEnv``. Sources: RLlib's ``MultiAgentEnv`` (dictionaries keyed by agent, only
-agents that are observed act, ``__all__``) and PettingZoo (Terry et al. 2021, arXiv 2009.14471). Here each agent ends by
+Every adapter of this package implements ``MultiAgentEnv``. Sources: RLlib's ``MultiAgentEnv`` (dictionaries keyed by agent,
+only agents that are observed act, ``__all__``) and PettingZoo (Terry et al. 2021, arXiv 2009.14471). Here each agent ends by
 itself, with a final observation and reward of its own, and an adapter fills in what its environment leaves out.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from drl_cli.envs.env_spec import EnvSpec
+from drl_cli.envs.env_spec import EnvSpec, TeamLayout
 
 
 class AgentsStep(NamedTuple):
@@ -52,6 +52,8 @@ class MultiAgentEnv(abc.ABC):
     agents: Sequence[str]
     is_turn_based: bool
     """Whether at most one agent acts at a time."""
+    notes: list[str]
+    """What the environment left out and was filled in, one line each and each once; whoever reports them empties the list."""
 
     @abc.abstractmethod
     def spaces(self, agent: str) -> EnvSpec:
@@ -66,7 +68,7 @@ class MultiAgentEnv(abc.ABC):
         """Step with an action of every agent that acts, as its space wants it. Raises what the environment raises."""
 
     def state(self) -> np.ndarray | None:
-        """Return what a central critic sees beside the observations, float32 [S]; None where the environment has no such thing."""
+        """Return what a central critic sees beside the observations, float32 [S]; None where the environment has none."""
         return None
 
     @abc.abstractmethod
@@ -76,3 +78,10 @@ class MultiAgentEnv(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Close it. Safe to call twice."""
+
+
+@runtime_checkable
+class SeenAsTeam(Protocol):
+    """A gymnasium environment of several agents that are seen as one (``team.TeamEnv``)."""
+
+    team_layout: TeamLayout

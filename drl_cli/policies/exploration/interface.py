@@ -70,9 +70,9 @@ class Exploration(Protocol):
         ...
 
 
-def ladder(place: Place, count: int) -> Level:
-    """Return the constant levels of a worker's ``count`` environments."""
-    rung = place["stream"] + np.arange(count)
+def ladder(place: Place, count: int, agents: int = 1) -> Level:
+    """Return the constant levels of a worker's ``count`` rows, of which ``agents`` belong to each environment."""
+    rung = place["stream"] + np.arange(count) // agents
     values = LARGEST ** (1.0 + ALPHA * rung / max(1, place["streams"] - 1))
     return lambda t, rows: values[rows]
 

@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 ALL = slice(None)
 
 
-def make(config: RolloutKeys, spec: PolicySpec, place: Place) -> WorkerExploration:
+def make(config: RolloutKeys, spec: PolicySpec, place: Place, agents: int = 1) -> WorkerExploration:
     """Return the Exploration of a worker.
 
     ``config``: of an algorithm; ``spec``: PolicySpec; ``place``: dict(stream: index of the worker's first environment
     among all of the run, streams: how many those are, random_steps: uniform steps of each environment, base: env steps
-    of the whole run when this worker began).
+    of the whole run when this worker began). ``agents``: for how many of each environment the policy acts; they are rows one
+    after the other, on one rung of a ladder.
     """
     settings = exploration_settings(config)
-    count = config.num_envs_per_worker
-    kind = _kind(settings, spec, place, count)
+    count = config.num_envs_per_worker * agents
+    kind = _kind(settings, spec, (place, agents), count)
     return WorkerExploration(config.explore, place, _held(settings, spec, count), kind)
 
 
@@ -53,7 +54,8 @@ def _held(settings: Mapping[str, Any], spec: PolicySpec, count: int) -> HeldActi
     return HeldActions(count, settings.get("hold_steps", 1), spec.action)
 
 
-def _kind(settings: Mapping[str, Any], spec: PolicySpec, place: Place, count: int) -> Exploration:
+def _kind(settings: Mapping[str, Any], spec: PolicySpec, rows: tuple[Place, int], count: int) -> Exploration:
+    """``rows``: the worker's place, and how many of its ``count`` rows belong to one environment."""
     name = settings["type"]
     if name not in TYPES:
         return CustomExploration(settings, spec, count)
@@ -68,8 +70,8 @@ def _kind(settings: Mapping[str, Any], spec: PolicySpec, place: Place, count: in
     if name == "ParameterNoise":
         # What is laid over begins to fall after the random phase, too.
         sub = settings["sub_exploration"] | {"random_timesteps": settings["random_timesteps"]}
-        return ParameterNoise(spec, count, settings["initial_stddev"], sub, _kind(sub, spec, place, count))
-    level = ladder(place, count) if name.startswith("PerWorker") else scheduled(settings)
+        return ParameterNoise(spec, count, settings["initial_stddev"], sub, _kind(sub, spec, rows, count))
+    level = ladder(rows[0], count, rows[1]) if name.startswith("PerWorker") else scheduled(settings)
     if name.endswith("EpsilonGreedy"):
         return EpsilonGreedy(level, _held(settings, spec, count))
     if name.endswith("GaussianNoise"):

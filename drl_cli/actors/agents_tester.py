@@ -1,0 +1,252 @@
+"""AgentsTester: what ``tester`` is for one agent, for several: whole episodes, each agent by its policy, scored by policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from drl_cli.actors.part_records import ScoredEpisode
+from drl_cli.contracts import Handle
+from drl_cli.envs import make
+from drl_cli.envs.env_reuse import FOREIGN
+from drl_cli.envs.env_spec import AgentsSetup
+from drl_cli.envs.frame_stack import FrameStack
+from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
+from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.errors import EnvError, failure
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
+
+SIDE_BY_SIDE = 16  # episodes stepped together: one forward pass of each policy for all of them
+
+
+class ActingPolicies:
+    """Policies that act for the agents of ``rows`` environments, without exploring unless they are asked to."""
+
+    def __init__(self, policies: Mapping[str, NumpyPolicy], agents: AgentsSetup, rows: int) -> None:
+        """``policies`` by id; ``agents``: of the environment."""
+        self._policies = policies
+        self._agents = {
+            name: {agent: i for i, agent in enumerate(agents["policies"][name]["agents"])} for name in policies
+        }
+        self._frames, self._states = {}, {}
+        for name, policy in policies.items():
+            count, spec = rows * len(self._agents[name]), policy.spec
+            self._frames[name] = FrameStack(count, spec.obs_shape, spec.obs_dtype, spec.frames)
+            self._states[name] = policy.initial_state(count)
+
+    def row(self, name: str, env: int, agent: str) -> int:
+        """Return the row of an agent of environment ``env`` among those of the policy ``name``."""
+        return env * len(self._agents[name]) + self._agents[name][agent]
+
+    def began(self, name: str, row: int, frame: np.ndarray) -> None:
+        """Begin an agent's episode with its first observation."""
+        self._frames[name].begin(row, self._frames[name].seen(frame))
+        for part in self._states[name]:
+            part[row] = 0.0
+
+    def observed(self, name: str, row: int, frame: np.ndarray, reward: float) -> None:
+        """Note a further observation of an agent, and the reward since it acted."""
+        self._frames[name].push(row, self._frames[name].seen(frame))
+        if self._policies[name].spec.previous:
+            self._policies[name].rewarded(self._states[name], reward, slice(row, row + 1))
+
+    def act(self, name: str, rows: Sequence[int], rngs: Sequence[np.random.Generator] | None) -> np.ndarray:
+        """Return the actions of ``rows``, [n, …] as the environment wants them; ``rngs``: one for each row, to draw with."""
+        policy, state, which = self._policies[name], self._states[name], np.asarray(rows)
+        stacked = self._frames[name].stacked()
+        if rngs is None:
+            # Always as many rows: a product rounds as their number decides, and a score must not depend on who else plays.
+            action, after, _ = policy.act(stacked, state, None, False)
+            for part, new in zip(state, after, strict=True):
+                part[which] = new[which]
+            return policy.to_env(action)[which]
+        chosen = []
+        for row, rng in zip(rows, rngs, strict=True):
+            one = slice(row, row + 1)
+            action, after, _ = policy.act(stacked[one], tuple(part[one] for part in state), rng, True)
+            chosen.append(action[0])
+            for part, new in zip(state, after, strict=True):
+                part[row] = new[0]
+        return policy.to_env(np.stack(chosen))
+
+
+class AgentEpisode:
+    """One episode of several agents while it is played."""
+
+    def __init__(self, index: int, seed: int, env: MultiAgentEnv, policy_of: Mapping[str, str]) -> None:
+        """``index``: of the environment among those side by side; ``policy_of``: agent → policy id."""
+        self.index, self.seed, self.env, self.policy_of = index, seed, env, policy_of
+        self.rng = np.random.default_rng(seed)
+        self.returns: dict[str, float] = {}
+        self.length = 0
+        self.terminated = False
+        self._since: dict[str, float] = {}  # reward since each living agent acted
+        self._now: AgentsStep | None = None
+
+    @property
+    def now(self) -> AgentsStep:
+        """What the last reset or step brought."""
+        if self._now is None:
+            raise RuntimeError("the episode has not begun")
+        return self._now
+
+    def begin(self, acting: ActingPolicies) -> None:
+        """Reset the environment with the episode's seed."""
+        self._take(self.env.reset(self.seed), acting)
+
+    def step(self, actions: Mapping[str, np.ndarray], acting: ActingPolicies) -> None:
+        """Take one step."""
+        step = self.env.step(actions)
+        self.length += 1
+        self._take(step, acting)
+        self.terminated = bool(step.terminated) and not step.truncated
+
+    def _take(self, step: AgentsStep, acting: ActingPolicies) -> None:
+        self._now = step
+        for agent, reward in step.rewards.items():
+            self.returns[agent] = self.returns.get(agent, 0.0) + reward
+            if agent in self._since:
+                self._since[agent] += reward
+        ended = step.ended
+        for agent, obs in step.obs.items():
+            if agent in ended:
+                self._since.pop(agent, None)
+                continue
+            name = self.policy_of[agent]
+            row = acting.row(name, self.index, agent)
+            if agent in self._since:
+                acting.observed(name, row, obs, self._since[agent])
+            else:
+                acting.began(name, row, obs)
+            self._since[agent] = 0.0
+
+    def scored(self, is_cut: bool) -> ScoredEpisode:
+        """Return the score: the sum over the agents, and the returns of each policy's agents."""
+        rewards: dict[str, list[float]] = {}
+        for agent, own in self.returns.items():
+            rewards.setdefault(self.policy_of[agent], []).append(own)
+        total = sum(self.returns.values())
+        return ScoredEpisode(total, self.length, self.seed, self.terminated, {}, {}, is_cut, rewards)
+
+
+def play_step(episodes: Sequence[AgentEpisode], acting: ActingPolicies, policies: Sequence[str], explore: bool) -> None:
+    """Take one step of every one of ``episodes``: one act of each policy for all of its agents."""
+    groups: dict[str, list[tuple[AgentEpisode, str]]] = {}
+    for episode in episodes:
+        for agent in episode.now.acting():
+            groups.setdefault(episode.policy_of[agent], []).append((episode, agent))
+    actions: dict[int, dict[str, np.ndarray]] = {episode.index: {} for episode in episodes}
+    for name in policies:
+        who = groups.get(name)
+        if who:
+            rows = [acting.row(name, episode.index, agent) for episode, agent in who]
+            chosen = acting.act(name, rows, [episode.rng for episode, _ in who] if explore else None)
+            for (episode, agent), action in zip(who, chosen, strict=True):
+                actions[episode.index][agent] = action
+    for episode in episodes:
+        episode.step(actions[episode.index], acting)
+
+
+class AgentsTester:
+    """Scores versions of the weights that the parameter server has kept. ``check``: see RolloutWorker."""
+
+    check = staticmethod(lambda: None)
+
+    def __init__(self, env: Mapping[str, Any], specs: Mapping[str, PolicySpec], server: Handle) -> None:
+        """``env``: as of ``Tester``, with ``agents``; ``specs`` by policy id."""
+        make.make_ready(env)
+        self._env, self._server = env, server
+        self._policies = {name: NumpyPolicy(spec) for name, spec in specs.items()}
+        self._version: int | None = None
+        self._envs = OpenEnvs(env)
+
+    def evaluate(self, version: int, seeds: Sequence[int]) -> list[ScoredEpisode]:
+        """Score the weights of ``version`` on ``seeds``; returns a list of ScoredEpisode."""
+        if version != self._version:
+            weights = self._server.call("pull_exact", version).result()
+            for name, policy in self._policies.items():
+                policy.set_weights(weights[name])
+            self._version = version
+        return play(self._policies, self._env, seeds, self._envs, self.check)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._envs.close()
+
+
+class OpenEnvs:
+    """Environments with several agents, used again for the next episode unless ``fresh_envs`` says otherwise."""
+
+    def __init__(self, env: Mapping[str, Any]) -> None:
+        """``env``: dict(id, env_config, agents), maybe fresh_envs."""
+        self._env = env
+        self._open: dict[int, MultiAgentEnv] = {}
+
+    def at(self, index: int) -> MultiAgentEnv:
+        """Return the environment for the next episode of place ``index``; the caller resets it."""
+        if self._env.get("fresh_envs") and index in self._open:
+            self._open.pop(index).close()
+        if index not in self._open:
+            self._open[index] = opening.open_setup(self._env)
+        return self._open[index]
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def play(
+    policies: Mapping[str, NumpyPolicy],
+    env: Mapping[str, Any],
+    seeds: Sequence[int],
+    envs: OpenEnvs,
+    check: Callable[[], None] = lambda: None,
+) -> list[ScoredEpisode]:
+    """Play one episode for each of ``seeds``; returns ScoredEpisodes in their order.
+
+    ``env``: dict(id, env_config, agents, explore, horizon), and maybe max_steps. Raises EnvError, which names the seed, where
+    an environment breaks.
+    """
+    found: list[ScoredEpisode] = []
+    for start in range(0, len(seeds), SIDE_BY_SIDE):
+        found += _play(policies, env, list(seeds[start : start + SIDE_BY_SIDE]), envs, check)
+    return found
+
+
+def _play(
+    policies: Mapping[str, NumpyPolicy],
+    env: Mapping[str, Any],
+    seeds: list[int],
+    envs: OpenEnvs,
+    check: Callable[[], None],
+) -> list[ScoredEpisode]:
+    results: dict[int, ScoredEpisode] = {}
+    horizon, bound = env["horizon"], env.get("max_steps") or make.UNBOUNDED_STEPS
+    acting = ActingPolicies(policies, env["agents"], SIDE_BY_SIDE)
+    running: list[AgentEpisode] = []
+    try:
+        for index, seed in enumerate(seeds):
+            mapping = EpisodeMapping(env["agents"], (seed, 0))
+            episode = AgentEpisode(index, seed, envs.at(index), mapping.of_episode(0))
+            episode.begin(acting)
+            running.append(episode)
+        while running:
+            check()
+            play_step(running, acting, list(policies), env["explore"])
+            for episode in running:
+                is_over = episode.now.is_over or (horizon is not None and episode.length >= horizon)
+                if is_over or episode.length >= bound:
+                    results[episode.index] = episode.scored(not is_over)
+            running = [episode for episode in running if episode.index not in results]
+    except FOREIGN as error:
+        envs.close()  # in the middle of episodes, one of them maybe broken
+        if isinstance(error, EnvError):
+            raise
+        places = ", ".join(f"{episode.seed} (step {episode.length})" for episode in running[:4])
+        raise EnvError(f"{env['id']} failed in an episode with one of the seeds {places}: {failure(error)}") from error
+    return [results[index] for index in range(len(seeds))]

@@ -1,0 +1,273 @@
+"""MultiAgentWorker: steps environments with several agents, each acting by its policy, and sends a fragment for every policy.
+
+What ``rollout_worker`` is for one agent. A fragment covers ``rollout_fragment_length`` env steps of every environment; how many
+steps each policy has of them depends on when its agents act.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
+from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
+from drl_cli.actors.rollout_worker import WeightWait
+from drl_cli.contracts import Handle
+from drl_cli.envs import make as envs
+from drl_cli.envs.env_spec import EnvSetup, agents_of
+from drl_cli.envs.multi_agent.agents_batch import AgentsBatch
+from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
+from drl_cli.envs.multi_agent.interface import AgentsStep
+from drl_cli.errors import CheckpointError
+from drl_cli.experience.columns import AgentsEpisode, Meta, Token
+from drl_cli.randomness import generator, set_state, state_of
+
+
+class AgentColumns(NamedTuple):
+    """What a worker with several agents sends: the columns of each policy's fragment."""
+
+    steps: int  # env steps
+    policies: dict[str, dict[str, np.ndarray]]
+
+
+class MultiAgentWorker:
+    """One stream of fragments from ``num_envs_per_worker`` environments. ``check``: see RolloutWorker."""
+
+    check = staticmethod(lambda: None)
+
+    def __init__(
+        self,
+        config: SampledConfig,
+        env: EnvSetup,
+        policies: Mapping[str, PolicySetup],
+        identity: WorkerIdentity,
+        server: Handle,
+    ) -> None:
+        """See RolloutWorker; ``env`` with ``agents``, ``policies`` by id."""
+        envs.make_ready(env)
+        self._config, self._identity, self._server = config, identity, server
+        key = (identity["seed"], identity["index"], identity["incarnation"])
+        self._rng = generator(key[0], "worker", key[1], key[2])
+        # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
+        stream = identity["index"] + 100_003 * identity["incarnation"]
+        made_as: EnvSetup = {**env, "fresh_envs": config.fresh_envs}
+        count = config.num_envs_per_worker
+        self._envs = AgentsBatch(made_as, count, (key[0], stream), config.horizon)
+        self._mapping = EpisodeMapping(agents_of(env), (key[0], stream))
+        place: Any = {name: identity[name] for name in ("random_steps", "stream", "streams", "base")}
+        self._slots = {name: PolicySlots(setup, env, count, place) for name, setup in policies.items()}
+        self._acting: list[list[str]] = [[] for _ in range(count)]  # agents that act next, by environment
+        self._policy_of: list[dict[str, str]] = [{} for _ in range(count)]  # of the agents of the running episodes
+        self._returns: list[dict[str, float]] = [{} for _ in range(count)]  # by agent, of the running episodes
+        self._living: list[set[str]] = [set() for _ in range(count)]  # agents that were observed and have not ended
+        self._counts_agents = config.multiagent.count_steps_by == "agent_steps"
+        self._version, self._pull = 0, None
+        self._sequence, self._steps = 0, 0
+        self._is_started = False
+
+    def collect(self, min_version: int = 0, max_version: int | None = None) -> tuple[Token, AgentColumns]:
+        """Step every environment ``rollout_fragment_length`` times; returns (Token, AgentColumns). See RolloutWorker."""
+        began = time.perf_counter()
+        self._start()
+        self._adopt(min_version, max_version)
+        for slots in self._slots.values():
+            slots.use_own_filter()
+        meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
+        seconds = {"env": 0.0, "policy": 0.0}
+        episodes: list[AgentsEpisode] = []
+        bad = 0
+        for _ in range(self._config.rollout_fragment_length):
+            bad += self._step(episodes, seconds)
+        closed = {name: slots.close() for name, slots in self._slots.items()}
+        self._sequence += 1
+        notes, self._envs.notes = tuple(self._envs.notes[:3]), []
+        seconds["making"], self._envs.making_s = self._envs.making_s, 0.0
+        seconds["total"] = time.perf_counter() - began
+        columns = {name: one.columns for name, one in closed.items() if self._slots[name].setup.is_trained}
+        env_steps = self._config.rollout_fragment_length * self._envs.count
+        agent_steps = sum(_steps_of(own) for own in columns.values())
+        steps = agent_steps if self._counts_agents else env_steps
+        token = Token(
+            meta,
+            steps,
+            tuple((episode.reward, episode.length) for episode in episodes),
+            bad,
+            notes,
+            seconds,
+            self._exploring(),
+            {name: one.seen for name, one in closed.items() if one.seen is not None} or None,
+            agents=tuple(episodes),
+        )
+        return token, AgentColumns(steps, columns)
+
+    def _exploring(self) -> dict[str, float]:
+        trained = {name: slots for name, slots in self._slots.items() if slots.setup.is_trained}
+        if len(trained) == 1:
+            (slots,) = trained.values()
+            return slots.exploration.describe(self._steps)
+        found = {name: slots.exploration.describe(self._steps) for name, slots in trained.items()}
+        return {f"{name}/{what}": value for name, described in found.items() for what, value in described.items()}
+
+    def _start(self) -> None:
+        if not self._is_started:
+            self._is_started = True
+            for env in range(self._envs.count):
+                self._begin(env)
+
+    def _adopt(self, min_version: int, max_version: int | None) -> None:
+        waiting = WeightWait(self._identity["index"], min_version)
+        while True:
+            if self._pull is None:
+                self._pull = self._server.call("pull", self._version, max_version)
+            if not self._pull.done() and min_version <= self._version:
+                return
+            found, self._pull = self._pull.result(), None
+            if found is not None:
+                self._version, weights = found
+                for name, slots in self._slots.items():
+                    slots.adopt(weights[name])
+            if min_version <= self._version:
+                break
+            waiting.pause(self._version)
+        if self._server.is_remote:
+            self._pull = self._server.call("pull", self._version)
+
+    def _step(self, episodes: list[AgentsEpisode], seconds: dict[str, float]) -> int:
+        """Take one step of all environments; returns how many broke."""
+        self.check()
+        began = time.perf_counter()
+        actions = self._act()
+        acted = time.perf_counter()
+        bad = 0
+        for env in range(self._envs.count):
+            step = self._envs.step(env, actions[env])
+            if step is None:
+                bad += 1
+                self._break(env)
+                continue
+            self._note(env, step)
+            if step.is_over:
+                episodes.append(self._episode(env))
+                self._begin(env)
+        self._steps += 1
+        seconds["policy"] += acted - began
+        seconds["env"] += time.perf_counter() - acted
+        return bad
+
+    def _act(self) -> list[dict[str, np.ndarray]]:
+        """Return the actions of the agents that act, by environment: one act of each policy for all of its agents."""
+        groups: dict[str, list[tuple[int, str]]] = {}
+        for env, agents in enumerate(self._acting):
+            for agent in agents:
+                groups.setdefault(self._policy_of[env][agent], []).append((env, agent))
+        actions: list[dict[str, np.ndarray]] = [{} for _ in self._acting]
+        for name in self._slots:  # in their order: draws must not depend on who came first
+            who = groups.get(name)
+            if not who:
+                continue
+            slots = self._slots[name]
+            chosen = slots.act([slots.stream(env, agent) for env, agent in who], self._rng, self._steps)
+            for (env, agent), action in zip(who, chosen, strict=True):
+                actions[env][agent] = action
+        return actions
+
+    def _note(self, env: int, step: AgentsStep) -> None:
+        """File what a step of an environment brought into the streams of its agents."""
+        returns, policy_of, living = self._returns[env], self._policy_of[env], self._living[env]
+        for agent, reward in step.rewards.items():
+            returns[agent] = returns.get(agent, 0.0) + reward
+            if agent in living:
+                slots = self._slots[policy_of[agent]]
+                slots.fragment.rewarded(slots.stream(env, agent), reward)
+        for agent, obs in step.obs.items():
+            slots = self._slots[policy_of[agent]]
+            stream = slots.stream(env, agent)
+            if agent in step.terminated or agent in step.truncated:
+                slots.ended(stream, (agent in step.terminated, agent in step.truncated), obs)
+                living.discard(agent)
+            elif agent in living:
+                slots.observed(stream, obs)
+            else:
+                living.add(agent)
+                slots.began(stream, obs)
+        self._acting[env] = step.acting()
+
+    def _begin(self, env: int) -> None:
+        """Begin an episode: policies are chosen for its agents, and those that are observed begin their streams."""
+        step = self._envs.begin(env)
+        self._policy_of[env] = self._mapping.of_episode(env)
+        self._returns[env], self._living[env] = {}, set()
+        self._note(env, step)
+
+    def _break(self, env: int) -> None:
+        """The episode of an environment was broken off: its agents' streams end there, cut short."""
+        for agent in self._living[env]:
+            slots = self._slots[self._policy_of[env][agent]]
+            slots.broken(slots.stream(env, agent))
+        self._begin(env)
+
+    def _episode(self, env: int) -> AgentsEpisode:
+        returns = self._returns[env]
+        length = int(self._envs.lengths[env])
+        return AgentsEpisode(sum(returns.values()), length, dict(returns), dict(self._policy_of[env]))
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return ({name: array}, facts): everything that the next fragment depends on."""
+        self._start()
+        arrays, envs_facts = self._envs.state()
+        facts: dict[str, Any] = {"policies": {}}
+        for name, slots in self._slots.items():
+            own, facts["policies"][name] = slots.state()
+            arrays |= {f"{name}/{what}": array for what, array in own.items()}
+        return arrays, facts | {
+            "rng": state_of(self._rng),
+            "envs": envs_facts,
+            "mapping": self._mapping.state(),
+            "policy_of": [dict(own) for own in self._policy_of],
+            "returns": [dict(own) for own in self._returns],
+            "sequence": self._sequence,
+            "steps": self._steps,
+        }
+
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> int:
+        """Continue from ``state``; returns how many running episodes could not be brought back, and begin anew.
+
+        Raises CheckpointError for what is no state of such a worker.
+        """
+        steps, broken = self._envs.load(arrays, facts["envs"])
+        try:
+            for name, slots in self._slots.items():
+                prefix = f"{name}/"
+                own = {what.removeprefix(prefix): array for what, array in arrays.items() if what.startswith(prefix)}
+                slots.load(own, facts["policies"][name])
+            set_state(self._rng, facts["rng"])
+            self._mapping.load(facts["mapping"])
+            self._policy_of = [dict(own) for own in facts["policy_of"]]
+            self._returns = [dict(own) for own in facts["returns"]]
+            self._sequence, self._steps = facts["sequence"], facts["steps"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise CheckpointError(f"The state of a worker does not fit these policies: {error}") from error
+        self._is_started = True
+        for env, step in enumerate(steps):
+            self._acting[env] = step.acting()
+            self._living[env] = self._envs.living(env)
+        for env in broken:
+            self._living[env] = set(self._policy_of[env])
+            for agent in self._living[env]:
+                slots = self._slots[self._policy_of[env][agent]]
+                slots.broken(slots.stream(env, agent))
+            self._policy_of[env] = self._mapping.of_episode(env)
+            self._returns[env], self._living[env] = {}, set()
+            self._note(env, steps[env])
+        return len(broken)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._envs.close()
+
+
+def _steps_of(columns: Mapping[str, np.ndarray]) -> int:
+    return int(columns["steps"].sum()) if "steps" in columns else columns["reward"].size

@@ -1,0 +1,147 @@
+"""One policy in a worker with several agents: it acts for its streams, and files what they do into its fragment.
+
+A stream is one agent in one environment: number env·A + i for the i-th of the A agents that the policy may act for. All
+streams go through the net together, always as many rows, whichever agents act: a product rounds as its number of rows
+decides, and results must not depend on who else was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from drl_cli.actors import fragment_transforms
+from drl_cli.actors.agent_fragment import AgentFragment
+from drl_cli.actors.fragment_transforms import ClosedFragment
+from drl_cli.actors.part_records import SampledConfig
+from drl_cli.actors.running_filters import Differences
+from drl_cli.envs import preprocessors
+from drl_cli.envs.env_spec import EnvSetup
+from drl_cli.envs.frame_stack import FrameStack
+from drl_cli.policies import exploration
+from drl_cli.policies.exploration.interface import Place
+from drl_cli.policies.numpy_policy import NumpyPolicy
+from drl_cli.policies.policy_spec import PolicySpec
+
+
+class PolicySetup(NamedTuple):
+    """What a policy is made of: the run's config with the keys in which the policy differs, and its spec."""
+
+    config: Any  # a SampledConfig
+    spec: PolicySpec
+    agents: tuple[str, ...]  # that it may act for, in the environment's order
+    is_trained: bool
+
+
+class PolicySlots:
+    """The streams of one policy in one worker."""
+
+    def __init__(self, setup: PolicySetup, env: EnvSetup, envs: int, place: Place) -> None:
+        """``envs``: environments of the worker; ``place``: the worker's place in the run, see ``exploration.make``."""
+        config: SampledConfig = setup.config
+        self.setup, self.place = setup, place
+        self._config, self._agents = config, {agent: index for index, agent in enumerate(setup.agents)}
+        self.count = envs * len(setup.agents)
+        self.policy = NumpyPolicy(setup.spec)
+        self.exploration = exploration.make(config, setup.spec, place, len(setup.agents))
+        self._differences = Differences(config, setup.spec, self.count)
+        self.frames = FrameStack(self.count, setup.spec.obs_shape, setup.spec.obs_dtype, setup.spec.frames)
+        self._state = self.policy.initial_state(self.count)
+        self._position = np.zeros(self.count, np.int32)
+        self.fragment = AgentFragment(setup.spec, config.rollout_fragment_length, self.count)
+        rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
+        self._transforms = (fragment_transforms.clipped(rule), fragment_transforms.filtered(self._differences))
+
+    def stream(self, env: int, agent: str) -> int:
+        """Return the stream of ``agent`` in environment ``env``."""
+        return env * len(self._agents) + self._agents[agent]
+
+    def adopt(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Act with ``weights`` from now on."""
+        self.policy.set_weights(weights)
+
+    def use_own_filter(self) -> None:
+        """Act with the worker's own filter, where it has one."""
+        if self._differences.are_apart and self.policy.has_weights:
+            self.policy.set_weights(self._differences.acting(self.policy.weights))
+
+    def act(self, streams: Sequence[int], rng: np.random.Generator, steps: int) -> np.ndarray:
+        """Choose the actions of ``streams``, as the environment wants them, [n, …]; ``steps``: of each environment so far."""
+        rows = np.asarray(streams)
+        stacked = self.frames.stacked()
+        action, after, scores = self.exploration.act(self.policy, stacked, self._state, rng, steps)
+        before = [part[rows] for part in self._state]
+        chosen = {name: column[rows] for name, column in scores.items()}
+        self.fragment.open(rows, stacked[rows], action[rows], chosen, (self._position[rows], before))
+        for part, new in zip(self._state, after, strict=True):
+            part[rows] = new[rows]
+        self._position[rows] += 1
+        return self.policy.to_env(action)[rows]
+
+    def began(self, stream: int, frame: np.ndarray) -> None:
+        """Begin an agent's episode in ``stream`` with its first observation."""
+        self._forget(stream)
+        self.frames.begin(stream, self.frames.seen(frame))
+
+    def observed(self, stream: int, frame: np.ndarray) -> None:
+        """An agent that has acted is to act again: its open step is closed."""
+        self._note_reward(stream)
+        self.fragment.closed(np.array([stream]))
+        self.frames.push(stream, self.frames.seen(frame))
+
+    def ended(self, stream: int, ends: tuple[bool, bool], frame: np.ndarray) -> None:
+        """An agent's episode has ended: (terminated, truncated), and its last observation."""
+        seen_as = (False, True) if self._config.no_done_at_end else ends
+        self._note_reward(stream)
+        state = [part[stream].copy() for part in self._state]
+        self.fragment.ended(stream, seen_as, self.frames.seen(frame), state)
+        self._forget(stream)
+
+    def broken(self, stream: int) -> None:
+        """The episode of an agent was broken off by its environment."""
+        state = [part[stream].copy() for part in self._state]
+        self.fragment.broken(stream, self.frames.newest(slice(stream, stream + 1))[0], state)
+        self._forget(stream)
+
+    def _note_reward(self, stream: int) -> None:
+        if self.setup.spec.previous:
+            self.policy.rewarded(self._state, self.fragment.open_reward(stream), slice(stream, stream + 1))
+
+    def _forget(self, stream: int) -> None:
+        self.exploration.ended(stream)
+        self._position[stream] = 0
+        for part in self._state:
+            part[stream] = 0.0
+
+    def close(self) -> ClosedFragment:
+        """Return the fragment of all steps that are closed, as it is learnt from; the open ones go on in the next."""
+        columns, self.fragment = self.fragment.close(self.frames.newest(), self._state)
+        closed = ClosedFragment(columns, self.policy.weights)
+        for transform in self._transforms:
+            transform(closed)
+        return closed
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return ({name: array}, facts): all that the next fragment depends on."""
+        arrays = {f"open/{name}": array for name, array in self.fragment.state().items()}
+        arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
+        arrays |= {"position": self._position.copy(), "frames": self.frames.stacked()} | self._differences.state()
+        explored, facts = self.exploration.state()
+        return arrays | {f"exploration/{name}": array for name, array in explored.items()}, facts
+
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Continue from ``state``. Raises KeyError or ValueError for what is no state of such streams."""
+        self.fragment.load(_under("open/", arrays))
+        for index, part in enumerate(self._state):
+            part[...] = arrays[f"state_{index}"]
+        self._position[...] = arrays["position"]
+        self.frames.load(arrays["frames"])
+        self._differences.load(arrays)
+        self.exploration.load(_under("exploration/", arrays), facts)
+
+
+def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with ``prefix``, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

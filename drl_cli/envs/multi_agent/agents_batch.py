@@ -1,0 +1,164 @@
+"""N environments with several agents, stepped one after the other: what ``envs.env_batch`` is for those with one.
+
+An environment that raises, or whose observation or reward is not finite, costs only its running episode. Episodes are seeded by
+(seed, worker, env, episode), and the actions since the seed are kept, so that a resumed run can play them again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from drl_cli.envs.env_reuse import FOREIGN, EpisodeSeeds
+from drl_cli.envs.env_spec import EnvSetup, agents_of
+from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.errors import CheckpointError
+
+
+class AgentsBatch:
+    """The environments of one worker."""
+
+    def __init__(self, setup: EnvSetup, count: int, key: tuple[int, int], horizon: int | None = None) -> None:
+        """``setup``: with ``agents``; ``count``: N; ``key``: (seed, worker index); ``horizon``: env steps of an episode."""
+        self._setup, self._horizon, self.count = setup, horizon, count
+        self.notes: list[str] = []  # what broke, taken by the worker
+        self.making_s = 0.0  # spent on new objects, the first ones left out; taken by the worker
+        self._agents = list(agents_of(setup)["spaces"])
+        self._seeds = EpisodeSeeds(setup["id"], key, count)
+        self._envs: list[MultiAgentEnv | None] = [None] * count
+        self._was_made = [False] * count
+        self._last: list[dict[str, np.ndarray]] = [{} for _ in range(count)]  # newest observation of each living agent
+        self._who: list[list[int]] = [
+            [] for _ in range(count)
+        ]  # who acted since the seed: numbers of agents, −1 after a step
+        self._did: list[list[np.ndarray]] = [[] for _ in range(count)]
+        self.lengths = np.zeros(count, np.int64)  # env steps of the running episodes
+
+    def begin(self, index: int) -> AgentsStep:
+        """Begin an episode in environment ``index`` from the next seed; those that cannot begin are passed over."""
+        while True:
+            seed = self._seeds.next(index)
+            try:
+                if self._envs[index] is None or self._setup.get("fresh_envs"):
+                    self._renew(index)
+                env: Any = self._envs[index]
+                step = env.reset(seed)
+                break
+            except FOREIGN as error:
+                self._discard(index)
+                self.notes.append(self._seeds.failed(index, error, "reset"))
+        self._seeds.used[index] += 1
+        self._who[index], self._did[index], self.lengths[index] = [], [], 0
+        self._last[index] = dict(step.obs)
+        return step
+
+    def step(self, index: int, actions: Mapping[str, np.ndarray]) -> AgentsStep | None:
+        """Step environment ``index``; None when that broke its episode: the step has not happened, ``begin`` comes next."""
+        env: Any = self._envs[index]
+        try:
+            step = env.step(actions)
+        except FOREIGN as error:
+            self._discard(index)
+            self.notes.append(self._seeds.failed(index, error, f"step {self.lengths[index]}"))
+            return None
+        self._seeds.worked((index,))
+        for agent, action in actions.items():
+            self._who[index].append(self._agents.index(agent))
+            self._did[index].append(np.asarray(action))
+        self._who[index].append(-1)
+        self.lengths[index] += 1
+        last = self._last[index]
+        last.update(step.obs)
+        if self._horizon is not None and self.lengths[index] >= self._horizon and not step.is_over:
+            step = step._replace(
+                obs={agent: last[agent] for agent in last},
+                truncated=step.truncated | (last.keys() - step.terminated),
+                is_over=True,
+            )
+        for agent in step.ended:
+            last.pop(agent, None)
+        return step
+
+    def living(self, index: int) -> set[str]:
+        """Return the agents of environment ``index`` that were observed and have not ended."""
+        return set(self._last[index])
+
+    def _renew(self, index: int) -> None:
+        self._discard(index)
+        began = time.perf_counter()
+        self._envs[index] = opening.open_setup(self._setup)
+        if self._was_made[index]:
+            self.making_s += time.perf_counter() - began
+        self._was_made[index] = True
+
+    def _discard(self, index: int) -> None:
+        env, self._envs[index] = self._envs[index], None
+        if env is not None:
+            try:
+                env.close()
+            except FOREIGN as error:
+                self.notes.append(f"{self._setup['id']} failed in close: {error}")
+
+    def close(self) -> None:
+        """Close all environments."""
+        for index in range(self.count):
+            self._discard(index)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return ({name: array}, facts): from which seeds the running episodes began, and what was done since."""
+        arrays = {}
+        for index in range(self.count):
+            arrays[f"who_{index}"] = np.array(self._who[index], np.int32)
+            numbers = [number for number in self._who[index] if number >= 0]
+            for number in sorted(set(numbers)):
+                own = [a for a, n in zip(self._did[index], numbers, strict=True) if n == number]
+                arrays[f"did_{index}_{number}"] = np.stack(own)
+        return arrays, {"episode": list(self._seeds.used), "failures": list(self._seeds.failures)}
+
+    def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> tuple[list[AgentsStep], list[int]]:
+        """Play the running episodes of ``state`` again; returns (the last step of each, indices of those that broke).
+
+        Raises CheckpointError for what is no state of these environments.
+        """
+        try:
+            episodes, failures = list(facts["episode"]), list(facts["failures"])
+            logs = [self._steps_of(arrays, index) for index in range(self.count)]
+        except (KeyError, TypeError, IndexError) as error:
+            raise CheckpointError(
+                f"{self._setup['id']}: the state of its environments is incomplete ({error})."
+            ) from error
+        if len(episodes) != self.count:
+            raise CheckpointError(
+                f"{self._setup['id']}: {len(episodes)} environments were saved; this run has {self.count}."
+            )
+        self._seeds.used = [episode - 1 for episode in episodes]
+        steps, broken = [], []
+        for index, log in enumerate(logs):
+            step = self.begin(index)
+            for actions in log:
+                after = self.step(index, actions) if set(actions) == set(step.acting()) else None
+                if after is None or after.is_over:
+                    broken.append(index)
+                    step = self.begin(index)
+                    break
+                step = after
+            steps.append(step)
+        self._seeds.failures, self.making_s = failures, 0.0
+        return steps, broken
+
+    def _steps_of(self, arrays: Mapping[str, np.ndarray], index: int) -> list[dict[str, np.ndarray]]:
+        """Return the actions of each step since the seed, by agent."""
+        taken: dict[int, int] = {}
+        steps: list[dict[str, np.ndarray]] = [{}]
+        for number in arrays[f"who_{index}"].tolist():
+            if number < 0:
+                steps.append({})
+                continue
+            row = taken.get(number, 0)
+            taken[number] = row + 1
+            steps[-1][self._agents[number]] = arrays[f"did_{index}_{number}"][row]
+        return steps[:-1]

@@ -1,0 +1,172 @@
+"""A worker with several agents against the environment's own slow list of what they lived through."""
+
+import numpy as np
+import pytest
+from agents_at_random import AGENTS, SPACES, AtRandom
+
+from drl_cli.actors.multi_agent_worker import MultiAgentWorker
+from drl_cli.actors.policy_slots import PolicySetup
+from drl_cli.algorithms.dqn import DQN, DQNConfig
+from drl_cli.algorithms.ppo import PPO, PPOConfig
+from drl_cli.envs.multi_agent import opening
+from drl_cli.experience.ring_buffer import Ring
+from drl_cli.experience.trajectories import join
+from drl_cli.extras import load
+from drl_cli.runtime.cluster import InlineCluster
+
+GAMMA = 0.9
+SHARED = {"default_policy": AGENTS}
+APART = {"first": ("a",), "others": ("b", "c")}
+
+
+def _setup(kind, policies, **keys):
+    given = {"num_workers": 0, "num_envs_per_worker": 2, "rollout_fragment_length": 8, "gamma": GAMMA, **keys}
+    config = (PPOConfig if kind == "ppo" else DQNConfig)(**given, seed=0)
+    nets = load((PPO if kind == "ppo" else DQN).nets)
+    spec = nets.policy_spec(config, SPACES)
+    return config, {name: PolicySetup(config, spec, agents, True) for name, agents in policies.items()}, nets
+
+
+def _worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, **keys):
+    made = []
+
+    def open_setup(setup, render_mode=None):
+        made.append(AtRandom(breaks, always))
+        return made[-1]
+
+    monkeypatch.setattr(opening, "open_setup", open_setup)
+    config, setups, nets = _setup(kind, policies, **keys)
+    env = {
+        "id": "at-random",
+        "env_config": {},
+        "agents": {
+            "spaces": dict.fromkeys(AGENTS, SPACES),
+            "policies": {name: {"agents": agents} for name, agents in policies.items()},
+            "mapping": {agent: name for name, agents in policies.items() for agent in agents},
+            "mapping_fn": None,
+        },
+    }
+    server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")
+    weights = {name: nets.initial_weights(config, own.spec, 0) for name, own in setups.items()}
+    acting = {name: {one: own[one] for one in setups[name].spec.weight_names()} for name, own in weights.items()}
+    server.call("push", acting)
+    identity = {"seed": 3, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 2, "base": 0}
+    return MultiAgentWorker(config, env, setups, identity, server), made
+
+
+def _lived(made, agents):
+    """{number of the first observation: step} of all environments' agents."""
+    return {one["obs"]: one for env in made for one in env.lived if one["agent"] in agents}
+
+
+@pytest.mark.parametrize("policies", [SHARED, APART], ids=["shared", "apart"])
+@pytest.mark.parametrize(
+    ("breaks", "always"), [(0.0, False), (0.05, False), (0.0, True)], ids=["late", "broken", "always"]
+)
+def test_what_the_replay_holds_is_what_the_agents_lived_through(monkeypatch, policies, breaks, always):
+    worker, made = _worker(monkeypatch, "dqn", policies, breaks, always)
+    rings = {name: Ring(10_000, (1,), (), ("float32", "int32")) for name in policies}
+    for _ in range(40):
+        _, sent = worker.collect()
+        for name, columns in sent.policies.items():
+            rings[name].add(0, columns)
+    for name, agents in policies.items():
+        ring, lived = rings[name], _lived(made, agents)
+        rows = np.arange(len(ring))
+        reward, discount, last, valid = ring.windows(rows, 1, GAMMA)
+        found = {int(ring.obs[row, 0]): row for row in rows[valid]}
+        # What is open when the fragment ends is in the next one; the newest closed step of a stream waits for its successor.
+        assert set(found) <= set(lived)
+        assert len(lived) - len(found) <= 2 * len(agents)
+        assert len(found) > 100
+        for number, row in found.items():
+            step = lived[number]
+            assert ring.action[row] == step["action"]
+            assert reward[row] == pytest.approx(step["reward"], abs=1e-5)
+            assert discount[row] == np.float32(0.0 if step["end"] == "terminated" else GAMMA)
+            if step["end"] != "broken":
+                assert int(ring.obs[last[row], 0]) == step["after"]
+
+
+@pytest.mark.parametrize("always", [False, True], ids=["late", "always"])
+def test_trajectories_bootstrap_and_break_where_each_agent_does(monkeypatch, always):
+    worker, made = _worker(monkeypatch, "ppo", SHARED, 0.02, always)
+    fragments = [worker.collect()[1].policies["default_policy"] for _ in range(12)]
+    lived = _lived(made, AGENTS)
+    learnt = 0
+    for fragment in fragments:
+        batch = join([fragment], GAMMA)
+        ends = {int(place): index for index, place in enumerate(batch["end_at"])}
+        rows, steps = batch["mask"].shape
+        for row in range(rows):
+            for step in np.flatnonzero(batch["mask"][row]):
+                one = lived[int(batch["obs"][row, step, 0])]
+                learnt += 1
+                assert batch["reward"][row, step] == pytest.approx(one["reward"], abs=1e-5)
+                assert batch["discount"][row, step] == np.float32(0.0 if one["end"] == "terminated" else GAMMA)
+                goes_on = one["end"] is None and step + 1 < steps and batch["mask"][row, step + 1]
+                if step + 1 < steps:  # nothing follows the last one, whatever its trace
+                    assert batch["trace"][row, step] == (1.0 if goes_on else 0.0)
+                if goes_on:
+                    assert int(batch["obs"][row, step + 1, 0]) == one["after"]
+                elif one["end"] in (None, "truncated"):
+                    assert int(batch["end_obs"][ends[row * steps + step], 0]) == one["after"]
+    assert learnt > 200
+
+
+def test_the_token_counts_env_steps_and_scores_each_agent(monkeypatch):
+    worker, made = _worker(monkeypatch, "ppo", APART)
+    tokens = [worker.collect()[0] for _ in range(30)]
+    assert all(token.steps == 16 for token in tokens)
+    episodes = [episode for token in tokens for episode in token.agents]
+    assert len(episodes) > 5
+    for episode in episodes:
+        assert episode.reward == pytest.approx(sum(episode.returns.values()))
+        assert episode.policy_of == {"a": "first", "b": "others", "c": "others"}
+
+
+def test_agent_steps_are_counted_where_the_config_says_so(monkeypatch):
+    worker, _ = _worker(monkeypatch, "ppo", SHARED, multiagent={"count_steps_by": "agent_steps"})
+    for _ in range(5):
+        token, sent = worker.collect()
+        (columns,) = sent.policies.values()
+        assert token.steps == int(columns["steps"].sum() if "steps" in columns else columns["reward"].size)
+
+
+@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+def test_a_worker_that_goes_on_from_its_state_sends_what_it_would_have_sent(monkeypatch, kind):
+    worker, _ = _worker(monkeypatch, kind, APART)
+    for _ in range(3):
+        worker.collect()
+    arrays, facts = worker.state()
+    AtRandom.numbers = iter(range(10_000, 20_000))
+    expected = [worker.collect() for _ in range(2)]
+    other, _ = _worker(monkeypatch, kind, APART)
+    AtRandom.numbers = iter(range(100, 10_000))
+    other.collect()  # whatever came before counts for nothing
+    assert other.load(arrays, facts) == 0
+    found = [other.collect() for _ in range(2)]
+    for (token, sent), (again, resent) in zip(expected, found, strict=True):
+        assert token.agents == again.agents
+        for name, columns in sent.policies.items():
+            for column, values in columns.items():
+                if "obs" not in column and column != "logp":
+                    np.testing.assert_array_equal(values, resent.policies[name][column], err_msg=f"{name} {column}")
+
+
+def test_one_stream_of_a_ladder_is_one_environment_whatever_its_agents():
+    from drl_cli.policies.exploration.interface import ladder
+
+    place = {"stream": 1, "streams": 4, "random_steps": 0, "base": 0}
+    levels = ladder(place, 6, agents=3)(0, slice(None))
+    np.testing.assert_allclose(levels, np.repeat(ladder(place, 2)(0, slice(None)), 3))
+
+
+def test_all_rows_act_together_whoever_has_the_turn(monkeypatch):
+    worker, _ = _worker(monkeypatch, "ppo", SHARED)
+    seen = []
+    slots = worker._slots["default_policy"]
+    act = slots.policy.act
+    monkeypatch.setattr(slots.policy, "act", lambda obs, *rest: (seen.append(len(obs)), act(obs, *rest))[1])
+    worker.collect()
+    assert set(seen) == {6}  # two environments of three agents
