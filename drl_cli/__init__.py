@@ -34,6 +34,8 @@ _WHERE = {
     "register_evaluation": "drl_cli.actors.custom_evaluation:register_evaluation",
     "register_exploration": "drl_cli.policies.exploration.custom_exploration:register_exploration",
     "register_logger": "drl_cli.runs.loggers.custom_loggers:register_logger",
+    "register_observation_fn": "drl_cli.envs.multi_agent.agent_functions:register_observation_fn",
+    "register_policy_mapping": "drl_cli.envs.multi_agent.agent_functions:register_policy_mapping",
     "register_model": "drl_cli.policies.custom_models:register_model",
 }
 

@@ -20,11 +20,14 @@ EXTRA_OF_MODULE = {
     "aim": "aim",
     "ale_py": "atari",
     "h5py": "minari",
+    "lbforaging": "multiagent",
     "mlflow": "mlflow",
+    "mpe2": "multiagent",
     "mujoco": "mujoco",
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "optuna": "optuna",
+    "pettingzoo": "multiagent",
     "wandb": "wandb",
 }
 """Package as it is imported → the extra of drl-cli that installs it."""

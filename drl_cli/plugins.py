@@ -61,8 +61,13 @@ CALLBACKS = Registry("class of callbacks", "register_callbacks")
 LOGGERS = Registry("logger", "register_logger")
 EVALUATIONS = Registry("evaluation", "register_evaluation")
 ALGORITHMS = Registry("algorithm", "register_algorithm")
+POLICY_MAPPINGS = Registry("mapping of agents to policies", "register_policy_mapping")
+OBSERVATION_FNS = Registry("observation function", "register_observation_fn")
 _HERE = ("algorithm", "logger")  # used by the process that drives a run, and by no other
-_ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS)}
+_OF_AGENTS = (POLICY_MAPPINGS, OBSERVATION_FNS)
+_ALL = {
+    r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS, *_OF_AGENTS)
+}
 
 
 def discover() -> None:

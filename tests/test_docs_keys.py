@@ -16,11 +16,12 @@ WORKING = (
     "timesteps_per_iteration min_train_timesteps_per_iteration num_cpus_per_worker num_gpus_per_worker "
     "custom_resources_per_worker num_cpus_for_driver memory_per_worker callbacks custom_eval_function "
     "extra_python_environs_for_driver extra_python_environs_for_worker remote_worker_envs "
-    "synchronize_filters shuffle_buffer_size"
+    "synchronize_filters shuffle_buffer_size multiagent"
 )
 RENAMED = {
     "local_tf_session_args": "tf_session_args",
     "monitor": "record_env",
+    "replay_mode": "multiagent.replay_mode",
     "sample_batch_size": "rollout_fragment_length",
     "evaluation_duration": "evaluation_num_episodes",
     "min_train_timesteps_per_reporting": "min_train_timesteps_per_iteration",
@@ -35,10 +36,7 @@ IDLE = [
     "postprocess_inputs",
     "remote_env_batch_wait_ms",
 ]
-REFUSED = (
-    "env_task_fn",
-    "multiagent",
-)
+REFUSED = ("env_task_fn",)
 
 
 @pytest.fixture(scope="module")

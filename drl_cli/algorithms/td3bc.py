@@ -22,11 +22,13 @@ class TD3BCConfig(
 
     alpha: float = key(
         2.5,
-        "Weight of the critic's gain, in means of |Q|, beside the squared distance from the recorded actions: 0 clones "
-        "them, large values forget them.",
+        "Weight of the normalised Q-value relative to the behavior-cloning term: 0 is pure cloning, large values "
+        "are close to TD3.",
         ge=0,
         le=1e6,
     )
 
 
-TD3BC = TD3._replace(name="TD3BC", config=TD3BCConfig, graph="drl_cli.algorithms.td3bc_graph", reads=True)
+TD3BC = TD3._replace(
+    name="TD3BC", config=TD3BCConfig, graph="drl_cli.algorithms.td3bc_graph", reads=True, several=False
+)

@@ -54,9 +54,10 @@ class Where:
     def inside(self, *path: Any) -> "Where":
         """Return the origin of the mapping that is found under ``path``."""
         size = len(path)
+        whole = self._place_as_read(path)  # where it stands as a part of what was given
         lines = {key[size:]: line for key, line in self._lines.items() if key[:size] == path}
         overlay = {key[size:]: name for key, name in self._overlay.items() if key[:size] == path}
-        return Where(self.name, lines, overlay)
+        return Where(self.name, lines, overlay if () in lines else {(): whole, **overlay})
 
     def over(self, names: Mapping[Path, str]) -> "Where":
         """Return a copy in which the paths of ``names`` (path → name) came from elsewhere."""

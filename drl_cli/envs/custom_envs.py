@@ -43,7 +43,7 @@ class Creator:
         """Return a new environment; ``render_mode`` is passed on to a creator that knows it."""
         made = self.made(render_mode, **env_config)
         if not isinstance(made, gymnasium.Env):
-            raise TypeError(f"{self.name} made {type(made).__name__}, which is no gymnasium.Env")
+            raise TypeError(f"{self.name} made {type(made).__name__}, which is not a gymnasium.Env")
         return made
 
     def made(self, render_mode: str | None = None, **env_config: Any) -> Any:
@@ -84,17 +84,17 @@ def register_env(name: str, creator: Callable[..., Any], **spec: Any) -> str:
     """
     _check_name(name)
     if not callable(creator):
-        raise InputError(f"register_env: {name}: {str(creator)[:60]!r} cannot be called; give a class or a function.")
+        raise InputError(f"register_env: {name}: {str(creator)[:60]!r} is not callable; pass a class or a function.")
     for key in spec:
         if key not in SPEC:
             raise InputError(
-                f"register_env: {name}: unknown keyword {key!r}.{suggestion(key, SPEC)} It takes {', '.join(SPEC)}; what "
-                "the environment itself takes goes into env_config."
+                f"register_env: {name}: unknown keyword {key!r}.{suggestion(key, SPEC)} It takes {', '.join(SPEC)}; "
+                f"arguments of the environment itself go into env_config."
             )
     known = gymnasium.registry.get(name)
     if known is not None and not isinstance(known.entry_point, Creator):
         raise InputError(
-            f"register_env: {name} is the name of another environment ({known.entry_point}); take another one."
+            f"register_env: {name} is already the name of another environment ({known.entry_point}); take another one."
         )
     plugins.ENVIRONMENTS.add(name, RegisteredEnv(Creator(name, creator), spec))
     _register(name)

@@ -9,11 +9,11 @@ from typing import Any
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
-from drl_cli.config import experiment_keys, key_description
+from drl_cli.config import experiment_keys, key_description, policy_overrides
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.origins import Where
-from drl_cli.config.parse import ReadConfig, origins, read_given, read_section
+from drl_cli.config.parse import ReadConfig, origins, own_network, read_given, read_section
 from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
@@ -21,7 +21,7 @@ from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import callbacks, make
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
-from drl_cli.experiments import offline_checks
+from drl_cli.experiments import agent_checks, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.extras import load
 from drl_cli.policies import custom_models
@@ -94,9 +94,15 @@ class Draft:
         self.notices += self._read.notices
         if self._read.config is None:
             return self._read.problems
-        self._config = config = self._with_rllib_defaults(row, self._read.config)
+        config = self._with_rllib_defaults(row, self._read.config)
+        overrides, problems, notices = policy_overrides.read(row, config, where, table.rows())
+        self.notices += notices
+        section = config.multiagent.model_copy(update={"policies": overrides})
+        self._config = config = config.model_copy(update={"multiagent": section})
         lines = [*callbacks.problems(config, row), *custom_evaluation.problems(config)]
         return [_placed(line, where.place((line.partition(":")[0],))) for line in lines] or [
+            *problems,
+            *agent_checks.problems(row, config, where),
             *self._unknown_model(config),
             *offline_checks.problems(row, config, self.mapping, self.where),
         ]
@@ -111,11 +117,10 @@ class Draft:
 
     def _unknown_model(self, config: CommonKeys) -> list[str]:
         """Return the problem of a custom model that is not registered, in a list."""
-        # A registered algorithm may have neither key.
-        name = getattr(getattr(config, "model", None), "custom_model", None)
+        model = own_network(config)
         try:
-            if name is not None:
-                custom_models.MODELS.find(name)
+            if model is not None and model.custom_model is not None:
+                custom_models.MODELS.find(model.custom_model)
         except InputError as error:
             place = self.where.inside("config").place(("model", "custom_model"))
             return [_placed(f"model.custom_model: {error}", place)]
@@ -185,8 +190,8 @@ class Draft:
         keys = self.parts[0]
         if keys.max_failures:
             self.notices.append(
-                "max_failures restarts the trials of a search; this is a single run. A run that "
-                "failed goes on with drl train --resume."
+                "max_failures restarts the trials of a search; this is a single run. Continue a failed run with drl "
+                "train --resume."
             )
         if keys.resources_per_trial is not None:
             self.notices.append("resources_per_trial is for the trials of a search; this is a single run.")

@@ -6,9 +6,18 @@ from drl_cli.config.episode_metrics import LONGEST_HIST, MetricsWindow, summaris
 
 
 class Episode:
-    def __init__(self, reward, length, custom_metrics=(), hist_data=()):
+    def __init__(self, reward, length, custom_metrics=(), hist_data=(), policy_rewards=()):
         self.reward, self.length, self.is_cut = reward, length, False
+        self.policy_rewards = dict(policy_rewards)
         self.custom_metrics, self.hist_data = dict(custom_metrics), dict(hist_data)
+
+
+def test_of_several_policies_the_returns_of_each_one_s_agents_are_summarised():
+    episodes = [Episode(3.0, 5, policy_rewards={"a": [1.0, 2.0]}), Episode(4.0, 5, policy_rewards={"a": [0.0], "b": [4.0]})]
+    found = summary(episodes)
+    assert found["policy_reward_mean"] == {"a": 1.0, "b": 4.0}
+    assert found["policy_reward_min"] == {"a": 0.0, "b": 4.0}
+    assert found["policy_reward_max"] == {"a": 2.0, "b": 4.0}
 
 
 def test_metrics_become_mean_least_and_most_over_the_episodes_that_have_them():

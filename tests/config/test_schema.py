@@ -47,6 +47,15 @@ DEFAULTS = {
     "env": None,
     "env_config": {},
     "fresh_envs": False,
+    "multiagent.policies": {},
+    "multiagent.policy_mapping": {},
+    "multiagent.policy_mapping_fn": None,
+    "multiagent.policies_to_train": None,
+    "multiagent.observation_fn": None,
+    "multiagent.count_steps_by": "env_steps",
+    "multiagent.replay_mode": "independent",
+    "multiagent.copies": None,
+    "multiagent.mode": None,
     "horizon": None,
     "normalize_actions": True,
     "clip_actions": True,
@@ -604,7 +613,10 @@ def accepts(schema, path, value):
     return True
 
 
-ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function")
+ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function") + (
+    "policy_mapping_fn",
+    "observation_fn",
+)
 """Keys whose value is a path or a name that no schema knows."""
 
 

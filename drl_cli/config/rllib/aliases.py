@@ -15,6 +15,7 @@ from drl_cli.config.rllib.common_defaults import EMPTY, SEVERAL, UNREAD, clashes
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE, IN_EVOLUTION, Idle, asks_for_nothing, fits, taken
 from drl_cli.config.rllib.other_libraries import RLLIB_2
 from drl_cli.config.schema import Section
+from drl_cli.config.sections.multi_agent import TUPLE
 from drl_cli.errors import shown
 
 _EXPLORATION = ("exploration_config",)
@@ -67,6 +68,8 @@ ALIASES: dict[Path, Path] = {
     ("off_policy_estimation_methods",): ("input_evaluation",),
     ("lr_schedule",): ("lr",),
     ("entropy_coeff_schedule",): ("entropy_coeff",),
+    ("replay_mode",): ("multiagent", "replay_mode"),
+    (*_BUFFER, "replay_mode"): ("multiagent", "replay_mode"),
     ("model", "vf_share_layers"): ("vf_share_layers",),
     ("model", "custom_options"): ("model", "custom_model_config"),
     ("actor_lr",): (*_OPTIMIZATION, "actor_learning_rate"),
@@ -115,6 +118,10 @@ CLASSES: tuple[Path, ...] = (("exploration_config", "type"), (*_BUFFER, "type"),
 """Keys whose value may be the full path of a class of RLlib's, which stands for its name."""
 
 DONE = ("is what drl does anyway", "ask for what drl does anyway")
+CONFIG_ALONE = (
+    "is read for its config: the class is the algorithm's, the spaces are those of its agents",
+    "are read for their configs: the class is the algorithm's, the spaces are those of their agents",
+)
 MANY = 3  # keys that ask for what happens anyway, from which one line names them all
 
 
@@ -127,6 +134,7 @@ def renamed(
         reading.shorten(key)
     reading.drop_clashes()
     reading.drop_empty_multiagent()
+    reading.say_what_is_unread_of_policies()
     reading.drop_fake_gpus()
     instead = IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {}
     for old, values in {**ANYWAY, **instead}.items():
@@ -207,6 +215,14 @@ class _Reading:
             self.mapping.pop("multiagent")
             self._say_alike("multiagent without policies", *DONE)
 
+    def say_what_is_unread_of_policies(self) -> None:
+        """Say that of RLlib's (class, observation space, action space, config) the config alone is read."""
+        given = self.mapping.get("multiagent")
+        policies = given.get("policies") if isinstance(given, dict) else None
+        for name, own in policies.items() if isinstance(policies, dict) else ():
+            if isinstance(own, (list, tuple)) and len(own) == TUPLE and any(part is not None for part in own[:-1]):
+                self._say_alike(f"multiagent.policies.{name}", *CONFIG_ALONE)
+
     def drop_fake_gpus(self) -> None:
         """Take away GPUs that are only tried on the CPU, where a batch is split over none."""
         fields, given = fields_of(self._schema), self.mapping.get("num_gpus", 0)
@@ -233,7 +249,7 @@ class _Reading:
             return
         value, name = parent.pop(old[-1]), ".".join(old)
         if fits(idle, value):
-            self._say_alike(f"{name} {shown(value)}", f"changes nothing: {idle.why}", f"change nothing: {idle.why}")
+            self._say_alike(f"{name} {shown(value)}", f"has no effect: {idle.why}", f"have no effect: {idle.why}")
         else:
             self.problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)}{self._at(old)}.")
 

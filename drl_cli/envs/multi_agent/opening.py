@@ -53,20 +53,23 @@ def kind_of(env_id: str, env_config: Mapping[str, Any]) -> str | None:
     """Return the kind of a resolved id, as ``AgentsSetup`` names kinds; None for an environment with one agent.
 
     Of PettingZoo's two forms it is "parallel" wherever there is that form. What cannot be seen from a class, an environment of
-    a package or of one's own, is made once and closed. Raises EnvError where that fails.
+    a package or of one's own, is made once and closed.
     """
     bare = env_id.rpartition(":")[2]
     if names.is_pettingzoo(bare):
         return names.forms(bare.partition("/")[0])[bare][0]
-    creator = _creator(bare)
-    made = creator.create if isinstance(creator, Creator) else creator
-    if isinstance(made, type):
-        if issubclass(made, gymnasium.Env) and made.__module__.partition(".")[0] in _ONE_AGENT:
-            return None
-        kind = _kind_of_form(made)
-        if kind is not None:
-            return kind
-    env = _made(env_id, env_config, None)
+    try:
+        creator = _creator(bare)
+        made = creator.create if isinstance(creator, Creator) else creator
+        if isinstance(made, type):
+            if issubclass(made, gymnasium.Env) and made.__module__.partition(".")[0] in _ONE_AGENT:
+                return None
+            kind = _kind_of_form(made)
+            if kind is not None:
+                return kind
+        env = _made(env_id, env_config, None)
+    except EnvError:
+        return None  # ``envs.make.check`` says why
     try:
         return _kind_of_object(env)
     finally:
@@ -168,8 +171,7 @@ def _made(env_id: str, env_config: Mapping[str, Any], render_mode: str | None, k
         if names.is_pettingzoo(bare):
             return _made_by_pettingzoo(bare, kind or "parallel", {**env_config, **rendering})
         creator, spec = _creator(bare), gymnasium.registry[bare]
-        made = creator.create if isinstance(creator, Creator) else creator
-        if kind == "tuple" or (isinstance(made, type) and issubclass(made, gymnasium.Env) and not _kind_of_form(made)):
+        if kind == "tuple":
             return make.make_raw(env_id, env_config, render_mode)
         arguments = {**spec.kwargs, **env_config, **rendering}
         env = creator.made(**arguments) if isinstance(creator, Creator) else creator(**arguments)

@@ -45,8 +45,7 @@ class TupleAgents:
         return self._each(obs, "observation"), self._each(rewards, "reward"), terminated, truncated, infos
 
     def _each(self, values: Any, what: str) -> dict[str, Any]:
-        if np.ndim(values) == 0 if what == "reward" else len(values) != len(self.possible_agents):
-            raise EnvError(
-                f"its {what}s are {values!r:.60}; one of each of {len(self.possible_agents)} agents is needed."
-            )
+        if not hasattr(values, "__len__") or len(values) != len(self.possible_agents):
+            wanted = f"one of each of {len(self.possible_agents)} agents is needed"
+            raise EnvError(f"its {what}s are {values!r:.60}; {wanted}.")
         return dict(zip(self.possible_agents, values, strict=True))

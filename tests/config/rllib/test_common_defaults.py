@@ -186,7 +186,7 @@ def test_other_value_than_the_common_default_is_still_refused_with_what_is_read_
         "model.fcnet_hiddens: the layers are actor_hiddens and critic_hiddens (--config)."
     ]
     assert reading("PPO", {"input": "/tmp/recorded"})[1][0].startswith("input: a key of ")
-    assert reading("PPO", {"multiagent": {"policies": {"a": {}}}})[1][0].startswith("multiagent: not supported: ")
+    assert reading("PPO", {"multiagent": {"policies": {"a": {}}}})[0].multiagent.policies == {"a": {}}
 
 
 @pytest.mark.parametrize(

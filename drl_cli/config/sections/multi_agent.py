@@ -1,0 +1,202 @@
+"""Keys of environments with several agents: their policies by id, which of them acts for whom, how steps are counted.
+
+The section ``multiagent`` of every algorithm's config. Names and meanings are RLlib's (COMMON_CONFIG, 1.0.1);
+``policy_mapping``, ``copies`` and ``mode`` are additions, since a config holds plain data. ``config.policy_overrides`` reads
+the keys in which a policy differs, ``experiments.agent_policies`` finds the agents of each policy.
+
+Deviations: policies have no class and no spaces of their own (RLlib's 4-tuples are read for their config); functions go by the
+names under which they are registered.
+"""
+
+import fnmatch
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from typing_extensions import Self
+
+from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, key
+from drl_cli.errors import ConfigError, suggestion
+
+S = TypeVar("S", bound=Section)
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+ID_ALLOWED = "letters, digits, '_', '.' and '-', a letter or digit first, at most 100"
+TUPLE = 4  # places of RLlib's: class, observation space, action space, config
+
+
+def _is_id(name: str) -> str:
+    if not _ID.fullmatch(name):
+        raise ValueError(f"{name[:60]!r} is no id of a policy")
+    return name
+
+
+def _by_id(value: Any) -> Any:
+    """Let a list of ids be a mapping, null be a policy that differs in nothing, and RLlib's tuple be its config."""
+    if value is None:
+        return {}
+    if isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value):
+        if len(set(value)) < len(value):
+            raise ValueError("an id stands in it twice")
+        return {name: {} for name in value}
+    if isinstance(value, dict):
+        return {name: _overrides(own) for name, own in value.items()}
+    return value
+
+
+def _overrides(own: Any) -> Any:
+    if own is None:
+        return {}
+    if isinstance(own, (list, tuple)) and len(own) == TUPLE:
+        return own[-1] or {}
+    return own
+
+
+PolicyId = Annotated[str, AfterValidator(_is_id)]
+Policies = Annotated[dict[PolicyId, PlainMapping], BeforeValidator(_by_id)]
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class MultiAgentConfig(Section):
+    """Policies by id, and which agents they act for."""
+
+    policies: Policies = key(
+        {},
+        "Policy id → the keys of the config in which it differs from the run, or null; or a list of ids. Empty: one policy for "
+        "all agents whose spaces are equal.",
+        allowed=f"a mapping of ids to mappings of keys (or null), or a list of ids; an id has {ID_ALLOWED}",
+    )
+    policy_mapping: dict[_Name, PolicyId] = key(
+        {},
+        "Agent → policy id, the first that matches; * and ? in the name of an agent stand for anything. Empty: a policy acts "
+        "for the agent of its name, and a single one for all.",
+        allowed="a mapping of agents (or patterns such as adversary_*) to policy ids",
+    )
+    policy_mapping_fn: _Name | None = key(
+        None,
+        "The name of a function that chooses in place of policy_mapping, anew as each episode begins, registered with "
+        "drl_cli.register_policy_mapping.",
+        allowed="the name of a registered function, or null",
+    )
+    policies_to_train: Annotated[tuple[PolicyId, ...], Field(strict=False)] | None = key(
+        None,
+        "The policies that learn; the others keep their first weights. null: all.",
+        allowed="a list of policy ids, or null",
+    )
+    observation_fn: _Name | None = key(
+        None,
+        "The name of a function that adds to the observations of agents what others see, registered with "
+        "drl_cli.register_observation_fn.",
+        allowed="the name of a registered function, or null",
+    )
+    count_steps_by: Literal["env_steps", "agent_steps"] = key(
+        "env_steps",
+        "What a step is in timesteps_total, schedules and learning_starts: one of the environment, or one of an agent whose "
+        "policy learns.",
+    )
+    replay_mode: Literal["independent", "lockstep"] = key(
+        "independent",
+        "independent: each policy learns from steps of its own agents; lockstep: all from the same env steps, which VDN and "
+        "QMIX always do, and which is for them alone.",
+    )
+    copies: Annotated[Whole, Field(ge=1, le=1000)] | None = key(
+        None,
+        "Play so many independent copies of an environment with one agent side by side, as the agents '0', '1', … of one; "
+        "null: the environment's own agents.",
+        "agents",
+    )
+    mode: Literal["parallel", "aec"] | None = key(
+        None,
+        "Which of PettingZoo's forms of the environment is played: parallel (all agents act at once) or aec (in turn). null: "
+        "parallel where it is offered and agents do not act in turn.",
+    )
+
+    @model_validator(mode="after")
+    def _maps_in_one_way(self) -> Self:
+        if self.policy_mapping and self.policy_mapping_fn is not None:
+            raise MisfitError("policy_mapping_fn", "policy_mapping says already who acts for whom; keep one of them")
+        if self.policy_mapping_fn is not None and not self.policies:
+            raise MisfitError("policies", "policy_mapping_fn chooses among policies; name them")
+        if self.copies is not None and self.mode is not None:
+            raise MisfitError(
+                "mode", "copies are of an environment with one agent, which has no such form; leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_policies_that_are_there(self) -> Self:
+        named = known_policies(self)
+        for pattern, policy in self.policy_mapping.items():
+            if policy not in named:
+                raise MisfitError("policy_mapping", f"{pattern}: {unknown_policy(policy, named)}")
+        if self.policies_to_train is None:
+            return self
+        if not self.policies_to_train:
+            raise MisfitError("policies_to_train", "it names nobody, so that nothing would be learnt; null trains all")
+        is_settled = (
+            self.policy_mapping or self.policy_mapping_fn is not None
+        )  # else there may be policies beside the named
+        for policy in self.policies_to_train if is_settled else ():
+            if policy not in named:
+                raise MisfitError("policies_to_train", unknown_policy(policy, named))
+        return self
+
+
+def known_policies(section: MultiAgentConfig) -> list[str]:
+    """Return the ids of the policies that a section names; where nothing is mapped there may be more."""
+    return list(section.policies or dict.fromkeys(section.policy_mapping.values()))
+
+
+def unknown_policy(policy: str, known: list[str]) -> str:
+    """Say that ``policy`` is none of ``known``."""
+    return f"there is no policy {policy[:60]!r}.{suggestion(policy, known)} They are {', '.join(known[:8])}"
+
+
+def asked(section: MultiAgentConfig) -> list[str]:
+    """Return the keys of a section that ask for several agents: they have no meaning where there is one."""
+    found = {name: value for name, value in section if name not in ("count_steps_by", "replay_mode")}
+    return [name for name, value in found.items() if value is not None and value != {}]
+
+
+def matching(section: MultiAgentConfig, agent: str) -> str | None:
+    """Return the policy that ``policy_mapping`` gives to ``agent``, or None."""
+    found = (policy for pattern, policy in section.policy_mapping.items() if matches(pattern, agent))
+    return next(found, None)
+
+
+def matches(pattern: str, agent: str) -> bool:
+    """Whether a key of ``policy_mapping`` means ``agent``: brackets are part of names, unlike in a shell."""
+    return fnmatch.fnmatchcase(agent, pattern.replace("[", "[[]"))
+
+
+def config_of_policy(config: S, name: str, overrides: Mapping[str, Any]) -> S:
+    """Return the config of the policy ``name``: that of the run, with ``overrides`` in its place.
+
+    ``overrides``: nested keys in this program's spelling, as ``config.policy_overrides`` returns them. A section whose ``type``
+    differs replaces that of the run, since other types have other keys. Raises ConfigError for values that do not fit.
+    """
+    if not overrides:
+        return config
+    try:
+        return type(config).model_validate(laid_over(config.model_dump(mode="json", by_alias=True), overrides))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"multiagent.policies.{name}.{where}: {first['msg']}.") from error
+
+
+def laid_over(mapping: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``mapping`` with ``overrides`` in their places, section by section; see ``config_of_policy``."""
+    merged = dict(mapping)
+    for name, value in overrides.items():
+        under = merged.get(name)
+        if (
+            isinstance(value, dict)
+            and isinstance(under, dict)
+            and value.get("type", under.get("type")) == under.get("type")
+        ):
+            merged[name] = laid_over(under, value)
+        else:
+            merged[name] = value
+    return merged

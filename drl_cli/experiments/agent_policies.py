@@ -1,0 +1,158 @@
+"""Which policies an environment with several agents has, and which of them acts for whom.
+
+User: ``experiments.spec``. Spaces are equal for a policy where its nets and its actions are the same: kind, shape and type of
+observations, action masks, and the whole description of the actions.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from drl_cli.config.parse import refuse
+from drl_cli.config.sections.multi_agent import MultiAgentConfig, known_policies, matches, matching, unknown_policy
+from drl_cli.envs.env_spec import EnvSpec, PolicyAgents
+from drl_cli.errors import ConfigError
+from drl_cli.policies.numpy_policy import DEFAULT_POLICY
+
+SHOWN = 8  # agents that a line names
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*?(?=[_.-]*\d*\Z)")
+
+
+class AgentPolicies(NamedTuple):
+    """``policies`` by id, ``mapping`` of agents to them (None where a function chooses), and lines for the user."""
+
+    policies: dict[str, PolicyAgents]
+    mapping: dict[str, str] | None
+    notices: list[str]
+
+
+def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec]) -> AgentPolicies:
+    """Return the policies of the agents of ``spaces``, which hold what each of them sees and does.
+
+    Without policies in ``section`` there is one for each kind of spaces. Raises ConfigError with everything that does not fit.
+    """
+    notices: list[str] = []
+    if section.policy_mapping:
+        mapping = _by_pattern(section, spaces, notices)
+    else:
+        mapping = _by_name(section, spaces, notices)
+    policies = list(dict.fromkeys([*known_policies(section), *mapping.values()]))
+    agents = {policy: [agent for agent in spaces if mapping[agent] == policy] for policy in policies}
+    found = [_without_agents(policy, section, spaces) for policy in policies if not agents[policy]]
+    found += [
+        line for policy in policies if (line := _unequal(policy, {agent: spaces[agent] for agent in agents[policy]}))
+    ]
+    refuse([*found, *_unknown_trained(section, policies)], "multiagent")
+    return AgentPolicies(described(section, agents, spaces), mapping, notices)
+
+
+def described(
+    section: MultiAgentConfig, agents: Mapping[str, Sequence[str]], spaces: Mapping[str, EnvSpec]
+) -> dict[str, PolicyAgents]:
+    """Return the PolicyAgents of policies, each of which may act for its ``agents`` (one at least, with equal spaces)."""
+    trained = section.policies_to_train
+    return {
+        policy: {
+            "agents": list(own),
+            "spaces": spaces[own[0]],
+            "config": section.policies.get(policy, {}),
+            "is_trained": trained is None or policy in trained,
+        }
+        for policy, own in agents.items()
+    }
+
+
+def kind_of_spaces(spaces: EnvSpec) -> tuple[Any, ...]:
+    """Return what two agents have in common that one policy can act for."""
+    obs, mask = spaces["obs"], spaces.get("mask")
+    return obs["kind"], tuple(obs["shape"]), obs["dtype"], mask and tuple(mask), repr(sorted(spaces["action"].items()))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as ``a, b and 3 more``."""
+    names = list(names)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _by_pattern(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], notices: list[str]) -> dict[str, str]:
+    mapping = {agent: matching(section, agent) for agent in spaces}
+    without = [agent for agent, policy in mapping.items() if policy is None]
+    if without:
+        raise ConfigError(
+            f"multiagent.policy_mapping: no policy for {listed(without)}: nothing in it matches. Add '{without[0]}': POLICY, "
+            "or '*': POLICY at its end for all others."
+        )
+    for pattern in section.policy_mapping:
+        if not any(matches(pattern, agent) for agent in spaces):
+            notices.append(f"multiagent.policy_mapping: {pattern} matches no agent; they are {listed(spaces)}.")
+    return {agent: policy for agent, policy in mapping.items() if policy is not None}
+
+
+def _by_name(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], notices: list[str]) -> dict[str, str]:
+    """Return the mapping where the config gives none: by agents' names, to a single policy, or by kinds of spaces."""
+    policies = list(section.policies)
+    if policies and set(policies) == set(spaces):
+        return {agent: agent for agent in spaces}
+    groups = _groups(spaces)
+    if len(policies) == 1 and policies[0] not in groups:
+        return dict.fromkeys(spaces, policies[0])
+    mapping = {agent: policy for policy, agents in groups.items() for agent in agents}
+    if not set(policies) <= set(groups):
+        raise ConfigError(
+            f"multiagent.policy_mapping is missing: which of {listed(policies)} acts for whom? The agents are "
+            f"{listed(spaces)}. Write policy_mapping: {{'{next(iter(spaces))}': {policies[0]}, …}}."
+        )
+    if not policies and len(groups) == 1:
+        notices.append(f"One policy, {DEFAULT_POLICY}, acts for all agents, whose spaces are equal: {listed(spaces)}.")
+    elif len(policies) < len(groups):
+        each = "; ".join(f"{policy} acts for {listed(agents)}" for policy, agents in groups.items())
+        notices.append(f"{len(groups)} policies, one for each kind of spaces: {each}.")
+    return {agent: mapping[agent] for agent in spaces}
+
+
+def _groups(spaces: Mapping[str, EnvSpec]) -> dict[str, list[str]]:
+    """Return {policy id: agents} with one policy for each kind of spaces, named by what the names of its agents begin with."""
+    kinds: dict[tuple[Any, ...], list[str]] = {}
+    for agent, own in spaces.items():
+        kinds.setdefault(kind_of_spaces(own), []).append(agent)
+    if len(kinds) == 1:
+        return {DEFAULT_POLICY: list(spaces)}
+    starts = [_PREFIX.match(os.path.commonprefix(agents)) for agents in kinds.values()]
+    names = [start[0] for start in starts if start]
+    if len(set(names)) < len(kinds):
+        names = [f"policy_{index}" for index in range(len(kinds))]
+    return dict(zip(names, kinds.values(), strict=True))
+
+
+def _without_agents(policy: str, section: MultiAgentConfig, spaces: Mapping[str, EnvSpec]) -> str:
+    mend = "give it some in policy_mapping" if policy in section.policy_mapping.values() else "map an agent to it"
+    return (
+        f"multiagent.policies.{policy}: it acts for no agent. The agents are {listed(spaces)}: {mend}, or leave it out."
+    )
+
+
+def _unequal(policy: str, spaces: Mapping[str, EnvSpec]) -> str | None:
+    """Return what is wrong with agents of one policy whose spaces differ, or None."""
+    if not spaces:
+        return None
+    first, *others = spaces
+    other = next((agent for agent in others if kind_of_spaces(spaces[agent]) != kind_of_spaces(spaces[first])), None)
+    if other is None:
+        return None
+    what = "actions" if _alike(spaces, first, other, "obs") else "observations"
+    return (
+        f"multiagent: the policy {policy} acts for {first} and {other}, whose {what} differ. Give each kind of spaces a policy "
+        "of its own in policy_mapping, or leave out policies for one of each kind."
+    )
+
+
+def _alike(spaces: Mapping[str, EnvSpec], first: str, other: str, side: str) -> bool:
+    places = slice(0, 4) if side == "obs" else slice(4, None)
+    return kind_of_spaces(spaces[first])[places] == kind_of_spaces(spaces[other])[places]
+
+
+def _unknown_trained(section: MultiAgentConfig, policies: list[str]) -> list[str]:
+    unknown = [policy for policy in section.policies_to_train or () if policy not in policies]
+    return [f"multiagent.policies_to_train: {unknown_policy(policy, policies)}." for policy in unknown]

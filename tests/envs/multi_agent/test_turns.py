@@ -1,0 +1,102 @@
+"""PettingZoo's turn-based form, beside its own loop."""
+
+import numpy as np
+import pytest
+
+from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.turns import TurnBased
+from drl_cli.errors import EnvError
+
+pettingzoo = pytest.importorskip("pettingzoo")
+
+
+def own_loop(seed, choose):
+    """Return [(agent, obs, reward, ended)] of a game in PettingZoo's own loop."""
+    env, seen = pettingzoo.make("aec", "classic/connect_four-v3"), []
+    env.reset(seed=seed)
+    for agent in env.agent_iter():
+        obs, reward, terminated, truncated, _ = env.last()
+        flat = np.concatenate([obs["action_mask"], obs["observation"].ravel()]).tolist()
+        seen.append((agent, flat, reward, terminated or truncated))
+        env.step(None if terminated or truncated else choose(obs["action_mask"]))
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_game_in_turns_is_that_of_pettingzoos_own_loop(seed):
+    def chooser():
+        rng = np.random.default_rng(seed)
+        return lambda mask: int(rng.choice(np.flatnonzero(mask)))
+
+    choose, seen = chooser(), []
+    env = opening.open_env("classic/connect_four-v3", {}, "aec")
+    step = env.reset(seed)
+    while True:
+        for agent, obs in step.obs.items():
+            seen.append((agent, obs.tolist(), step.rewards.get(agent, 0), agent in step.ended))
+        if step.is_over:
+            break
+        (agent,) = step.acting()
+        step = env.step({agent: np.int64(choose(step.obs[agent][:7]))})
+    expected = own_loop(seed, chooser())
+    assert seen[:-2] == expected[:-2] and sorted(seen[-2:]) == sorted(expected[-2:])
+    assert env.is_turn_based and env.agents == ["player_0", "player_1"]
+
+
+class Turns:
+    """Three agents in turn, one of which ends early; rewards arrive while their agent waits."""
+
+    possible_agents = ["x", "y", "z"]
+
+    def __init__(self, order, dead=()):
+        self._order, self._dead = order, dead
+
+    def observation_space(self, agent): ...
+    def action_space(self, agent): ...
+    def state(self): ...
+    def render(self): ...
+    def close(self): ...
+
+    def reset(self, seed=None):
+        self.agents, self._at = list(self.possible_agents), 0
+        self.agent_selection = self._order[0]
+
+    def last(self):
+        return 0, 1.5, self.agent_selection in self._dead, False, {}
+
+    def step(self, action):
+        if action is None and "stays" not in self._dead:
+            self.agents.remove(self.agent_selection)
+        self._at += 1
+        self.agent_selection = self._order[min(self._at, len(self._order) - 1)]
+
+
+def test_agents_that_have_ended_are_stepped_with_none_until_one_acts():
+    env = TurnBased(Turns("xyz", dead=("y",)))
+    obs, _ = env.reset()
+    assert list(obs) == ["x"]
+    obs, rewards, terminated, *_ = env.step({"x": 1})
+    assert list(obs) == ["y", "z"] and rewards == {"y": 1.5, "z": 1.5} and terminated == {"y": True, "z": False}
+    assert env.agents == ["x", "z"]
+
+
+@pytest.mark.parametrize(
+    ("order", "dead", "action", "text"),
+    [
+        ("xyz", (), "y", r"it is the turn of 'x'; actions came of \['y'\]"),
+        ("xw", (), "x", r"it is the turn of 'w', which is not in the episode: \['x', 'y', 'z'\]"),
+        ("xyyyy", ("y", "stays"), "x", "agents that have ended stay in the episode"),
+    ],
+)
+def test_turns_out_of_order_are_errors(order, dead, action, text):
+    env = TurnBased(Turns(order, dead))
+    env.reset()
+    with pytest.raises(EnvError, match=text):
+        env.step({action: 1})
+
+
+def test_illegal_move_ends_the_game_for_both():
+    env = opening.open_env("classic/tictactoe-v3", {}, "aec")
+    step = env.step({"player_1": np.int64(0)} if env.reset(0) else {})
+    step = env.step({"player_2": np.int64(0)})
+    assert step.is_over and step.rewards["player_2"] == -1 and step.ended == {"player_1", "player_2"}
