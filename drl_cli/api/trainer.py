@@ -30,9 +30,8 @@ import numpy as np
 from drl_cli import checkpoints, process
 from drl_cli.algorithms import table
 from drl_cli.api.compute_action import ActionComputer
-from drl_cli.api.log_listener import LogForwarder
 from drl_cli.api.python_experiment import spec_of
-from drl_cli.api.run_session import RunSession, SessionState
+from drl_cli.api.run_session import LogForwarder, RunSession, SessionState
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs.preprocessors import for_scoring, frames_of

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -16,11 +16,10 @@ from drl_cli.errors import suggestion
 from drl_cli.extras import load
 
 if TYPE_CHECKING:
-    from click.core import OptionHelpExtra
+    pass
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Decorator = Callable[[Any], Any]  # what click.option returns
-LAST_GROUP = "Output"  # the section of options without a heading, such as --help
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
@@ -31,38 +30,26 @@ def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
                 formatter.write(f"{' ' * formatter.current_indent}$ {line}\n")
 
 
-class GroupedOption(click.Option):
-    """An option with the heading of its section in the help."""
-
-    def __init__(self, *arguments: Any, group: str = LAST_GROUP, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.group = group
-
-    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """Omit the range from the help; the error message names it."""
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        return extra
-
-
-def option(*names: str, group: str = LAST_GROUP, **keywords: Any) -> Decorator:
+def option(*names: str, group: str = preferences.LAST_GROUP, **keywords: Any) -> Decorator:
     """``click.option`` in the section ``group`` of the help."""
-    return click.option(*names, cls=GroupedOption, group=group, **keywords)
+    return click.option(*names, cls=preferences.GroupedOption, group=group, **keywords)
 
 
-def _with_preferences(
-    command: click.Command,
-    info_name: str | None,
-    args: Sequence[str],
-    parent: click.Context | None,
-    extra: dict[str, Any],
-) -> dict[str, Any]:
-    """Return ``extra`` with the user's defaults for a command below the root, unless help is requested."""
-    if parent is None or {"-h", "--help"} & set(args) or extra.get("resilient_parsing"):
-        return extra
-    words = [*parent.command_path.split()[1:], info_name or ""]
-    table = getattr(parent.find_root().command, "table", {})
-    return {"default_map": preferences.of(command, words, table), **extra}
+class _WithPreferences(click.Command):
+    """A command below the root whose options take the user's own defaults (see ``preferences``) where they are not typed."""
+
+    table: Mapping[str, tuple[str, str]] = {}
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse ``args``; where help is requested no default is looked for."""
+        if parent is not None and not {"-h", "--help"} & set(args) and not extra.get("resilient_parsing"):
+            words = [*parent.command_path.split()[1:], info_name or ""]
+            root = parent.find_root().command
+            commands = root.table if isinstance(root, _WithPreferences) else {}
+            extra = {"default_map": preferences.of(self, words, commands, self.table), **extra}
+        return super().make_context(info_name, args, parent=parent, **extra)
 
 
 def write_options(command: click.Command, examples: str, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,14 +59,15 @@ def write_options(command: click.Command, examples: str, ctx: click.Context, for
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record and isinstance(parameter, click.Option):  # arguments are in the usage line and the description
-            sections.setdefault(getattr(parameter, "group", LAST_GROUP), []).append(record)
-    sections[LAST_GROUP] = sections.pop(LAST_GROUP, [])
+            heading = parameter.group if isinstance(parameter, preferences.GroupedOption) else preferences.LAST_GROUP
+            sections.setdefault(heading, []).append(record)
+    sections[preferences.LAST_GROUP] = sections.pop(preferences.LAST_GROUP, [])
     for heading, records in sections.items():
         with formatter.section(heading):
             formatter.write_dl(records)
 
 
-class Command(click.Command):
+class Command(_WithPreferences):
     """A click command whose help shows ``examples`` (one per line) first, then its options in sections."""
 
     def __init__(self, *arguments: Any, examples: str = "", **keywords: Any) -> None:
@@ -87,20 +75,12 @@ class Command(click.Command):
         super().__init__(*arguments, **keywords)
         self.examples = examples
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
-        return super().make_context(
-            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
-        )
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then one section for each group of options, in the order of their first option."""
         write_options(self, self.examples, ctx, formatter)
 
 
-class CommandTable(click.Group):
+class CommandTable(_WithPreferences, click.Group):
     """A group with a table of commands, ``{name: (dotted name of the command, one line of help)}``.
 
     A command is imported when it is invoked, not when it is listed in the help. ``closing`` is printed last, verbatim.
@@ -118,14 +98,6 @@ class CommandTable(click.Group):
         self.table = table or {}
         self.examples = examples
         self.closing = closing
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
-        return super().make_context(
-            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
-        )
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""

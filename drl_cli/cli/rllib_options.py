@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from drl_cli.cli import group, terminal
 from drl_cli.config.rllib.ignored_keys import GRAPHS, IDLE
 from drl_cli.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 class Old(NamedTuple):

@@ -21,7 +21,7 @@ import numpy as np
 
 from drl_cli.envs import remote_env_process
 from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
-from drl_cli.errors import EnvError
+from drl_cli.errors import EnvError, RaisedElsewhere
 
 if TYPE_CHECKING:
     import gymnasium
@@ -119,7 +119,7 @@ class RemoteEnv:
             raise EnvError(f"its process died{self._how()}") from None
         if answer[:1] == b"E":
             raised = json.loads(answer[1:])
-            raise type(raised["type"], (Exception,), {"drl_place": raised["place"]})(raised["text"])
+            raise type(raised["type"], (RaisedElsewhere,), {"place": raised["place"]})(raised["text"])
         return answer[1:]
 
     def _how(self) -> str:

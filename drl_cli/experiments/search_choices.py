@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drl_cli.config import search_space, variants
+from drl_cli.config import search_space
 from drl_cli.config.assignments import parse_object
 from drl_cli.config.origins import Where
 from drl_cli.config.parse import read_section
@@ -71,7 +71,7 @@ class SearchedExperiment:
         for path, why in wrong.items():
             self.problems.append(f"{_dotted(path)}: {why} ({self.layers.where.place(path)}).")
             _drop(self.layers.data, path)  # the rest is checked without it
-        self.paths = {name: list(path) for name, path in variants.names(found).items()}
+        self.paths = {name: list(path) for name, path in search_space.names(found).items()}
         self.samplers = {name: found[tuple(path)] for name, path in self.paths.items()}
         times = self.layers.data.get("num_samples", 1)
         whole = isinstance(times, int) or (isinstance(times, float) and times.is_integer())
@@ -104,7 +104,7 @@ class SearchedExperiment:
                 f'hyperparam_mutations: {name}: {shown(mutations[name])} is no list and no {{"uniform": [low, high]}} or its '
                 "like (--scheduler-config)."
             )
-        changed = variants.names(found)
+        changed = search_space.names(found)
         for name, path in changed.items():
             self.paths[name] = list(path)
             self.samplers.setdefault(name, found[path])

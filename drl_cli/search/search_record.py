@@ -80,7 +80,7 @@ class Work(NamedTuple):
 
 class Record:
     """The file of one search. ``data``: as ``experiments.search_spec`` made it; ``trials``: by number; ``state``: "running",
-    "interrupted" or "finished"; ``scheduler``: what ``search.scheduler_state`` keeps.
+    "interrupted" or "finished"; ``scheduler``: what ``search.tune_schedulers`` keeps.
     """
 
     def __init__(

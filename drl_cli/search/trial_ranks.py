@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from drl_cli.algorithms import table
-from drl_cli.config import variants
+from drl_cli.config import search_space
 from drl_cli.config.parse import read
 from drl_cli.config.plain_data import redact
 from drl_cli.config.result_names import COMPARE
@@ -116,7 +116,7 @@ def missed(data: SearchData, trials: Trials) -> list[str]:
 
 
 def _fresh_seeds(data: SearchData) -> list[int]:
-    return variants.fresh_seeds(data, data["write"]["seeds"] if data["write"] else 0)
+    return search_space.fresh_seeds(data, data["write"]["seeds"] if data["write"] else 0)
 
 
 def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def file_text(data: SearchData, trials: Trials, command: str) -> str:
     origin, _, shown = ranking[0]
     point, result = trials[shown]["point"], trials[shown].get("result") or {}
     experiment = data["experiments"][point["experiment"]]
-    mapping = variants.filled(experiment, point)
+    mapping = search_space.filled(experiment, point)
     for name in ("num_samples", "max_failures", "resources_per_trial", "local_dir"):
         mapping.pop(name, None)
     if not experiment.get("is_from_file"):  # a file that leaves these out means RLlib's

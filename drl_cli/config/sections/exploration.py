@@ -246,10 +246,7 @@ class ExplorationConfig(Section):
         try:
             _registered(self.type).schema.model_validate({name: value_of(self, name) for name in uses})
         except ValidationError as error:
-            item = error.errors()[0]
-            cause = item.get("ctx", {}).get("error")
-            name = getattr(cause, "key", None) or str(item["loc"][0])
-            raise MisfitError(name, str(cause or item["msg"])) from error
+            raise MisfitError(*_first_of(error)) from error
 
     def _laid_over(self, given: dict[str, Any]) -> None:
         """Refuse a ``sub_exploration`` that cannot be laid over noisy weights."""
@@ -261,10 +258,16 @@ class ExplorationConfig(Section):
         try:
             type(self).model_validate(given)
         except ValidationError as error:
-            item = error.errors()[0]
-            cause = item.get("ctx", {}).get("error")
-            name = getattr(cause, "key", None) or ".".join(map(str, item["loc"][:1]))
-            raise MisfitError("sub_exploration", f"{name}: {cause or item['msg']}") from error
+            name, text = _first_of(error)
+            raise MisfitError("sub_exploration", f"{name}: {text}") from error
+
+
+def _first_of(error: ValidationError) -> tuple[str, str]:
+    """Return (key, what is wrong) of the first thing that ``error`` says."""
+    item = error.errors()[0]
+    cause = item.get("ctx", {}).get("error")
+    name = cause.key if isinstance(cause, MisfitError) else ".".join(map(str, item["loc"][:1]))
+    return name, str(cause or item["msg"])
 
 
 def types_of(schema: type[Section]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from drl_cli.errors import ExperienceError, suggestion
+from drl_cli.errors import ExperienceError, reason_of, suggestion
 
 Paths: TypeAlias = "str | Path | Sequence[str | Path]"
 """A file, a folder, a glob or minari://ID, or a list of them."""
@@ -81,8 +81,8 @@ def _file(path: str) -> InputFile:
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ExperienceError(f"input: {path}: {reason}. It takes a file, a folder, a glob or minari://ID.") from error
+        text = f"input: {path}: {reason_of(error)}. It takes a file, a folder, a glob or minari://ID."
+        raise ExperienceError(text) from error
     if not stat.S_ISREG(status.st_mode):
         raise ExperienceError(f"input: {path} is not a regular file.")
     if str(path).endswith((".zip", ".gz", ".tar", ".tgz")):
