@@ -192,7 +192,7 @@ class _Playing:
         self._note()
         if self.going and self._episodes.lengths[self.going].max() > LONGEST_EPISODE:
             raise RunFailed(
-                f"An episode goes on after {LONGEST_EPISODE} steps. The whole return is needed: set horizon."
+                f"An episode has not ended after {LONGEST_EPISODE} steps. The complete return is needed: set horizon."
             )
 
     def _step(self, seconds: dict[str, float]) -> None:

@@ -57,7 +57,9 @@ def _judge(spec: PolicySpec) -> Callable[[NumpyPolicy, _Transitions], np.ndarray
         return {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
     if spec.distribution == "deterministic" and len(spec.nets) > 1:
         return _of_critics
-    raise ValueError(f"a policy of {spec.distribution} with {len(spec.nets)} nets has nothing to judge transitions by")
+    raise ValueError(
+        f"a policy of {spec.distribution} with {len(spec.nets)} nets has no critic to compute initial priorities with"
+    )
 
 
 def _taken_and_next(policy: NumpyPolicy, seen: _Transitions) -> tuple[np.ndarray, np.ndarray]:

@@ -182,5 +182,7 @@ class _Moved(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Import the new module in place of ``module``."""
         old = module.__name__
-        warnings.warn(f"{old} is {self._name} since 0.2; the old name goes with 0.3", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{old} is {self._name} since 0.2; the old name is removed in 0.3", DeprecationWarning, stacklevel=2
+        )
         sys.modules[old] = importlib.import_module(self._name)

@@ -118,8 +118,8 @@ class RunSession:
         """Open the run and start its parts. Raises InputError when it is over, or another one of this process is open."""
         if self.outcome is not None:
             raise InputError(
-                f"This run is over ({self.outcome.text.splitlines()[0]}). restore(CHECKPOINT) goes on from there in a new "
-                f"run; its folder is {self.outcome.run_folder}."
+                f"This run has ended ({self.outcome.text.splitlines()[0]}). restore(CHECKPOINT) continues from there "
+                f"in a new run; its folder is {self.outcome.run_folder}."
             )
         other = _open_session() if _open_session else None
         if other is not None:

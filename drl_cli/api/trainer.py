@@ -163,7 +163,7 @@ class Trainer:
         try:
             weight_access.fit({name: held.get(name) for name in self._first}, self._first)
         except InputError as error:
-            raise CheckpointError(f"{found.path}: it is of other nets than this config's. {error}") from error
+            raise CheckpointError(f"{found.path}: its networks differ from those of this config. {error}") from error
         self._end(("finished", f"ended to go on from {found.path}"))
         self._spec = dataclasses.replace(self._spec, restore=found.path)
         self._session = RunSession(self._spec, self._log)

@@ -50,13 +50,16 @@ def processors() -> list[Finding]:
     if quota is not None and quota < cores:
         mend = f"drl train … -s num_workers={max(0, round(quota) - 1)}"
         visible = (
-            f"{text} are visible, but the container's CPU quota is {quota:g}: more processes than that only take turns"
+            f"{text} are visible, but the container's CPU quota is {quota:g}: more processes than that only share them"
         )
         return [Finding("CPU", WARN, visible, mend)]
     if cores < 2:
         return [
             Finding(
-                "CPU", NOTE, f"{text}: workers would only take turns with the learner", "drl train … -s num_workers=0"
+                "CPU",
+                NOTE,
+                f"{text}: workers would only share the core with the learner",
+                "drl train … -s num_workers=0",
             )
         ]
     return [Finding("CPU", OK, text)]
@@ -75,7 +78,9 @@ def memory() -> list[Finding]:
             )
         ]
     if free < GOOD_MEMORY:
-        return [Finding("memory", WARN, f"{text}; a large replay will not fit: drl train … --plan says", None)]
+        return [
+            Finding("memory", WARN, f"{text}; a large replay buffer will not fit: check with drl train … --plan", None)
+        ]
     return [Finding("memory", OK, text)]
 
 
@@ -120,7 +125,7 @@ def threads(environ: Mapping[str, str] = os.environ) -> list[Finding]:
     if not odd:
         return [Finding("BLAS", OK, "one thread in each process, set by drl")]
     settings = ", ".join(f"{name}={value}" for name, value in odd.items())
-    text = f"{settings}: every worker starts that many threads, which slow one another down for small nets"
+    text = f"{settings}: every worker starts that many threads, which slows down small nets"
     return [Finding("BLAS", WARN, text, f"unset {' '.join(odd)}")]
 
 

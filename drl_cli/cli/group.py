@@ -1,4 +1,4 @@
-"""How commands are found and how their help is laid out: examples first, options in groups, nothing loaded early.
+"""Click classes of all commands: lazy import from a table, and help with examples first and options in sections.
 
 ``CommandTable`` is the class of groups; the commands of this folder are built from ``Command`` and ``option``.
 """
@@ -23,7 +23,7 @@ Decorator = Callable[[Any], Any]  # what click.option returns
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
-    lines = [line for line in (examples or "").strip().splitlines() if line]
+    lines = [line for line in examples.strip().splitlines() if line]
     if lines:
         with formatter.section("Examples"):
             for line in lines:
@@ -31,7 +31,7 @@ def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
 
 
 def option(*names: str, group: str = preferences.LAST_GROUP, **keywords: Any) -> Decorator:
-    """``click.option`` with the heading ``group`` under which the help shows it."""
+    """``click.option`` in the section ``group`` of the help."""
     return click.option(*names, cls=preferences.GroupedOption, group=group, **keywords)
 
 
@@ -68,7 +68,7 @@ def write_options(command: click.Command, examples: str, ctx: click.Context, for
 
 
 class Command(_WithPreferences):
-    """A click command whose help shows ``examples`` (one a line) first and its options under their headings."""
+    """A click command whose help shows ``examples`` (one per line) first, then its options in sections."""
 
     def __init__(self, *arguments: Any, examples: str = "", **keywords: Any) -> None:
         keywords.setdefault("context_settings", CONTEXT_SETTINGS)
@@ -81,9 +81,9 @@ class Command(_WithPreferences):
 
 
 class CommandTable(_WithPreferences, click.Group):
-    """A group whose commands stand in a table ``{name: (dotted name of the command, one line of help)}``.
+    """A group with a table of commands, ``{name: (dotted name of the command, one line of help)}``.
 
-    A command is imported when it is typed, not when help lists it. ``closing`` is printed under everything, as it is.
+    A command is imported when it is invoked, not when it is listed in the help. ``closing`` is printed last, verbatim.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class CommandTable(_WithPreferences, click.Group):
         self.closing = closing
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the table's order."""
+        """Return the names in the order of the table."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -110,7 +110,7 @@ class CommandTable(_WithPreferences, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that ``args`` start with; an unknown one is refused with the nearest name."""
+        """Resolve the command that ``args`` start with; an unknown one is refused with the closest name."""
         name = args[0]
         if name not in self.table and not name.startswith("-"):
             known = ", ".join(self.table)
@@ -118,14 +118,14 @@ class CommandTable(_WithPreferences, click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return what a shell may complete: the commands, from the table, without importing any; then the options."""
+        """Return completions: the commands, from the table without importing any, then the options."""
         found = [
             CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write examples, commands, options."""
+        """Write the examples, the commands and the options."""
         _write_examples(formatter, self.examples)
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
@@ -140,8 +140,11 @@ class CommandTable(_WithPreferences, click.Group):
             formatter.write(self.closing)
 
 
-def of_commands(name: str, table: Mapping[str, tuple[str, str]], examples: str, text: str) -> CommandTable:
-    """Return the group ``name`` of the commands in ``table`` (see ``CommandTable``); without a command it prints its help."""
+def command_group(name: str, table: Mapping[str, tuple[str, str]], examples: str, text: str) -> CommandTable:
+    """Return a group of the commands in ``table`` (see ``CommandTable``), which prints its help if no command is given.
+
+    ``name``: the name of the group; ``examples``: one per line; ``text``: the description in its help.
+    """
 
     @click.group(
         name,

@@ -136,10 +136,10 @@ def misfits(config: CommonKeys) -> list[str]:
 
     if not isinstance(config, RolloutKeys) or not config.remote_worker_envs or config.num_envs_per_worker < 2:
         return []
-    film = "Film the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
+    film = "Record the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
     kept = {
-        "record_env": f"with remote_worker_envs the environments cannot be seen. {film}",
-        "render_env": f"with remote_worker_envs the environments cannot be seen. {film}",
+        "record_env": f"with remote_worker_envs the environments cannot be rendered. {film}",
+        "render_env": f"with remote_worker_envs the environments cannot be rendered. {film}",
         "callbacks": "with remote_worker_envs the infos of a step stay in its process. Leave out one of them; num_workers too "
         "makes environments step at once.",
     }

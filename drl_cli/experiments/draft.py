@@ -184,8 +184,8 @@ class Draft:
         keys = self.parts[0]
         if keys.max_failures:
             self.notices.append(
-                "max_failures restarts the trials of a search; this is a single run. A run that "
-                "failed goes on with drl train --resume."
+                "max_failures restarts the trials of a search; this is a single run. Continue a failed run with drl "
+                "train --resume."
             )
         if keys.resources_per_trial is not None:
             self.notices.append("resources_per_trial is for the trials of a search; this is a single run.")

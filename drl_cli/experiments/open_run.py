@@ -110,7 +110,7 @@ def _over(folder: run_folder.RunFolder, spec: ExperimentSpec, last: dict[str, An
         unchanged = (folder.read("params.json") or {}).get("stop") == dict(spec.stop)
         if not (unchanged and last.get("done") is True):
             return None
-        reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
+        reason = str((folder.read("status.json") or {}).get("text") or "its last result has done: true")
     field = next((name for name in spec.stop if reason.startswith(name)), None)
     text = f"{reason} already, so nothing was trained. To train on"
     if field is None:

@@ -54,7 +54,7 @@ class Recorded:
             old, new = value_at(self.mapping, path), value_at(mapping, path)
             if HIDDEN in _strings(new):
                 found.append(
-                    f"{name}: a secret in it was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
+                    f"{name}: a secret value was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
                 )
                 continue
             old = _revealed(old, new)

@@ -122,7 +122,7 @@ def stepwise(
             if error.errno not in EXHAUSTED:
                 one.crashed(journal)
                 raise
-            outcome = one.failed(ResourcesExhausted(f"this machine ran out of something: {error}"))
+            outcome = one.failed(ResourcesExhausted(f"this machine ran out of a resource: {error}"))
         except KeyboardInterrupt:
             outcome = one.interrupted()
         except GeneratorExit:

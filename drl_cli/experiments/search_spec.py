@@ -64,7 +64,7 @@ def read(path_or_name: Path | str | None, flags: Flags, options: SearchOptions) 
     if not is_search and len(searched) == 1 and not searched[0].is_searched:
         return from_trees(trees, flags, source)[0]
     if flags.get("local_mode"):
-        raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
+        raise ConfigError("--local-mode: the trials of a search are separate processes, on Ray. Omit it.")
     for one in searched:
         _refuse_exports(one.layers)
         one.run_without_workers()
@@ -131,7 +131,7 @@ class _Planner:
             )
         unbounded = [name for name, sampler in self._changing.items() if sampler.kind.endswith("randn")]
         if unbounded:
-            self._problems.append(f"hyperparam_mutations: {unbounded[0]}: a normal value has no bounds to stay in.")
+            self._problems.append(f"hyperparam_mutations: {unbounded[0]}: a normal distribution has no bounds.")
 
     def _check_options(self) -> None:
         options = self._options

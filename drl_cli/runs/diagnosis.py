@@ -107,11 +107,11 @@ class Diagnosis:
         if sampled < MAKING_S or made <= MAKING * sampled:
             return None
         why = (
-            "fresh_envs makes a new one for every episode; leave it out, and a reset is enough"
+            "fresh_envs constructs one for every episode; omit it, and they are only reset"
             if self._facts.fresh
-            else "one that raised is made anew; its errors are above"
+            else "an environment that raised is constructed again; its errors are above"
         )
-        return f"Making environments takes {100 * made / sampled:.0f} % of sampling: {why}."
+        return f"Constructing environments takes {100 * made / sampled:.0f} % of sampling: {why}."
 
     def _entropy(self, stats: Mapping[str, Any]) -> str | None:
         entropy, facts = stats.get("entropy"), self._facts
@@ -126,8 +126,8 @@ class Diagnosis:
                 return None
             measured = f"{entropy:.3g}, which is less than a deviation of {NO_NOISE:g} has"
         return (
-            f"Looks stuck: the policy's entropy is {measured}, and rewards have stopped rising: it no longer tries "
-            "anything. Raise entropy_coeff, or lower lr."
+            f"Looks stuck: the policy's entropy is {measured}, and rewards have stopped rising: the policy no longer "
+            f"explores. Raise entropy_coeff, or lower lr."
         )
 
     def _values(self, result: Mapping[str, Any], stats: Mapping[str, Any]) -> str | None:
@@ -142,7 +142,7 @@ class Diagnosis:
             if value is not None and abs(value) > EXPLODED * bound:
                 return (
                     f"Looks as if it diverges: {name} of {value:,.3g}, where the rewards seen add up to {bound:,.3g} at most. "
-                    "Lower the learning rates, set grad_clip, or let targets follow more slowly."
+                    "Lower the learning rates, set grad_clip, or update the targets more slowly."
                 )
         return None
 
@@ -159,7 +159,7 @@ class Diagnosis:
         if alpha is None or alpha <= HOT:
             return None
         return (
-            f"Looks as if it diverges: the temperature has grown to {alpha:,.3g}: the entropy that is asked for "
+            f"Looks as if it diverges: the temperature has grown to {alpha:,.3g}: the target entropy "
             f"({stats.get('target_entropy')}) cannot be reached. Lower target_entropy."
         )
 
@@ -171,8 +171,9 @@ class Diagnosis:
         if max(trained) - min(trained) > 0.02 * max(1.0, abs(max(trained, key=abs))):
             return None
         return (
-            f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {score:g}, and training "
-            "does not move either: what would be rewarded may never have been seen. Explore more, or longer."
+            f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {score:g}, and the "
+            f"training reward does not change either: rewarded states may never have been reached. Explore more, or "
+            f"longer."
         )
 
     def _is_perfect(self) -> bool:
@@ -269,5 +270,5 @@ class StallWatch:
         silent = self._clock() - self._last_event
         if silent >= SILENT_S:
             ends = "" if self._has_limit else " (there is no time limit: set horizon)"
-            text = f"Looks stuck: no news for {silent:.0f} s: an env.step that hangs, an evaluation whose episodes do not end"
+            text = f"Looks stuck: no news for {silent:.0f} s: env.step may hang, or the episodes of an evaluation do not end"
             self._findings.report("silence", f"{text}{ends}, or one very long call of the learner.")

@@ -119,7 +119,7 @@ def _write_best(record: Record, file: WriteData, stop_request: process.StopCondi
     if stop_request:
         return None
     if not trial_ranks.rescored(data, record.trials):
-        events.report("warning", text="none of the best trials could be trained again: no file is written")
+        events.report("warning", text="none of the best trials could be retrained: no file is written")
         return None
     path = Path(file["path"])
     text = trial_ranks.file_text(data, record.trials, command)
@@ -150,6 +150,6 @@ def _ended(record: Record, stop_request: process.StopCondition, written: Path | 
     failed = states.count("failed")
     if failed or not good or (record.data["write"] and written is None):
         text = f"{failed} of {len(states)} trials failed" if failed else ""
-        return SearchOutcome("finished", RunFailed.exit_code, written, text if good else "no trial came to its end")
+        return SearchOutcome("finished", RunFailed.exit_code, written, text if good else "no trial finished")
     missed = trial_ranks.missed(record.data, record.trials)
     return SearchOutcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))

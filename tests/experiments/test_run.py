@@ -421,7 +421,7 @@ def test_resume_without_a_name_takes_the_newest_run_that_can_go_on(tmp_path):
     older = interrupted(spec, {})
     drive(spec, trainer(start_error=Diverged("x")))  # newer, failed before its first checkpoint
     assert drive(dataclasses.replace(spec, resume=unfinished(tmp_path))).run_folder == older.run_folder
-    with pytest.raises(RunFolderError, match="failed, without a checkpoint to go on from") as caught:
+    with pytest.raises(RunFolderError, match="failed, without a checkpoint to continue from") as caught:
         drive(dataclasses.replace(spec, resume=unfinished(tmp_path)))
     assert "drl train --resume ID --stop FIELD=N" in str(caught.value)
 

@@ -27,7 +27,7 @@ class Record:
     [
         (("finished", "stopped"), 0, ""),
         (("finished", "failed", "stopped"), 3, "1 of 3 trials failed"),
-        (("failed", "failed"), 3, "no trial came to its end"),
+        (("failed", "failed"), 3, "no trial finished"),
     ],
 )
 def test_exit_code_tells_whether_a_trial_failed(states, code, text):
