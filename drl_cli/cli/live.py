@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, ConsoleRenderable, RenderableType
 from rich.control import Control
 from rich.live import Live
-from rich.segment import ControlType, Segment, SegmentLines
+from rich.segment import ControlType, Segment, SegmentLines, Segments
 from rich.spinner import Spinner
-from rich.text import Text
 
 from drl_cli.cli import terminal
 from drl_cli.process import seconds_since_start
@@ -80,14 +79,18 @@ class _Resizable(Live):
     """rich's Live on a terminal whose size may change between two pictures.
 
     The size is asked for at each drawing. A terminal that has become narrower has wrapped the lines of the picture before,
-    so that it takes more rows than were drawn; all of them are erased.
+    so that it takes more rows than were drawn; all of them are erased. What went above the top row is out of reach until a
+    larger terminal shows it again: it is counted, and erased then. For this the picture stands at the bottom: of rows below
+    it, terminals disagree whether they make room (VTE) or stay (tmux).
     """
 
     def __init__(self, rich_console: Console, draw: Callable[[], RenderableType]) -> None:
         """``draw``: returns the picture, for the console's present size."""
         self._draw = draw
         self._coming: list[list[Segment]] = []  # lines of the newest picture
-        self._drawn: list[int] = []  # columns of each line of the picture on the terminal
+        # Columns of each line of older pictures that is above the top row, and of each line on the terminal.
+        self._beyond: list[int] = []
+        self._drawn: list[int] = []
         super().__init__(
             console=rich_console,
             get_renderable=self._lines,
@@ -99,23 +102,45 @@ class _Resizable(Live):
         """Return the picture cut to the terminal as it is now."""
         columns, rows = terminal.size(self.console.file) or self.console.size
         self.console.size = (max(terminal.MIN_WIDTH, columns), max(1, rows))
-        lines = self.console.render_lines(self._draw(), pad=False)[: self.console.height]
-        self._coming = [_stripped(line) for line in lines]
+        # The top row may hold the end of a line that wrapped: a picture there would be joined to it.
+        most = max(1, self.console.height - 1)
+        self._coming = [_stripped(line) for line in self.console.render_lines(self._draw(), pad=False)[:most]]
         return SegmentLines(self._coming, new_lines=True)
 
     def process_renderables(self, renderables: Sequence[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """Return what erases the picture, ``renderables``, which stay above it, and the new picture."""
         with self._lock:
-            columns, lines = terminal.size(self.console.file) or self.console.size
-            rows = sum(max(1, -(-drawn // max(1, columns))) for drawn in self._drawn)
+            columns, lines = (max(1, one) for one in terminal.size(self.console.file) or self.console.size)
+            erased, is_cut = self._erase(columns, lines)
+            height = len(self._coming)
             self._drawn = [Segment.get_line_length(line) for line in self._coming]
-            erasing = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * (rows - 1)
-            erased = (
-                Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *erasing) if rows else Control()
-            )
-            # Of what no longer fits, the rest is in the terminal's history, and its last line may go on in the top row.
-            beyond = [Text("")] if rows > lines else []
-            return [erased, *beyond, *renderables, self._live_render]
+            if not all(isinstance(one, Control) for one in renderables):  # a refresh is an empty Control
+                self._beyond = []
+            elif self._beyond:  # all rows are the picture's
+                self._drawn = [0] * (lines - height - is_cut) + self._drawn
+            room = Segments([Segment("\n" * (height - 1))])
+            down = Control((ControlType.CURSOR_DOWN, lines), *((ControlType.CURSOR_UP, height - 1),) * (height > 1))
+            return [erased, *renderables, room, down, self._live_render]
+
+    def _erase(self, columns: int, lines: int) -> tuple[Control, bool]:
+        """Return what erases the picture on a terminal of this size, and whether a line of it reaches above the top row.
+
+        Such a line goes on in the top row, also when that is blank: a wider terminal joins the two.
+        """
+        own = [*self._beyond, *self._drawn]
+        rows = [max(1, -(-drawn // columns)) for drawn in own]
+        left, self._beyond, is_cut = sum(rows), [], False
+        erasing = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * (left - 1)
+        for drawn, taken in zip(own, rows, strict=True):
+            out = left - lines
+            if out <= 0:
+                break
+            is_cut = taken > out
+            self._beyond.append(columns * out + 1 if is_cut else drawn)
+            left -= taken
+        if not own:
+            return Control(), False
+        return Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *erasing), is_cut
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:

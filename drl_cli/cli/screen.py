@@ -2,7 +2,8 @@
 
 Opened by ``console.open_watcher`` on a terminal. ``picture(view, …)`` turns a RunView into something rich can print
 and is all there is to look at; ``live.LiveScreen`` keeps it on the terminal. At most 22 lines at 80 by 24; higher ones give
-the chart more lines, and axes. From 120 columns on it stands at the left of the figures.
+the chart more lines, and axes. From 120 columns on it stands at the left of the figures; no line of the chart is longer than
+a window of 70 columns holds, and beyond 140 columns nothing becomes more readable.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import budget, figures, terminal
-from drl_cli.cli.view import STOPPING, RunView
+from drl_cli.cli import figures, terminal
+from drl_cli.cli.view import STOPPING, RunView, nearest_limit
 from drl_cli.config.result_names import EVALUATION_REWARD
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from rich.spinner import Spinner
 
 WIDE, WIDEST = 120, 140  # columns from which the chart stands beside the figures; columns that are used
-# Lines from which the chart has axes. Of higher screens half is used, so that a narrowed one holds what wraps.
-AXES = 30
+AXES = 30  # lines from which the chart has axes
+NARROW = 70  # columns to which a screen may be made narrower without a line of the picture leaving it at the top
 NOTICES_KEPT = 4  # lines that the chart leaves to them
 NOTICE_LINES = 3  # of one notice
 ROOMY = 24  # lines from which there are blank ones
@@ -42,7 +43,7 @@ def picture(
     plain = not terminal.is_unicode(rich_console.file)
     width, height = min(rich_console.width, WIDEST) - 1, rich_console.height
     beside = width + 1 >= WIDE
-    left = min(width // 2, width - 60) if beside else width
+    left = min(width // 2, width - 60, NARROW) if beside else width
     right = width - left - 2 if beside else width
     numbers = _figures(view, seconds, right, plain, 3 if beside and height >= ROOMY else 2)
     learning = _learning(view, seconds, left)
@@ -50,7 +51,9 @@ def picture(
     around = 3 + gaps + len(learning) + (0 if beside else len(numbers))  # with the title, its folder, and what goes on
     least = max(4 if height >= AXES else 2 if height >= ROOMY else 1, len(numbers) - len(learning) if beside else 1)
     notes = min(len(view.notices), NOTICES_KEPT)
-    chart = _chart(view, left, max(1, min(height - around - 1, max(least, height // 2 - around - notes))), plain)
+    # A screen that is made narrower must hold what wraps: of two columns the lines with figures, the title and the notices.
+    holds = height - around - len(numbers) - 2 * notes - 3 if beside else height // 2 - around - notes
+    chart = _chart(view, left, max(1, min(height - around - 1, max(least, holds))), plain)
     learning[0 if view.only_reads else 1 : 0 if view.only_reads else 1] = chart
     rows = [_title(view, seconds, width, plain), *_body(learning, numbers, (left, right) if beside else None, gaps)]
     rows += [*[Text("")] * (gaps > 0), _now(view, spinner, interrupted)]
@@ -182,7 +185,7 @@ def _figures(view: RunView, seconds: float, width: int, plain: bool, advice: int
 
 def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text]:
     """Return the row on the stop rule that ends the run first, none without such a rule."""
-    found = budget.nearest(view, seconds)
+    found = nearest_limit(view, seconds)
     if found is None:
         return []
     text = figures.budget(found)

@@ -213,7 +213,7 @@ def test_load_of_a_manifest_that_is_not_strict_json_is_refused(tmp_path, text):
 
 def test_load_of_a_pickled_checkpoint_explains_the_refusal(tmp_path):
     (tmp_path / "checkpoint-10").write_bytes(b"\x80\x04.")
-    with pytest.raises(CheckpointError, match="pickled data as RLlib wrote it"):
+    with pytest.raises(CheckpointError, match="RLlib's pickled data"):
         checkpoints.load(tmp_path)
 
 

@@ -1,7 +1,8 @@
 """A terminal in memory: as much of one as the live screen uses, so that a test sees what a person would.
 
 ``reflows``: lines that wrapped are laid out anew when the width changes, as GNOME's terminal, kitty, iTerm and tmux do;
-without it they are cut, as in xterm.
+without it they are cut, as in xterm. ``keeps_blank``: what is empty below the cursor stays there, as in tmux; elsewhere it
+makes room first.
 """
 
 import re
@@ -20,8 +21,8 @@ class Row:
 class Emulator:
     """``shown()`` is what stands on the screen, ``scrolled()`` what has left it at the top."""
 
-    def __init__(self, columns, lines, reflows):
-        self.columns, self.lines, self._reflows = columns, lines, reflows
+    def __init__(self, columns, lines, reflows, keeps_blank=False):
+        self.columns, self.lines, self._reflows, self._keeps_blank = columns, lines, reflows, keeps_blank
         self._rows, self._y, self._x = [Row()], 0, 0
         self.marks = 0  # how often MARK has come
 
@@ -52,8 +53,10 @@ class Emulator:
                 row.text, row.goes_on = row.text[:columns], False
             self.columns, self.lines, self._x = columns, lines, min(self._x, columns)
             return
-        while len(self._rows) > self._y + 1 and not self._rows[-1].text:
-            self._rows.pop()  # what is empty below the cursor makes room first
+        if self._keeps_blank:
+            self._rows += [Row() for _ in range(self.lines - len(self._rows))]
+        while not self._keeps_blank and len(self._rows) > self._y + 1 and not self._rows[-1].text:
+            self._rows.pop()
         rows, line, at = [], "", None
         for number, row in enumerate(self._rows):
             if number == self._y:
@@ -73,6 +76,9 @@ class Emulator:
         count = int(found[1]) if (found[1] or "").isdigit() else None
         if found[2] == "A":
             self._y = max(self._top, self._y - (count or 1))
+        elif found[2] == "B":
+            self._y = min(self._top + self.lines - 1, self._y + (count or 1))
+            self._rows += [Row() for _ in range(self._y + 1 - len(self._rows))]
         elif found[2] == "K" and count == 2:
             self._rows[self._y] = Row()
         elif found[0] == MARK:

@@ -20,13 +20,20 @@ from drl_cli.cli.view import RunView
 HEAD = "SAC · LunarLanderContinuous-v3"
 ABOVE = ["$ drl train --run SAC", "what stood here before"]
 
+SCARRED = [  # a terminal that becomes too small for its picture, and larger again: one line of it, or many, stood above
+    ((160, 24), (70, 24), (160, 24), (160, 50)),
+    ((70, 24), (160, 50), (70, 24), (160, 50)),
+    ((160, 50), (160, 24), (70, 50), (160, 50)),
+    ((120, 24), (71, 24), (160, 25), (160, 26), (160, 40)),
+]
+
 
 class Window:
     """A pty, the terminal that reads it, and the live screen that writes to it."""
 
-    def __init__(self, columns, lines, reflows):
+    def __init__(self, columns, lines, *kind):
         self.reader, self.writer = pty.openpty()
-        self.terminal = emulated.Emulator(columns, lines, reflows)
+        self.terminal = emulated.Emulator(columns, lines, *kind)
         self._lock, self._marks = threading.Lock(), 0
         self.resize(columns, lines)
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -112,13 +119,36 @@ def test_resizing_leaves_one_picture_of_the_new_width_and_no_scar(open_window, r
         assert len(head) == min(columns, screen.WIDEST) - 1 and head.endswith("0:52")
 
 
-def test_resizing_leaves_what_stands_above_the_picture_and_nothing_in_the_history(open_window):
+def test_resizing_leaves_what_stands_above_the_picture_and_none_of_it_in_the_history(open_window):
     window = open_window(100, 45, True)
     window.draw()
     for columns in (70, 120, 80, 99):
         window.resize(columns, 45)
         window.draw()
-        assert window.terminal.shown()[:2] == ABOVE and window.terminal.scrolled() == []
+        everything = window.terminal.scrolled() + window.terminal.shown()
+        assert everything[:2] == ABOVE and count(everything) == 1
+
+
+def test_a_large_window_is_used_and_narrowed_to_70_columns_loses_no_line_of_the_picture(open_window):
+    window = open_window(160, 50, True, True)
+    window.draw()
+    shown = window.terminal.shown()
+    assert 34 <= len(shown) - next(at for at, line in enumerate(shown) if line.startswith(HEAD)) < 50
+    window.resize(70, 50)
+    window.draw()
+    assert count(window.terminal.shown()) == 1 and count(window.terminal.scrolled()) == 0
+
+
+@pytest.mark.parametrize("keeps_blank", [False, True])
+@pytest.mark.parametrize("sizes", SCARRED, ids=lambda sizes: " ".join(f"{one[0]}x{one[1]}" for one in sizes))
+def test_what_no_longer_fitted_is_erased_when_a_larger_terminal_shows_it_again(open_window, sizes, keeps_blank):
+    window = open_window(*sizes[0], True, keeps_blank)
+    window.draw()
+    for size in sizes[1:]:
+        window.resize(*size)
+        window.draw()
+        shown = [line for line in window.terminal.shown() if line and line not in ABOVE]
+        assert count(shown) == 1 and shown[0].startswith(HEAD)
 
 
 def test_a_screen_that_becomes_lower_than_its_picture_shows_one_that_fits(open_window):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.algorithms.losses.entropy import expectation, soft_policy_loss, temperature_loss
+from drl_cli.algorithms.losses.policy_gradient import expectation, soft_policy_loss, temperature_loss
 from drl_cli.algorithms.losses.value import expected_soft_td_target, huber, soft_td_target, squared, td_error, td_target
 from drl_cli.tf1.tensorflow import tf
 
