@@ -228,16 +228,11 @@ class _Run:
             if opening.start:
                 made.restore(opening.start, exact=opening.exact)
             made.start()
-            self._install_signals(made)
+            # Ray replaces the SIGTERM handler while it starts; a request without ``install`` is a test's or Tune's.
+            install = getattr(stop_request, "install", None)
+            if install:
+                install()
         return made
-
-    def _install_signals(self, made: Any) -> None:
-        # Ray replaces the SIGTERM handler while it starts; a request without ``install`` is a test's or Tune's.
-        install = getattr(self._stop_request, "install", None)
-        if install:
-            install()
-        if isinstance(self._stop_request, StopRequest):
-            self._stop_request.is_saving = lambda: made.is_writing
 
     def _reason(self, ending: Stopper, result: Result) -> str | None:
         """Return why the run ends after ``result``, or None."""
